@@ -13,11 +13,12 @@
 import type { Json, JsonObject, Message, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
-import { isJsonArray, messageText } from "../../model/internal.ts";
-import { asObject, flagAt, omitNullish } from "../fields.ts";
-import { callerFields, mergeFields } from "../provider-options.ts";
+import { isJsonArray, messageText, visibleText } from "../../model/internal.ts";
+import { asObject, omitNullish } from "../fields.ts";
+import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
+import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
-import { encodeMessages } from "./encode.ts";
+import { encodeMessages, isPlainText, withLastBlock } from "./encode.ts";
 
 /** The codec of Anthropic's Messages API. */
 export const anthropicMessages: Codec = {
@@ -47,13 +48,19 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   if (!keepsTemperature) reportUnsupported("temperature");
   if (!keepsTopP) reportUnsupported("topP");
   if (seed !== null) reportUnsupported("seed");
-  const cache = promptCache === null ? null : cacheControl(promptCache.retention === "long");
+  const options = callerFields(request, context.route);
+  const unmarked = {
+    tools,
+    system: encodeSystem(request.messages, context.route),
+    messages: encodeMessages(request.messages, context, omissions),
+  };
+  const prompt = promptCache === null ? unmarked : placeBreakpoints(unmarked, promptCache, options);
   const fields = omitNullish({
     model: context.route.model,
     max_tokens: maxTokens ?? defaultMaxTokens + (isThinking ? (reasoning?.budgetTokens ?? 0) : 0),
-    system: encodeSystem(request.messages, cache),
-    messages: encodeMessages(request.messages, context, omissions),
-    tools: tools.length === 0 ? null : cache === null ? tools : withCacheBreakpoint(tools, cache),
+    system: systemField(prompt.system),
+    messages: prompt.messages,
+    tools: prompt.tools.length === 0 ? null : prompt.tools,
     tool_choice: encodeToolChoice(request, tools.length > 0, reportUnsupported),
     thinking,
     output_config: encodeOutputConfig(request, context.quirks, omissions),
@@ -67,7 +74,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const allowedFields = Object.entries(fields).filter(([key]) => !without.includes(key));
   return {
     path: "/messages",
-    body: mergeFields(Object.fromEntries(allowedFields), callerFields(request, context.route)),
+    body: mergeFields(Object.fromEntries(allowedFields), options),
     headers: { "anthropic-version": "2023-06-01" },
     omissions,
   };
@@ -75,22 +82,30 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
 
 type ReportUnsupported = (path: string) => void;
 
-/** A cache breakpoint: five minutes by default, one hour for `retention: "long"`. */
-function cacheControl(isLong: boolean): JsonObject {
-  return isLong ? { type: "ephemeral", ttl: "1h" } : { type: "ephemeral" };
+/**
+ * The blocks of the system prompt: one for each system message, or one for each of its parts if these have provider options. The prompt of a request without
+ * cache breakpoints and options is sent as one text.
+ */
+function encodeSystem(messages: readonly Message[], route: ProviderRoute): readonly JsonObject[] {
+  return messages.flatMap((message) => {
+    if (message.role !== "system") return [];
+    const { content } = message;
+    const hasPartOptions = typeof content !== "string" && content.some((part) => optionsFor(part, route) !== null);
+    const texts = hasPartOptions
+      ? content.map((part) => ({ text: visibleText(part.text, part.pruneState), options: optionsFor(part, route) }))
+      : [{ text: messageText(message), options: null }];
+    const blocks = texts.flatMap(({ text, options }) =>
+      text.trim() === "" ? [] : [withOptions({ type: "text", text }, options)],
+    );
+    const options = optionsFor(message, route);
+    return options === null ? blocks : withLastBlock(blocks, options);
+  });
 }
 
-/** System messages as one text; with prompt caching as one block each, the last with the cache breakpoint (`cache_control`). */
-function encodeSystem(messages: readonly Message[], cache: JsonObject | null): Json {
-  const texts = messages
-    .filter(({ role }) => role === "system")
-    .map(messageText)
-    .filter((text) => text.trim() !== "");
-  if (texts.length === 0) return null;
-  if (cache === null) return texts.join("\n\n");
-  return texts.map((text, index) =>
-    index === texts.length - 1 ? { type: "text", text, cache_control: cache } : { type: "text", text },
-  );
+/** The field `system`: one text if no block has further fields. */
+function systemField(blocks: readonly JsonObject[]): Json {
+  if (blocks.length === 0) return null;
+  return blocks.every(isPlainText) ? blocks.map((block) => block["text"]).join("\n\n") : blocks;
 }
 
 /**
@@ -102,13 +117,15 @@ function encodeTools(
   route: ProviderRoute,
   reportUnsupported: ReportUnsupported,
 ): readonly JsonObject[] {
-  const functionTools = tools.map(({ name, description, schema }) =>
-    omitNullish({
+  const functionTools = tools.map((tool) => {
+    const { name, description, schema } = tool;
+    const encoded = omitNullish({
       name,
       description: description === "" ? null : description,
       input_schema: schema["type"] === undefined ? { type: "object", ...schema } : schema,
-    }),
-  );
+    });
+    return withOptions(encoded, optionsFor(tool, route));
+  });
   const hostedTools = providerTools.flatMap(({ provider, name, options }, index): readonly JsonObject[] => {
     if (provider !== route.provider) {
       reportUnsupported(`providerTools[${index}]`);
@@ -128,12 +145,6 @@ const toolNamesByType: ReadonlyMap<string, string> = new Map([
   ["text_editor_20250429", "str_replace_based_edit_tool"],
   ["text_editor_20250728", "str_replace_based_edit_tool"],
 ]);
-
-/** Puts the cache breakpoint on the last tool that is not deferred: the API refuses `cache_control` on tools with `defer_loading`. */
-function withCacheBreakpoint(tools: readonly JsonObject[], cache: JsonObject): readonly JsonObject[] {
-  const last = tools.findLastIndex((tool) => flagAt(tool, "defer_loading") !== true);
-  return tools.map((tool, index) => (index === last ? { cache_control: cache, ...tool } : tool));
-}
 
 /** Does the request force a tool call? */
 function isForced({ toolChoice }: ModelRequest): boolean {

@@ -7,12 +7,13 @@
 //   3. `thinking` and `redacted_thinking` blocks are sent back unchanged, in their place, because they are signed (W4; fixtures/wire/anthropic-messages/reasoning).
 //      Reasoning of another route is not sent. A `server_tool_use` block is sent only together with its result block (provider-tool).
 //   4. The encoded form of a message is cached by message identity, for the route it was last sent by.
+//   5. Provider options of a part, a call or a tool message are merged into their block. The API has no other fields on a message than `role` and `content`, so
+//      options of any other message are merged into its last block that is not thinking. Pruned parts are sent without options.
 
 import type {
   AssistantMessage,
   AssistantPart,
   ContentSource,
-  Json,
   JsonObject,
   Message,
   ProviderRoute,
@@ -32,6 +33,7 @@ import {
 } from "../../model/internal.ts";
 import { asObject, omitNullish } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import { optionsFor, withOptions } from "../provider-options.ts";
 
 /** Ids of `tool_use` blocks that the API accepts. */
 const defaultCallIds = { maxLength: 64, pattern: "alphanumeric" } as const;
@@ -43,11 +45,18 @@ type EncodedMessage = {
   readonly omissions: readonly Omission[];
 };
 
+/** One element of `messages`. */
+export type WireMessage = { readonly role: EncodedMessage["role"]; readonly content: readonly JsonObject[] };
+
 // For each message, the route it was last encoded for and the result.
 const encodedMessages = new WeakMap<Message, { readonly key: string; readonly encoded: EncodedMessage }>();
 
 /** Encodes all messages except system messages, which `codec.ts` puts into `system`. Adds what is not sent to `omissions`. */
-export function encodeMessages(messages: readonly Message[], context: WireContext, omissions: Omission[]): Json {
+export function encodeMessages(
+  messages: readonly Message[],
+  context: WireContext,
+  omissions: Omission[],
+): readonly WireMessage[] {
   const { provider, endpoint, model } = context.route;
   const key = JSON.stringify([provider, endpoint, model]);
   const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds);
@@ -91,8 +100,21 @@ function encodeOnce(message: NonSystemMessage, key: string, route: ProviderRoute
   const cached = encodedMessages.get(message);
   if (cached?.key === key) return cached.encoded;
   const encoded = encodeMessage(message, route);
-  encodedMessages.set(message, { key, encoded });
-  return encoded;
+  const options = message.role === "tool" ? null : optionsFor(message, route);
+  const blocks = options === null ? encoded.blocks : withLastBlock(encoded.blocks, options);
+  encodedMessages.set(message, { key, encoded: { ...encoded, blocks } });
+  return { ...encoded, blocks };
+}
+
+/** Merges options of a message into its last block that takes options (invariant 5). */
+export function withLastBlock(blocks: readonly JsonObject[], options: JsonObject): readonly JsonObject[] {
+  const last = blocks.findLastIndex(takesOptions);
+  return blocks.map((block, index) => (index === last ? withOptions(block, options) : block));
+}
+
+/** Thinking is signed and takes no other fields, also no cache breakpoint. */
+export function takesOptions(block: JsonObject): boolean {
+  return block["type"] !== "thinking" && block["type"] !== "redacted_thinking";
 }
 
 /** Encodes one message. Event messages are user messages; tool results are user messages with a `tool_result` block. */
@@ -109,8 +131,8 @@ function encodeMessage(message: NonSystemMessage, route: ProviderRoute): Encoded
 }
 
 /** A text block, or none for blank text (invariant 2). */
-function textBlocks(text: string): readonly JsonObject[] {
-  return text.trim() === "" ? [] : [{ type: "text", text }];
+function textBlocks(text: string, options: JsonObject | null = null): readonly JsonObject[] {
+  return text.trim() === "" ? [] : [withOptions({ type: "text", text }, options)];
 }
 
 function userBlocks(content: string | readonly UserPart[], route: ProviderRoute): readonly JsonObject[] {
@@ -120,13 +142,17 @@ function userBlocks(content: string | readonly UserPart[], route: ProviderRoute)
 
 /** The blocks of a user part. A pruned part becomes its placeholder text; files with an image type become images. */
 function userPart(part: UserPart, route: ProviderRoute): readonly JsonObject[] {
-  if (part.type === "text") return textBlocks(visibleText(part.text, part.pruneState));
-  if (part.pruneState !== null) return textBlocks(visibleText("", part.pruneState));
-  if (part.type === "image") return [imageBlock(part.image.source, part.image.mimeType, route)];
-  if (part.mimeType?.startsWith("image/") === true) return [imageBlock(part.source, part.mimeType, route)];
-  return [
-    omitNullish({ type: "document", source: documentSource(part.source, part.mimeType, route), title: part.name }),
-  ];
+  if (part.pruneState !== null) return textBlocks(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  const options = optionsFor(part, route);
+  if (part.type === "text") return textBlocks(part.text, options);
+  return [withOptions(mediaBlock(part, route), options)];
+}
+
+function mediaBlock(part: Exclude<UserPart, { readonly type: "text" }>, route: ProviderRoute): JsonObject {
+  if (part.type === "image") return imageBlock(part.image.source, part.image.mimeType, route);
+  const { source, mimeType, name } = part;
+  if (mimeType?.startsWith("image/") === true) return imageBlock(source, mimeType, route);
+  return omitNullish({ type: "document", source: documentSource(source, mimeType, route), title: name });
 }
 
 /** An `image` block. Base64 data needs a media type: the given one, or the one detected from the data. */
@@ -219,9 +245,16 @@ function resultBlock(message: ToolMessage, route: ProviderRoute): JsonObject {
   const { toolCallId, status, code } = message;
   const isError = status === "failure" || status === "cancelled" || status === "not_run";
   const blocks = userBlocks(message.content, route);
-  const onlyText = blocks.length === 1 && blocks[0]?.["type"] === "text" ? blocks[0]["text"] : null;
+  const [first] = blocks;
+  const onlyText = blocks.length === 1 && first !== undefined && isPlainText(first) ? first["text"] : null;
   const content = blocks.length > 0 ? (onlyText ?? blocks) : isError ? (code ?? status) : null;
-  return omitNullish({ type: "tool_result", tool_use_id: toolCallId, content, is_error: isError ? true : null });
+  const block = omitNullish({ type: "tool_result", tool_use_id: toolCallId, content, is_error: isError ? true : null });
+  return withOptions(block, optionsFor(message, route));
+}
+
+/** Is it a text block without other fields? */
+export function isPlainText(block: JsonObject): boolean {
+  return block["type"] === "text" && Object.keys(block).length === 2;
 }
 
 /** Encodes a reply: parts in order, with calls at their `tool_call` parts and the remaining calls at the end. */
@@ -257,7 +290,8 @@ function callBlock(call: ToolCall, path: string, route: ProviderRoute, omissions
   if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
   if (call.arguments === null) omissions.push({ path, reason: "repaired" });
   const replayFields = verdict.type === "replay" ? asObject(verdict.data) : null;
-  return { type: "tool_use", ...replayFields, id: call.id, name: call.name, input: call.arguments ?? {} };
+  const block = { type: "tool_use", ...replayFields, id: call.id, name: call.name, input: call.arguments ?? {} };
+  return withOptions(block, optionsFor(call, route));
 }
 
 /** Ids of calls run by the provider whose result was pruned or belongs to another route. Without the result the API refuses the call too. */
@@ -293,7 +327,8 @@ function partBlocks(
     case "text": {
       const [block] = textBlocks(visibleText(part.text, part.pruneState));
       if (block === undefined) return [];
-      return [part.pruneState === null ? { ...block, ...replayFields } : block];
+      if (part.pruneState !== null) return [block];
+      return [withOptions({ ...block, ...replayFields }, optionsFor(part, route))];
     }
     case "reasoning":
       if (replayFields === null) return [];
@@ -301,16 +336,18 @@ function partBlocks(
     case "tool_call": {
       const providerCall = part.providerExecuted;
       if (providerCall === null || replayFields === null) return [];
-      if (!callIdsWithoutResult.has(part.toolCallId))
-        return [{ ...replayFields, id: providerCall.id, name: providerCall.name, input: providerCall.arguments ?? {} }];
+      if (!callIdsWithoutResult.has(part.toolCallId)) {
+        const { id, name, arguments: input } = providerCall;
+        return [withOptions({ ...replayFields, id, name, input: input ?? {} }, optionsFor(providerCall, route))];
+      }
       omissions.push({ path, reason: "repaired" });
       return [];
     }
     case "tool_result":
       return replayFields === null || callIdsWithoutResult.has(part.toolCallId)
         ? []
-        : [{ ...replayFields, content: part.content }];
+        : [withOptions({ ...replayFields, content: part.content }, optionsFor(part, route))];
     case "opaque":
-      return replayFields === null ? [] : [replayFields];
+      return replayFields === null ? [] : [withOptions(replayFields, optionsFor(part, route))];
   }
 }

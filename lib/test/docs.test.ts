@@ -5,6 +5,8 @@
 // provider on the loopback interface (guides/provider.ts), and has to print that output and end by itself. guides/replies.ts has what the provider
 // replies to it. An `sh` code block with such an output is a program too; `npx everturn` in it runs the command from its sources.
 
+import type { PostgresServer } from "./postgres-server.ts";
+
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -17,6 +19,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LoopbackProvider } from "./guides/provider.ts";
 import { replies } from "./guides/replies.ts";
 import { documentedFiles, filesBelow, readSnippets } from "./guides/snippets.ts";
+import { startPostgres } from "./postgres-server.ts";
 
 const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/docs");
@@ -25,11 +28,16 @@ const { documents, sources } = await documentedFiles();
 const snippets = await readSnippets();
 const programs = snippets.filter(({ output }) => output !== null);
 const provider = new LoopbackProvider();
+let postgres: PostgresServer;
 
-afterAll(() => provider.close());
+afterAll(async () => {
+  await provider.close();
+  await postgres.close();
+});
 
 beforeAll(async () => {
   await provider.listen();
+  postgres = await startPostgres();
   await rm(workplace, { recursive: true, force: true });
   await mkdir(workplace, { recursive: true });
   await Promise.all(snippets.map(({ module, code }) => writeFile(join(workplace, module), code)));
@@ -39,7 +47,7 @@ beforeAll(async () => {
     compilerOptions: { noUnusedLocals: false },
   };
   await writeFile(join(workplace, "tsconfig.json"), JSON.stringify(config));
-});
+}, 60_000);
 
 test("there are snippets, in Markdown and in doc comments", () => {
   expect(snippets.filter(({ title }) => title.includes(".md:")).length).toBeGreaterThan(3);
@@ -152,7 +160,14 @@ async function runProgram(
   const redirect = join(import.meta.dirname, "guides/redirect.ts");
   const program = join(workplace, module);
   const keys = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2", GEMINI_API_KEY: "sk-3" };
-  const env = { ...process.env, NODE_OPTIONS: "", PORT: "0", ...keys, EVERTURN_GUIDE_PROVIDER: address };
+  const env = {
+    ...process.env,
+    NODE_OPTIONS: "",
+    PORT: "0",
+    ...keys,
+    EVERTURN_GUIDE_PROVIDER: address,
+    DATABASE_URL: postgres.url(),
+  };
   const options = { cwd: folder, env, timeout: 100_000 };
   try {
     if (!module.endsWith(".sh")) {

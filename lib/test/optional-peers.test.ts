@@ -65,6 +65,11 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
       await sqliteStorage({ path: "x.db", driver: "libsql" }).read([{ table: "sessions", prefix: [] }]);`,
     expected: /no SQLite driver could be loaded .*npm install libsql/,
   },
+  pg: {
+    program: `import { postgresStorage } from "everturn/host/postgres";
+      await postgresStorage({ url: "postgres://localhost/app" }).open();`,
+    expected: /the package "pg" could not be loaded. Run "npm install pg"/,
+  },
   "quickjs-emscripten-core": {
     program: `import { chat, engine, fake } from "everturn";
       import { quickjs } from "everturn/quickjs";

@@ -1,8 +1,11 @@
 // Runs every host through the crash matrix (H7). In the memory host the process is killed at every crash point, and at a sample of points twice.
-// SQLite adds that rows are read back from a file; a quarter of the points is enough for that. The number of points is printed at the end.
+// SQLite and Postgres add that rows are read back from a database; a sample of the points is enough for that. The number of points is printed at the end.
 // `npm run test:long` kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
 
+import type { PostgresServer } from "../../test/postgres-server.ts";
 import type { CrashOptions, CrashReport } from "../testing/crash-matrix.ts";
+import type { HostStorage } from "./rows/storage.ts";
+import type { PostgresStorage } from "everturn/host/postgres";
 import type { SqlitePathStorage } from "everturn/host/sqlite";
 import type { CrashHost } from "everturn/testing";
 
@@ -11,18 +14,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { memoryStorage } from "everturn/host/memory";
+import { postgresStorage } from "everturn/host/postgres";
 import { sqliteStorage } from "everturn/host/sqlite";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 import Libsql from "libsql";
 import { afterAll, describe, expect, test } from "vitest";
 
+import { startPostgres } from "../../test/postgres-server.ts";
 import { tables } from "./rows/tables.ts";
 
 type Tried = {
   readonly host: string;
   readonly open: () => Promise<CrashHost>;
   /** The density of crash points (`CrashOptions`). */
-  readonly sample: Pick<CrashOptions, "every" | "again" | "away">;
+  readonly sample: Pick<CrashOptions, "again" | "away"> & { readonly every: number };
 };
 
 const everyPoint = process.env["EVERTURN_CRASH_POINTS"] === "all";
@@ -68,12 +73,32 @@ const sqlitePath: Tried = {
   host: "sqlite in a thread",
   open: async () => {
     const storage = (inThread ??= sqliteStorage({ path: join(folder, "thread.db"), synchronous: "normal" }));
-    const removals = Object.keys(tables).flatMap((name) => (isTable(name) ? [{ table: name, prefix: [] }] : []));
-    await storage.write({ checks: [], removals, puts: [] });
+    await empty(storage);
     return { host: storage, reopen: async () => storage, close: async () => undefined };
   },
   sample: { every: 32 },
 };
+
+let server: PostgresServer | null = null;
+let inPostgres: PostgresStorage | null = null;
+
+/** One database and one storage for all runs, for the same reason. */
+const postgres: Tried = {
+  host: "postgres",
+  open: async () => {
+    server ??= await startPostgres();
+    const storage = (inPostgres ??= postgresStorage({ url: server.url() }));
+    await empty(storage);
+    return { host: storage, reopen: async () => storage, close: async () => undefined };
+  },
+  sample: { every: 64 },
+};
+
+/** Deletes all rows. */
+async function empty(storage: HostStorage): Promise<void> {
+  const removals = Object.keys(tables).flatMap((name) => (isTable(name) ? [{ table: name, prefix: [] }] : []));
+  await storage.write({ checks: [], removals, puts: [] });
+}
 
 function isTable(name: string): name is keyof typeof tables {
   return name in tables;
@@ -92,6 +117,8 @@ function emptyFile(): string {
 
 afterAll(async () => {
   await inThread?.close();
+  await inPostgres?.close();
+  await server?.close();
   rmSync(folder, { recursive: true });
   const lines = [...reports].flatMap(([host, all]) => [
     ...all.map((report) => `${host}: ${report.scenario}: ${counted([report])}`),
@@ -106,13 +133,17 @@ function counted(all: readonly CrashReport[]): string {
   return `${sum("points")} points, ${sum("kills")} killed, ${sum("doubles")} killed twice, ${sum("returns")} away and back`;
 }
 
-describe.each([memory, sqlite, sqlitePath])("[lash 95] $host", ({ host, open, sample }) => {
+describe.each([memory, sqlite, sqlitePath, postgres])("[lash 95] $host", ({ host, open, sample }) => {
   test.each(crashScenarios.map((scenario) => ({ ...scenario, scenario })))(
     "$name",
     { timeout: everyPoint ? 600_000 : 60_000 },
     async ({ name, scenario }) => {
       // A long turn repeats the same points.
-      const options = everyPoint ? { ...sample, every: 1 } : name === "a turn of many steps" ? { every: 31 } : sample;
+      const options = everyPoint
+        ? { ...sample, every: 1 }
+        : name === "a turn of many steps"
+          ? { every: Math.max(31, 2 * sample.every) }
+          : sample;
       const report = await crashMatrix(scenario, { open, ...options });
       reports.set(host, [...(reports.get(host) ?? []), report]);
       expect(

@@ -52,6 +52,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     [],
   ],
   deploying: [[{ text: "The Tiber." }]],
+  postgres: [[{ text: "The Po." }]],
   http: [[{ text: "No, it is sunny." }]],
   client: [[{ text: "Rome has more than nine hundred churches." }]],
   providers: [

@@ -25,8 +25,14 @@ export class Watchers {
 
   /** Reports a written batch; `null`: another connection has written something. */
   notify(batch: Batch | null): void {
+    if (this.#all.size > 0) this.report(batch === null ? unknownWrite : namesOf(batch));
+  }
+
+  /** Reports a write by the names of what was written. */
+  report({ sessions, tables: written }: WrittenNames): void {
     if (this.#all.size === 0) return;
-    this.#note(batch);
+    this.#sessions = union(this.#sessions, sessions);
+    this.#tables = union(this.#tables, written);
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     queueMicrotask(() => {
@@ -39,23 +45,37 @@ export class Watchers {
       for (const watcher of watchers) if (this.#all.has(watcher)) call(watcher, sessions, written);
     });
   }
+}
 
-  /** Adds the sessions and tables of a batch to the report. */
-  #note(batch: Batch | null): void {
-    const written =
-      batch === null ? null : [...batch.puts, ...batch.removals.map(({ table, prefix }) => ({ table, key: prefix }))];
-    for (const { table, key } of written ?? []) {
-      this.#tables?.add(table);
-      if (!isOfSession(table)) continue;
-      const [tenant, session] = key;
-      // A removal by a prefix that is shorter than a session may concern any session.
-      if (typeof tenant !== "string" || typeof session !== "string") this.#sessions = undefined;
-      else this.#sessions?.add(sessionName(tenant, session));
-    }
-    if (written !== null) return;
-    this.#sessions = undefined;
-    this.#tables = undefined;
+/** The sessions (`sessionName`) and tables that were written to; `undefined`: not known. */
+export type WrittenNames = {
+  readonly sessions: ReadonlySet<string> | undefined;
+  readonly tables: ReadonlySet<TableName> | undefined;
+};
+
+/** A write of which nothing is known. */
+export const unknownWrite: WrittenNames = { sessions: undefined, tables: undefined };
+
+/** The names of what a batch writes. */
+export function namesOf({ puts, removals }: Pick<Batch, "puts" | "removals">): WrittenNames {
+  const written = new Set<TableName>();
+  let sessions: Set<string> | undefined = new Set();
+  for (const { table, key } of [...puts, ...removals.map(({ table, prefix }) => ({ table, key: prefix }))]) {
+    written.add(table);
+    if (!isOfSession(table)) continue;
+    const [tenant, session] = key;
+    // A removal by a prefix that is shorter than a session may concern any session.
+    if (typeof tenant !== "string" || typeof session !== "string") sessions = undefined;
+    else sessions?.add(sessionName(tenant, session));
   }
+  return { sessions, tables: written };
+}
+
+/** Adds names to a set; `undefined` in either is not known. */
+export function union<T>(known: Set<T> | undefined, added: ReadonlySet<T> | undefined): Set<T> | undefined {
+  if (known === undefined || added === undefined) return undefined;
+  for (const name of added) known.add(name);
+  return known;
 }
 
 /** Returns whether the key of the table begins with tenant and session. */

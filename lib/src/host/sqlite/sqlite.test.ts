@@ -22,7 +22,7 @@ import Libsql from "libsql";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { tables } from "../../runtime/rows/tables.ts";
-import { unescapeText, escapeText } from "./text-escaping.ts";
+import { unescapeText, escapeText } from "../shared/text-escaping.ts";
 
 type Handle = SqliteDatabase & { close(): unknown };
 

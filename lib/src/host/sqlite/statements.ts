@@ -7,8 +7,8 @@ import type { CheckedStatement, SqliteDatabase, SqliteValue } from "./database.t
 import { RuntimeError } from "../../model/internal.ts";
 import { tables } from "../../runtime/host-contract.ts";
 import { expiryOf, remainingMs } from "../shared/access.ts";
+import { unescapeText, escapeText } from "../shared/text-escaping.ts";
 import { field, integer } from "./database.ts";
-import { unescapeText, escapeText } from "./text-escaping.ts";
 
 /** The prepared statements of one connection. */
 export class Statements {

@@ -1,7 +1,7 @@
-// Escaping of strings for SQLite. Every JavaScript string is read back exactly as it was written, and escaped strings sort like the originals,
+// Escaping of strings for SQL databases. Every JavaScript string is read back exactly as it was written, and escaped strings sort like the originals,
 // by code point, so they can be parts of keys. Two kinds of characters need an escape:
 //
-//   - U+0000, because libsql ends a string there: it becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002.
+//   - U+0000, because libsql ends a string there and Postgres refuses it: it becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002.
 //   - Lone surrogates, because UTF-8 cannot encode them: they become U+D7FF and a character that names the surrogate. U+D7FF itself is escaped
 //     likewise; it is adjacent to the surrogates, which keeps the order, and is unassigned.
 //
@@ -16,7 +16,7 @@ const firstHalf = 0xd7ff;
 /** The code of the character that stands for U+D7FF; those for the surrogates follow. */
 const firstMark = 0x100;
 
-/** Escapes a string for SQLite. */
+/** Escapes a string for a text column. */
 export function escapeText(text: string): string {
   let escaped = text;
   if (escaped.includes(escape)) escaped = escaped.replaceAll(escape, `${escape}\u0002`);

@@ -1,0 +1,126 @@
+// Runs operations on connections of a pool: opens the pool, migrates the tables before the first operation, and tries again what is safe.
+//
+// What is tried again, for up to `retryMs`:
+//   a read                any loss of the connection, and refusals that pass
+//   a write               if no connection was available, so nothing was sent; and refusals that pass, because the server has rolled the
+//                         transaction back
+//   A write whose connection was lost after the statement was sent rejects: the batch may have been committed.
+
+import type { PostgresConnection, PostgresPool } from "./client.ts";
+import type { WriteOutcome } from "./failure.ts";
+import type { CheckedOptions } from "./options.ts";
+
+import { monotonicNow } from "../../clock/clock.ts";
+import { RuntimeError } from "../../model/internal.ts";
+import { openPool } from "./client.ts";
+import { kindOf, storageError } from "./failure.ts";
+import { migrate } from "./schema.ts";
+
+/** The pause before the first retry and the longest one, in milliseconds. */
+const pauses = { first: 10, longest: 500 };
+
+/** Whether an operation may run twice. */
+type Repeat = "read" | "write";
+
+/** The pool of a storage, and the state of its tables. */
+export class Database {
+  readonly #options: CheckedOptions;
+  #pool: Promise<PostgresPool> | null = null;
+  #closePool: () => Promise<void> = async () => undefined;
+  #migrated: Promise<void> | null = null;
+  #isClosed = false;
+  /** Operations that were tried again. */
+  retries = 0;
+
+  constructor(options: CheckedOptions) {
+    this.#options = options;
+  }
+
+  /** Opens the pool and creates or migrates the tables, once. A failure is not remembered. */
+  open(): Promise<void> {
+    this.#migrated ??= this.#attempt("read", (connection) => {
+      const { name, mode } = this.#options;
+      return migrate(connection, this.#options, name, mode === "transaction");
+    }).catch((error: unknown) => {
+      this.#migrated = null;
+      throw error;
+    });
+    return this.#migrated;
+  }
+
+  /** Runs an operation on a connection, after the tables exist. */
+  async run<T>(repeat: Repeat, work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+    await this.open();
+    return this.#attempt(repeat, work);
+  }
+
+  /** Takes a connection from the pool that the caller keeps and releases. */
+  async connect(): Promise<PostgresConnection> {
+    if (this.#isClosed) throw this.#closedError();
+    const { source } = this.#options;
+    this.#pool ??= "pool" in source ? Promise.resolve(source.pool) : this.#openPool(source.url);
+    const pool = await this.#pool.catch((error: unknown) => {
+      this.#pool = null;
+      throw error;
+    });
+    return pool.connect();
+  }
+
+  async #openPool(url: string): Promise<PostgresPool> {
+    const pool = await openPool(url, this.#options);
+    this.#closePool = () => pool.end();
+    return pool;
+  }
+
+  /** Later operations reject. Closes the pool, unless the caller opened it. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const closePool = this.#closePool;
+    this.#closePool = async () => undefined;
+    await closePool();
+  }
+
+  async #attempt<T>(repeat: Repeat, work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+    const { clock, retryMs, name } = this.#options;
+    const deadline = monotonicNow(clock) + retryMs;
+    for (let pause = pauses.first; ; pause = Math.min(2 * pause, pauses.longest)) {
+      const outcome = await this.#once(work);
+      if (outcome.ok) return outcome.value;
+      const { error, wasSent } = outcome;
+      const kind = kindOf(error);
+      const written: WriteOutcome = repeat === "write" && wasSent && kind === "lost" ? "unknown" : "not_written";
+      const mayRepeat = kind !== "failed" && written === "not_written" && !this.#isClosed;
+      if (!mayRepeat || monotonicNow(clock) + pause > deadline) throw storageError(error, name, written);
+      this.retries += 1;
+      await clock.sleep(pause);
+    }
+  }
+
+  async #once<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<Attempt<T>> {
+    let connection: PostgresConnection;
+    try {
+      connection = await this.connect();
+    } catch (error) {
+      return { ok: false, error, wasSent: false };
+    }
+    try {
+      const value = await work(connection);
+      connection.release();
+      return { ok: true, value };
+    } catch (error) {
+      // A connection that failed, or whose state is not known, is not used again.
+      connection.release(kindOf(error) !== "refused");
+      return { ok: false, error, wasSent: true };
+    }
+  }
+
+  #closedError(): RuntimeError {
+    const { name } = this.#options;
+    const message = `the storage "${name}" is closed. Create a new storage to use the database again.`;
+    return new RuntimeError("storage_failed", { message, metadata: { storage: name } });
+  }
+}
+
+type Attempt<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: unknown; readonly wasSent: boolean };

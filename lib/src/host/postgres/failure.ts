@@ -1,0 +1,106 @@
+// Classifies errors of Postgres clients and converts them to errors of the storage contract.
+//
+// For a write the question is whether the batch may have been committed. An error that the server reports for a statement (a SQLSTATE) means
+// that its transaction was rolled back. A connection that ends while a statement runs leaves the outcome unknown, unless the statement was
+// not sent.
+
+import type { RuntimeErrorReason } from "../../model/internal.ts";
+
+import { isEverturnError, MisuseError, RuntimeError } from "../../model/internal.ts";
+
+/**
+ * `lost`: the connection failed, or the server is shutting down or starting; the outcome of a statement that was sent is unknown. `refused`: the server rolled the
+ * statement back for a reason that passes, such as a serialization failure. `failed`: trying again would fail again.
+ */
+export type FailureKind = "lost" | "refused" | "failed";
+
+/** Errors of sockets and of the name service, as Node reports them. */
+const socketCodes = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|EADDRNOTAVAIL|ENOENT|CONNECTION_)/;
+
+/** SQLSTATE classes and codes: 08 connection, 57P01–57P05 shutdown, start and ended sessions. */
+const lostStates = /^(08|57P0)/;
+
+/** Serialization failure, deadlock, lock timeout, too many connections, and a server that has become a standby. */
+const passingStates: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "53300", "25006"]);
+
+/** Classifies an error of the client. */
+export function kindOf(error: unknown): FailureKind {
+  const code = codeOf(error);
+  if (code === null) {
+    // pg reports a connection that ended without a code.
+    return error instanceof Error && /connection|timeout/i.test(error.message) ? "lost" : "failed";
+  }
+  if (socketCodes.test(code) || lostStates.test(code)) return "lost";
+  return passingStates.has(code) ? "refused" : "failed";
+}
+
+/** The SQLSTATE of an error, or the code of a socket error; `null`: it has none. */
+function codeOf(error: unknown): string | null {
+  if (typeof error !== "object" || error === null || !("code" in error)) return null;
+  return typeof error.code === "string" ? error.code : null;
+}
+
+/** What the storage knows about the batch of a failed write. */
+export type WriteOutcome = "not_written" | "unknown";
+
+/** The error to throw in place of a client's error. Errors of this library are returned unchanged. */
+export function storageError(thrown: unknown, storage: string, outcome: WriteOutcome): unknown {
+  if (isEverturnError(thrown) || thrown instanceof MisuseError) return thrown;
+  const { reason, what, todo } = explain(thrown);
+  const written =
+    outcome === "unknown" ? "The batch may have been written: read before you try again." : "Nothing was written.";
+  return new RuntimeError(reason, {
+    message: `the storage "${storage}" ${what}. ${written} ${todo}`,
+    cause: thrown,
+    metadata: { storage, ...(outcome === "unknown" ? { outcome } : {}) },
+  });
+}
+
+type Explanation = { readonly reason: RuntimeErrorReason; readonly what: string; readonly todo: string };
+
+function explain(thrown: unknown): Explanation {
+  const code = codeOf(thrown) ?? "";
+  if (code === "53100" || code === "53200") {
+    return {
+      reason: "storage_full",
+      what: `has no ${code === "53100" ? "disk space" : "memory"} left`,
+      todo: "Free some on the database server and try again; earlier data is intact.",
+    };
+  }
+  if (code.startsWith("28")) {
+    return {
+      reason: "storage_failed",
+      what: "refused the user or the password",
+      todo: "Check the user and the password of the connection.",
+    };
+  }
+  if (code === "3D000") {
+    return { reason: "storage_failed", what: "has no such database", todo: "Create it: createdb <name>." };
+  }
+  if (code === "42501") {
+    return {
+      reason: "storage_failed",
+      what: "refused an operation for lack of a privilege",
+      todo: "Let the user create tables and functions in the schema, or run the migration with a user who may.",
+    };
+  }
+  if (code.startsWith("XX001") || code.startsWith("XX002")) {
+    return { reason: "corrupt_row", what: "has damaged data", todo: "Restore a backup." };
+  }
+  switch (kindOf(thrown)) {
+    case "lost":
+      return {
+        reason: "storage_failed",
+        what: "could not be reached, or the connection to it was lost",
+        todo: "Check that the server runs and accepts connections.",
+      };
+    case "refused":
+      return {
+        reason: "storage_busy",
+        what: `refused the operation for the moment (${code})`,
+        todo: "Try again; if it stays busy, look for long transactions and for the number of connections.",
+      };
+    case "failed":
+      return { reason: "storage_failed", what: "failed", todo: "See the cause." };
+  }
+}

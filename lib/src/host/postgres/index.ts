@@ -1,0 +1,7 @@
+// Entry point `everturn/host/postgres`: the storage in Postgres.
+
+export type { PostgresConnection, PostgresPool, PostgresResult, PostgresStatement } from "./client.ts";
+export type { PostgresOptions } from "./options.ts";
+export type { PostgresStatistics, PostgresStorage } from "./storage.ts";
+
+export { postgresStorage } from "./storage.ts";

@@ -1,0 +1,123 @@
+// Options of `postgresStorage`, and their defaults.
+
+import type { Clock } from "../../clock/clock.ts";
+import type { PostgresPool } from "./client.ts";
+
+import { systemClock } from "../../clock/clock.ts";
+import { MisuseError } from "../../model/internal.ts";
+
+/** Options of {@link postgresStorage}. Exactly one of `url` and `pool` is required. */
+export type PostgresOptions = {
+  /** The connection string, `postgres://user:password@host:port/database`. The storage opens a pool of its own with the package `pg`. */
+  readonly url?: string;
+  /** A pool that the caller opened, and closes. */
+  readonly pool?: PostgresPool;
+  /** The name in error messages. Default: the URL without user and password, or `postgres`. */
+  readonly name?: string;
+  /** The schema of the tables, which is created if it does not exist. Default: `public`. */
+  readonly schema?: string;
+  /** The prefix of table names: lower-case letters, digits and underscores. Default: `everturn_`. */
+  readonly tablePrefix?: string;
+  /** The largest number of connections of the pool that `url` opens. Default: 10. One of them is held for notifications. */
+  readonly maxConnections?: number;
+  /** How long to wait for a connection, in milliseconds. Default: 10,000. Only for `url`. */
+  readonly connectMs?: number;
+  /**
+   * How long an operation is tried again while the server cannot be reached or refuses it for the moment, in milliseconds. Default: 10,000. A
+   * write is tried again only if it was certainly not committed.
+   */
+  readonly retryMs?: number;
+  /**
+   * `function`: a batch is one call of a PL/pgSQL function, one round trip. `transaction`: a batch is a serializable transaction of several
+   * statements, for databases with Postgres's protocol that have no PL/pgSQL or no advisory locks. Default: `function`.
+   */
+  readonly mode?: "function" | "transaction";
+  /**
+   * The connections pass a pooler that gives each transaction another connection, such as PgBouncer with `pool_mode = transaction`. The
+   * storage then uses nothing that belongs to a connection: no notifications, no prepared statements, no recognition of ended processes.
+   * Default: `false`.
+   */
+  readonly transactionPooler?: boolean;
+  /**
+   * How often to look for writes of other processes while the storage is watched, in milliseconds. Default: 2,000 beside notifications, 100
+   * without them.
+   */
+  readonly pollMs?: number;
+  /**
+   * A process counts as ended when its connection for notifications has been closed for this long, in milliseconds. Its turns are then taken
+   * over before their leases expire. Default: 1,000; `null`: only when the leases expire.
+   */
+  readonly endedAfterMs?: number | null;
+  /** The clock of intervals. Expiry is decided by the clock of the server. Default: the system clock. */
+  readonly clock?: Clock;
+};
+
+/** Options with defaults filled in. */
+export type CheckedOptions = {
+  readonly source: { readonly url: string } | { readonly pool: PostgresPool };
+  readonly name: string;
+  readonly schema: string;
+  readonly tablePrefix: string;
+  readonly maxConnections: number;
+  readonly connectMs: number;
+  readonly retryMs: number;
+  readonly mode: "function" | "transaction";
+  readonly transactionPooler: boolean;
+  readonly pollMs: number | null;
+  readonly endedAfterMs: number | null;
+  readonly clock: Clock;
+};
+
+/** Fills in defaults. Throws `MisuseError` for invalid values. */
+export function checkedOptions(options: PostgresOptions): CheckedOptions {
+  const { url, pool, schema = "public", tablePrefix = "everturn_", mode = "function" } = options;
+  if ((url === undefined) === (pool === undefined)) refuse("url", "or pool is required, and not both");
+  const source = pool === undefined ? { url: url ?? "" } : { pool };
+  if (!/^[a-z_][a-z0-9_]{0,30}$/.test(tablePrefix)) refuse("tablePrefix", identifierRule);
+  if (!/^[a-z_][a-z0-9_]{0,30}$/.test(schema)) refuse("schema", identifierRule);
+  if (mode !== "function" && mode !== "transaction") refuse("mode", 'must be "function" or "transaction"');
+  const { maxConnections = 10, connectMs = 10_000, retryMs = 10_000, endedAfterMs = 1_000, pollMs = null } = options;
+  if (!isWhole(maxConnections, 2)) refuse("maxConnections", "must be a whole number of 2 or more");
+  if (!isWhole(connectMs, 1)) refuse("connectMs", millisecondsRule);
+  if (!isWhole(retryMs, 0)) refuse("retryMs", "must be a whole number of milliseconds of 0 or more");
+  if (pollMs !== null && !isWhole(pollMs, 1)) refuse("pollMs", millisecondsRule);
+  if (endedAfterMs !== null && !isWhole(endedAfterMs, 500)) {
+    refuse("endedAfterMs", "must be a whole number of milliseconds of 500 or more, or null");
+  }
+  return {
+    source,
+    name: options.name ?? (url === undefined ? "postgres" : nameOf(url)),
+    schema,
+    tablePrefix,
+    maxConnections,
+    connectMs,
+    retryMs,
+    mode,
+    transactionPooler: options.transactionPooler ?? false,
+    pollMs,
+    endedAfterMs,
+    clock: options.clock ?? systemClock,
+  };
+}
+
+const identifierRule =
+  "must consist of at most 31 lower-case letters, digits and underscores, and must not begin with a digit";
+const millisecondsRule = "must be a whole number of milliseconds of 1 or more";
+
+function isWhole(value: number, least: number): boolean {
+  return Number.isSafeInteger(value) && value >= least;
+}
+
+function refuse(option: keyof PostgresOptions, rule: string): never {
+  throw new MisuseError("invalid_argument", `postgresStorage: ${option} ${rule}`, { path: [option] });
+}
+
+/** The URL without user, password and parameters. Throws `MisuseError`, without the URL, if it is none. */
+function nameOf(url: string): string {
+  if (!URL.canParse(url)) refuse("url", "must have the form postgres://user:password@host:port/database");
+  const { protocol, host, pathname } = new URL(url);
+  if (protocol !== "postgres:" && protocol !== "postgresql:") {
+    refuse("url", "must begin with postgres:// or postgresql://");
+  }
+  return `postgres://${host}${pathname}`;
+}

@@ -1,0 +1,359 @@
+// The storage in Postgres, on a real server: the conformance suite in both modes and over two client libraries; then tables, failures, notifications and ended processes.
+
+import type { PostgresServer } from "../../../test/postgres-server.ts";
+import type { Batch, HostStorage, Put } from "../../runtime/rows/storage.ts";
+import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/host/postgres";
+
+import { postgresStorage } from "everturn/host/postgres";
+import { RuntimeError } from "everturn/model";
+import { handClock, storageSuite } from "everturn/testing";
+import { Pool } from "pg";
+import postgres from "postgres";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+
+import { startPostgres } from "../../../test/postgres-server.ts";
+import { tables } from "../../runtime/rows/tables.ts";
+
+let server: PostgresServer;
+let pool: Pool;
+let url = "";
+
+beforeAll(async () => {
+  server = await startPostgres();
+  url = await server.createDatabase();
+  pool = new Pool({ connectionString: url, max: 8 });
+  pool.on("error", () => undefined);
+}, 60_000);
+
+afterAll(async () => {
+  await pool.end();
+  await server.close();
+});
+
+/** A pool of the client library postgres.js in the shape that the storage needs. */
+function postgresJsPool(sql: postgres.Sql): PostgresPool {
+  return {
+    connect: async () => {
+      const connection = await sql.reserve();
+      return {
+        query: async ({ text, values, name }) => {
+          const rows = await connection.unsafe(text, values, { prepare: name !== undefined });
+          return { rows };
+        },
+        release: () => connection.release(),
+      };
+    },
+  };
+}
+
+/** Deletes all rows of a schema. Creating the tables anew for each case would take longer than the case. */
+async function empty(schema: string): Promise<void> {
+  const deletions = Object.keys(tables).map((table) => `DELETE FROM "${schema}"."everturn_${table}"`);
+  await pool.query(deletions.join("; "));
+}
+
+type Variant = { readonly name: string; readonly mode: "function" | "transaction"; readonly pool: () => PostgresPool };
+
+let sql: postgres.Sql | null = null;
+const variants: readonly Variant[] = [
+  { name: "pg, one function call for a batch", mode: "function", pool: () => pool },
+  { name: "pg, a transaction for a batch", mode: "transaction", pool: () => pool },
+  {
+    name: "postgres.js",
+    mode: "function",
+    pool: () => postgresJsPool((sql ??= postgres(url, { max: 8, onnotice: () => undefined }))),
+  },
+];
+
+afterAll(async () => {
+  await sql?.end();
+});
+
+describe.each(variants)("$name", ({ mode, pool: poolOf }) => {
+  const schema = `conformance_${variants.findIndex((variant) => variant.pool === poolOf && variant.mode === mode)}`;
+  const cases = storageSuite(async () => {
+    const open = () => postgresStorage({ pool: poolOf(), schema, mode, pollMs: 20 });
+    const storage = open();
+    await storage.open();
+    await empty(schema);
+    const opened = [storage];
+    return {
+      storage,
+      reopen: async () => {
+        const again = open();
+        opened.push(again);
+        return again;
+      },
+      close: async () => {
+        for (const each of opened) await each.close();
+      },
+    };
+  });
+  test.each(cases.map(({ name, run }) => [name, run]))("%s", (_, run) => run());
+});
+
+const session = (id: string, tag = 1, value = ""): Put => ({ table: "sessions", key: ["t", id], tag, value });
+const puts = (...rows: readonly Put[]): Batch => ({ checks: [], removals: [], puts: rows });
+const sessionsOf = async (storage: HostStorage): Promise<readonly unknown[]> => {
+  const [rows = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
+  return rows.map(({ key }) => key[1]);
+};
+
+const cleanUps: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
+});
+
+/** Opens a storage that is closed after the test. */
+function opened(options: Partial<PostgresOptions> = {}): PostgresStorage {
+  const storage = postgresStorage({ ...(options.pool === undefined ? { url } : {}), ...options });
+  cleanUps.push(() => storage.close());
+  return storage;
+}
+
+/** The error that an operation rejects with. */
+async function rejection(operation: Promise<unknown>): Promise<RuntimeError> {
+  const error = await operation.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof RuntimeError) return error;
+  throw new Error("the operation did not reject with a RuntimeError", { cause: error });
+}
+
+/** Ends connections on the server, as a failover or an administrator would. */
+async function terminate(where: string): Promise<void> {
+  await pool.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database() AND ${where}`,
+  );
+}
+
+describe("the tables", () => {
+  test("several processes that start at once create them once", async () => {
+    const schema = "started_at_once";
+    const storages = Array.from({ length: 4 }, () => opened({ schema }));
+    await Promise.all(storages.map((storage, index) => storage.write(puts(session(`s${index}`)))));
+    expect(await sessionsOf(opened({ schema }))).toEqual(["s0", "s1", "s2", "s3"]);
+  });
+
+  test("tables of a newer release are refused and not changed", async () => {
+    const schema = "newer";
+    await opened({ schema }).open();
+    await pool.query(`UPDATE "${schema}"."everturn_schema" SET version = 99`);
+    const error = await rejection(opened({ schema }).open());
+    expect(error.reason).toBe("newer_schema");
+    expect(error.message).toContain("have version 99; this release supports versions up to");
+    const { rows } = await pool.query(`SELECT version FROM "${schema}"."everturn_schema"`);
+    expect(rows).toEqual([{ version: 99 }]);
+  });
+
+  test("prefixes separate storages in one schema", async () => {
+    await opened({ tablePrefix: "one_" }).write(puts(session("a")));
+    await opened({ tablePrefix: "two_" }).write(puts(session("b")));
+    expect(await sessionsOf(opened({ tablePrefix: "one_" }))).toEqual(["a"]);
+  });
+});
+
+describe("options", () => {
+  test.each([
+    [{}, "url or pool is required"],
+    [{ url: "postgres://h/d", pool: { connect: () => Promise.reject(new Error()) } }, "not both"],
+    [{ url: "mysql://h/d" }, "must begin with postgres://"],
+    [{ url: "user:secret" }, "must begin with postgres://"],
+    [{ url: "no url, but a secret" }, "must have the form"],
+    [{ url: "postgres://h/d", schema: 'a"b' }, "lower-case letters"],
+    [{ url: "postgres://h/d", tablePrefix: "A" }, "lower-case letters"],
+    [{ url: "postgres://h/d", maxConnections: 1 }, "2 or more"],
+    [{ url: "postgres://h/d", pollMs: 0 }, "1 or more"],
+    [{ url: "postgres://h/d", retryMs: -1 }, "0 or more"],
+    [{ url: "postgres://h/d", endedAfterMs: 10 }, "500 or more"],
+  ])("%j is refused: %s", (options, message) => {
+    expect(() => postgresStorage(options)).toThrow(message);
+    expect(() => postgresStorage(options)).not.toThrow("secret");
+  });
+
+  test("the name has neither user nor password", () => {
+    expect(opened({ url: "postgres://user:secret@db.example:5433/app?x=secret" }).name).toBe(
+      "postgres://db.example:5433/app",
+    );
+  });
+});
+
+describe("failures", () => {
+  const port = () => new URL(url).port;
+
+  test("a database that does not exist is named as the cause, without the password", async () => {
+    const missing = opened({ url: `postgres://everturn:secret@127.0.0.1:${port()}/missing`, retryMs: 0 });
+    const error = await rejection(missing.open());
+    expect(error.message).toContain("has no such database. Nothing was written.");
+    expect(JSON.stringify([error.message, error.failure.metadata, String(error.cause)])).not.toContain("secret");
+  });
+
+  test("a server that cannot be reached is tried for retryMs", async () => {
+    const error = await rejection(opened({ url: "postgres://everturn@127.0.0.1:1/app", retryMs: 50 }).open());
+    expect(error.reason).toBe("storage_failed");
+    expect(error.message).toContain("could not be reached");
+  });
+
+  test("a user without privileges gets the advice", async () => {
+    await pool.query("CREATE ROLE guest LOGIN");
+    const guest = opened({ url: url.replace("everturn@", "guest@"), schema: "of_others" });
+    expect((await rejection(guest.open())).message).toContain("Let the user create tables");
+  });
+
+  test("an operation after close is refused", async () => {
+    const storage = opened();
+    await storage.open();
+    await storage.close();
+    expect((await rejection(storage.read([]))).message).toContain("is closed");
+  });
+
+  test("reads and writes go on after all idle connections were ended", async () => {
+    const storage = opened({ schema: "ended_idle" });
+    await storage.write(puts(session("a")));
+    await terminate("application_name = 'everturn'");
+    expect(await sessionsOf(storage)).toEqual(["a"]);
+    await terminate("application_name = 'everturn'");
+    // The pool may not know yet that a connection has ended. The outcome of a write over it is unknown, so the write is not repeated by itself.
+    await vi.waitFor(() => storage.write(puts(session("b"))));
+    expect(await sessionsOf(storage)).toEqual(["a", "b"]);
+  });
+
+  test("a write whose connection ends while it waits for a lock is reported as unknown", async () => {
+    const storage = opened({ schema: "lost_write" });
+    await storage.write(puts(session("a")));
+    const blocker = await pool.connect();
+    await blocker.query("BEGIN");
+    await blocker.query(`SELECT 1 FROM "lost_write"."everturn_sessions" FOR UPDATE`);
+    const writing = rejection(storage.write(puts(session("a", 2))));
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query(
+        "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%lost_write%write%' AND wait_event_type = 'Lock'",
+      );
+      expect(rows.length).toBe(1);
+    });
+    await terminate("wait_event_type = 'Lock'");
+    const error = await writing;
+    await blocker.query("ROLLBACK");
+    blocker.release();
+    expect(error.message).toContain("The batch may have been written: read before you try again.");
+    expect(error.failure.metadata["outcome"]).toBe("unknown");
+    const [rows = []] = await storage.read([{ table: "sessions", prefix: ["t"] }]);
+    expect(rows.map(({ tag }) => tag)).toEqual([1]);
+  });
+
+  test("a serialization failure is tried again, and no update is lost", async () => {
+    const storage = opened({ schema: "serialized", mode: "transaction" });
+    await storage.write(puts(session("counter", 0)));
+    const increment = async () => {
+      for (;;) {
+        const [[row] = []] = await storage.read([{ table: "sessions", prefix: ["t", "counter"] }]);
+        const tag = row?.tag ?? 0;
+        const check = { table: "sessions", key: ["t", "counter"], tag } as const;
+        const written = await storage.write({ checks: [check], removals: [], puts: [session("counter", tag + 1)] });
+        if (written.ok) return;
+      }
+    };
+    await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        for (let count = 0; count < 5; count += 1) await increment();
+      }),
+    );
+    const [[row] = []] = await storage.read([{ table: "sessions", prefix: ["t", "counter"] }]);
+    expect(row?.tag).toBe(40);
+  });
+});
+
+describe("writes of other processes", () => {
+  test("are notified with the names of sessions and tables", async () => {
+    const schema = "notified";
+    const [writer, reader] = [opened({ schema }), opened({ schema })];
+    await Promise.all([writer.open(), reader.open()]);
+    const received: (readonly (readonly string[] | undefined)[])[] = [];
+    const unwatch = reader.watch((sessions, written) =>
+      received.push([
+        sessions === undefined ? undefined : [...sessions],
+        written === undefined ? undefined : [...written],
+      ]),
+    );
+    await writer.write(puts(session("a"), { table: "entries", key: ["t", "a", 1], tag: 0, value: "" }));
+    await vi.waitFor(() => expect(received).toContainEqual([['["t","a"]'], ["sessions", "entries"]]));
+    unwatch();
+    expect(writer.statistics().notificationsSent).toBe(1);
+    expect(reader.statistics().notificationsReceived).toBe(1);
+  });
+
+  test("are bundled: at most one notification in 25 ms", async () => {
+    const schema = "bundled";
+    const writer = opened({ schema });
+    await writer.open();
+    const began = performance.now();
+    for (let count = 0; count < 50; count += 1) await writer.write(puts(session("a", count)));
+    await writer.close();
+    const most = Math.ceil((performance.now() - began) / 25) + 1;
+    expect(writer.statistics().notificationsSent).toBeGreaterThan(0);
+    expect(writer.statistics().notificationsSent).toBeLessThanOrEqual(most);
+  });
+
+  test("are found by polling when the connection cannot listen", async () => {
+    const schema = "polled";
+    const [writer, reader] = [opened({ schema }), opened({ schema, transactionPooler: true, pollMs: 10 })];
+    await reader.open();
+    let calls = 0;
+    const unwatch = reader.watch(() => void (calls += 1));
+    await writer.write(puts(session("a")));
+    await vi.waitFor(() => expect(calls).toBeGreaterThan(0));
+    unwatch();
+    expect(reader.statistics().notificationsReceived).toBe(0);
+  });
+
+  test("that were missed while the connection was down count as a write when it is back", async () => {
+    const reader = opened({ schema: "missed", pollMs: 600_000 });
+    await reader.open();
+    let unknown = 0;
+    const unwatch = reader.watch((sessions) => void (sessions === undefined ? (unknown += 1) : 0));
+    await vi.waitFor(async () => {
+      await terminate("query LIKE 'SELECT pg_advisory_lock%'");
+      expect(unknown).toBeGreaterThan(0);
+    });
+    unwatch();
+  });
+});
+
+describe("ended processes", () => {
+  test("a process counts as ended when its connection has been closed for endedAfterMs, and not before", async () => {
+    const schema = "ended";
+    const clock = handClock();
+    const [one, other] = [opened({ schema }), opened({ schema, endedAfterMs: 600, clock })];
+    await Promise.all([one.open(), other.open()]);
+    const process = one.liveness?.process ?? "";
+    expect(process).not.toBe("");
+    /** Lets time pass, and a statement of the storage take effect. */
+    const pass = async () => {
+      await clock.advance(200);
+      await other.read([{ table: "sessions", prefix: [] }]);
+      return other.liveness?.hasEnded(process);
+    };
+    for (let count = 0; count < 20; count += 1) expect(await pass()).toBe(false);
+    await one.close();
+    const before = clock.now();
+    await vi.waitFor(async () => expect(await pass()).toBe(true), { timeout: 10_000 });
+    expect(clock.now() - before).toBeGreaterThanOrEqual(600);
+  });
+
+  test("a process has no identity while it is not connected, and never counts itself as ended", async () => {
+    const storage = opened({ schema: "ended" });
+    expect(storage.liveness?.process).toBe(null);
+    await storage.open();
+    const process = storage.liveness?.process ?? "";
+    expect(storage.liveness?.hasEnded(process)).toBe(false);
+    await storage.close();
+    expect(storage.liveness?.process).toBe(null);
+  });
+
+  test("a pooler that shares connections has no liveness", () => {
+    expect(opened({ transactionPooler: true }).liveness).toBe(undefined);
+    expect(opened({ mode: "transaction" }).liveness).toBe(undefined);
+    expect(opened({ endedAfterMs: null }).liveness).toBe(undefined);
+  });
+});

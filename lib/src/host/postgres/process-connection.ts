@@ -1,0 +1,318 @@
+// The connection that a storage keeps for itself: notifications of writes, and the lock that shows that this process lives.
+//
+// Notifications
+//   After a commit the names of the sessions and tables that were written are collected, and sent (NOTIFY) outside of the transaction, at most
+//   once every `sendMs` for each process. A notification inside the transaction would make all commits of the database wait for each other
+//   (Postgres serializes the commits of transactions that notify).
+//   A notification is a hint. It is lost if the sender is killed after the commit, and while this process is not connected. So the storage
+//   also polls while it is watched, and every reconnection counts as a write.
+//
+// Ended processes
+//   The connection holds an advisory lock for the identity of this process. The server releases it when the connection ends, which for a
+//   killed process is at once. Another process that wants to know tries to take the lock. If that succeeds over `endedAfterMs`, the process
+//   counts as ended. The interval covers a connection that was lost and is being opened again. A process that lives, but cannot reach the server for longer, is
+//   treated like one whose lease has expired: it is fenced by the epoch.
+
+import type { Batch, Liveness, TableName } from "../../runtime/host-contract.ts";
+import type { WrittenNames } from "../shared/watchers.ts";
+import type { PostgresConnection } from "./client.ts";
+import type { Database } from "./database.ts";
+import type { CheckedOptions } from "./options.ts";
+
+import { randomUUID } from "node:crypto";
+
+import { monotonicNow } from "../../clock/clock.ts";
+import { startInterval, startTimer } from "../../clock/timer.ts";
+import { tables } from "../../runtime/host-contract.ts";
+import { namesOf, union, unknownWrite } from "../shared/watchers.ts";
+import { textOf } from "./schema.ts";
+
+/** The shortest time between two notifications of one process, in milliseconds. */
+const sendMs = 25;
+/** Postgres limits a payload to less than 8,000 bytes. */
+const maxPayloadBytes = 7_500;
+/** The default of `pollMs`, beside notifications and without them. */
+const defaultPollMs = { withNotifications: 5_000, without: 100 };
+/** The pause before the connection is opened again. */
+const reconnectMs = 100;
+/** How often the locks of other processes are tried, and how long after the last question about any of them. */
+const probing = { everyMs: 200, forMs: 10_000 };
+
+/** Another process whose lock is tried. */
+type OtherProcess = {
+  /** Since when its lock is free, on the monotonic clock; `null`: it was held, or it is not known yet. */
+  freeSince: number | null;
+};
+
+export class ProcessConnection {
+  /** `null`: processes cannot be recognised on this database. */
+  readonly liveness: Liveness | null;
+  /** Notifications that were sent and received. */
+  sent = 0;
+  received = 0;
+  readonly #database: Database;
+  readonly #options: CheckedOptions;
+  readonly #onWrite: (written: WrittenNames) => void;
+  readonly #identity = randomUUID();
+  /** The name of the installation: schema and prefix. */
+  readonly #scope: string;
+  readonly #canNotify: boolean;
+  #connection: PostgresConnection | null = null;
+  #connecting: Promise<void> | null = null;
+  /** When the connection was opened, on the monotonic clock. */
+  #connectedAt = 0;
+  #isClosed = false;
+  #watching = 0;
+  #stopPolling: () => void = () => undefined;
+  #lastSnapshot: string | null = null;
+  /** What was written and not sent yet; `null`: nothing. */
+  #unsent: { sessions: Set<string> | undefined; tables: Set<TableName> | undefined } | null = null;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  #cancelSend: (() => void) | null = null;
+  readonly #others = new Map<string, OtherProcess>();
+  #stopProbing: (() => void) | null = null;
+  #askedAt = 0;
+  #isProbing = false;
+
+  constructor(database: Database, options: CheckedOptions, onWrite: (written: WrittenNames) => void) {
+    this.#database = database;
+    this.#options = options;
+    this.#onWrite = onWrite;
+    this.#scope = `${options.schema}.${options.tablePrefix}`;
+    this.#canNotify = options.mode === "function" && !options.transactionPooler;
+    this.liveness = this.#canNotify && options.endedAfterMs !== null ? this.#liveness(options.endedAfterMs) : null;
+  }
+
+  /** Opens the connection. Does nothing if it is open, or if the database cannot notify. Never rejects. */
+  start(): Promise<void> {
+    if (this.#isClosed || !this.#canNotify || this.#connection !== null) return Promise.resolve();
+    this.#connecting ??= this.#connect()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#connecting = null;
+        if (this.#connection === null) this.#connectLater();
+      });
+    return this.#connecting;
+  }
+
+  async #connect(): Promise<void> {
+    await this.#database.open();
+    const connection = await this.#database.connect();
+    if (connection.on === undefined) {
+      connection.release();
+      return;
+    }
+    const lost = () => this.#lost(connection);
+    connection.on("error", lost);
+    connection.on("end", lost);
+    connection.on("notification", ({ payload }) => this.#receive(payload ?? ""));
+    try {
+      await connection.query({ text: `LISTEN "${this.#scope}"`, values: [] });
+      await connection.query({ text: `SELECT pg_advisory_lock(${lockSql("$1", "$2")})`, values: this.#lockOf() });
+    } catch (error) {
+      connection.release(true);
+      throw error;
+    }
+    if (this.#isClosed) return connection.release(true);
+    connection.unref?.();
+    this.#connection = connection;
+    this.#connectedAt = monotonicNow(this.#options.clock);
+    for (const other of this.#others.values()) other.freeSince = null;
+    // Writes of other processes may have been missed.
+    this.#onWrite(unknownWrite);
+  }
+
+  #lockOf(): string[] {
+    return [this.#scope, this.#identity];
+  }
+
+  #lost(connection: PostgresConnection): void {
+    if (this.#connection !== connection) return;
+    this.#connection = null;
+    connection.release(true);
+    this.#connectLater();
+  }
+
+  /** Opens the connection again after a pause, while something watches the storage. */
+  #connectLater(): void {
+    if (this.#isClosed || this.#watching === 0) return;
+    startTimer(this.#options.clock, reconnectMs, () => void this.start());
+  }
+
+  /** Reports writes of other processes while it is active. Returns the function that ends it. */
+  watch(): () => void {
+    this.#watching += 1;
+    if (this.#watching === 1) {
+      const { clock, pollMs } = this.#options;
+      const { withNotifications, without } = defaultPollMs;
+      this.#stopPolling = startInterval(clock, pollMs ?? (this.#canNotify ? withNotifications : without), () => {
+        void this.#poll();
+      });
+    }
+    void this.start();
+    return () => {
+      this.#watching -= 1;
+      if (this.#watching === 0) this.#stopPolling();
+    };
+  }
+
+  /** Reports a write if any transaction of the database has written since the last poll. */
+  async #poll(): Promise<void> {
+    if (this.#options.mode === "transaction") return this.#onWrite(unknownWrite);
+    try {
+      const snapshot = await this.#database.run("read", async (connection) => {
+        const text = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS snapshot";
+        return textOf((await connection.query({ text, values: [] })).rows[0], "snapshot");
+      });
+      if (snapshot === this.#lastSnapshot) return;
+      this.#lastSnapshot = snapshot;
+      this.#onWrite(unknownWrite);
+    } catch {
+      // The next operation of the storage reports why the server cannot be reached.
+    }
+  }
+
+  /** Tells other processes what a batch has written, soon. */
+  notify(batch: Batch): void {
+    if (!this.#canNotify || this.#isClosed) return;
+    const { sessions, tables: written } = namesOf(batch);
+    const unsent = this.#unsent ?? { sessions: new Set<string>(), tables: new Set<TableName>() };
+    this.#unsent = { sessions: union(unsent.sessions, sessions), tables: union(unsent.tables, written) };
+    if (this.#cancelSend !== null) return;
+    const { clock } = this.#options;
+    const waitMs = Math.max(0, this.#sentAt + sendMs - monotonicNow(clock));
+    this.#cancelSend = startTimer(clock, waitMs, () => void this.#send());
+    void this.start();
+  }
+
+  async #send(): Promise<void> {
+    const unsent = this.#unsent;
+    this.#cancelSend = null;
+    if (unsent === null) return;
+    this.#unsent = null;
+    this.#sentAt = monotonicNow(this.#options.clock);
+    const payload = encodePayload(this.#identity, unsent);
+    const statement = { text: "SELECT pg_notify($1, $2)", values: [this.#scope, payload] };
+    this.sent += 1;
+    try {
+      await (this.#connection === null
+        ? this.#database.run("read", (connection) => connection.query(statement))
+        : this.#connection.query(statement));
+    } catch {
+      // Other processes find the write by polling.
+    }
+  }
+
+  #receive(payload: string): void {
+    const { from, written } = decodePayload(payload);
+    if (from === this.#identity) return;
+    this.received += 1;
+    this.#onWrite(written);
+  }
+
+  #liveness(endedAfterMs: number): Liveness {
+    const identityNow = () => (this.#connection === null ? null : this.#identity);
+    return {
+      get process() {
+        return identityNow();
+      },
+      hasEnded: (process) => {
+        if (process === this.#identity) return false;
+        const now = monotonicNow(this.#options.clock);
+        this.#askedAt = now;
+        const other = this.#others.get(process) ?? { freeSince: null };
+        this.#others.set(process, other);
+        this.#stopProbing ??= startInterval(this.#options.clock, probing.everyMs, () => void this.#probe());
+        return other.freeSince !== null && now - other.freeSince >= endedAfterMs;
+      },
+    };
+  }
+
+  /** Tries the locks of other processes. */
+  async #probe(): Promise<void> {
+    const { clock } = this.#options;
+    const startedAt = monotonicNow(clock);
+    if (this.#isClosed || startedAt - this.#askedAt > probing.forMs) {
+      this.#stopProbing?.();
+      this.#stopProbing = null;
+      this.#others.clear();
+      return;
+    }
+    // After a restart of the server the others connect again as this process does; until then their locks say nothing.
+    if (this.#isProbing || this.#connection === null || startedAt - this.#connectedAt < probing.everyMs) return;
+    this.#isProbing = true;
+    try {
+      const free = await this.#freeAmong([...this.#others.keys()]);
+      for (const [process, other] of this.#others) {
+        if (!free.has(process)) other.freeSince = null;
+        else other.freeSince ??= startedAt;
+      }
+    } catch {
+      for (const other of this.#others.values()) other.freeSince = null;
+    } finally {
+      this.#isProbing = false;
+    }
+  }
+
+  /** The processes whose lock is free. The locks are released with the statement. */
+  #freeAmong(processes: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.#database.run("read", async (connection) => {
+      const text = `SELECT process FROM jsonb_array_elements_text($2::text::jsonb) AS process WHERE pg_try_advisory_xact_lock_shared(${lockSql("$1", "process")})`;
+      const { rows } = await connection.query({ text, values: [this.#scope, JSON.stringify(processes)] });
+      return new Set(rows.flatMap((row) => textOf(row, "process") ?? []));
+    });
+  }
+
+  /** Sends what is unsent, and closes the connection. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#cancelSend?.();
+    if (this.#unsent !== null) await this.#send();
+    this.#isClosed = true;
+    this.#stopPolling();
+    this.#stopProbing?.();
+    await this.#connecting;
+    const connection = this.#connection;
+    this.#connection = null;
+    connection?.release(true);
+  }
+}
+
+/** The number of the advisory lock of a process. */
+function lockSql(scope: string, process: string): string {
+  return `hashtextextended(${scope}::text || ' process ' || ${process}::text, 0)`;
+}
+
+function isTable(name: string): name is TableName {
+  return Object.hasOwn(tables, name);
+}
+
+/** Names are left out if they do not fit: every watcher reads then. */
+function encodePayload(from: string, { sessions, tables: written }: WrittenNames): string {
+  const names = sessions === undefined ? null : [...sessions];
+  const payload = JSON.stringify({ from, sessions: names, tables: written === undefined ? null : [...written] });
+  return Buffer.byteLength(payload) <= maxPayloadBytes ? payload : JSON.stringify({ from });
+}
+
+/** A payload that cannot be read, of another release for instance, is a write of which nothing is known. */
+function decodePayload(payload: string): { readonly from: string | null; readonly written: WrittenNames } {
+  let content: unknown;
+  try {
+    content = JSON.parse(payload);
+  } catch {
+    return { from: null, written: unknownWrite };
+  }
+  const list = (name: string): readonly string[] | undefined => {
+    const value: unknown = typeof content === "object" && content !== null ? Reflect.get(content, name) : undefined;
+    return Array.isArray(value) && value.every((item) => typeof item === "string") ? value : undefined;
+  };
+  const sessions = list("sessions");
+  const written = list("tables");
+  return {
+    from: textOf(content, "from"),
+    written: {
+      sessions: sessions === undefined ? undefined : new Set(sessions),
+      tables: written === undefined ? undefined : new Set(written.filter(isTable)),
+    },
+  };
+}

@@ -14,7 +14,8 @@
 //      hold either.
 //   5. Parts of other kinds (`executableCode`, `codeExecutionResult`, `inlineData`, ...) are opaque parts: they stay in their place and are sent back complete
 //      (provider-tools).
-//   6. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
+//   6. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of a candidate are replaced by later chunks.
+//   7. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
 
 import type {
   AdapterFailure,
@@ -87,6 +88,8 @@ class ResponseReader {
   #responseId: string | null = null;
   #model: string | null = null;
   #metadata: JsonObject = {};
+  /** `logprobsResult` of each chunk. It covers the tokens of that chunk only. */
+  readonly #logprobs: JsonObject[] = [];
   #sources: JsonObject = {};
 
   constructor(context: WireContext, emitsDeltas: boolean) {
@@ -177,6 +180,7 @@ class ResponseReader {
     for (const [key, value] of Object.entries(candidate)) {
       if (key === "content" || key === "finishReason" || key === "index" || isEmpty(value)) continue;
       if (sourceKeys.has(key)) this.#sources = { ...this.#sources, [key]: value };
+      else if (key === "logprobsResult") this.#logprobs.push(objectAt(candidate, key) ?? {});
       else this.#metadata = { ...this.#metadata, [key]: value };
     }
   }
@@ -277,7 +281,7 @@ class ResponseReader {
     if (endEvent !== null) events.push(endEvent);
   }
 
-  /** Ends the reply. An open call is completed only if the reply ended normally (invariant 6). */
+  /** Ends the reply. An open call is completed only if the reply ended normally (invariant 7). */
   #finish(rawFinishReason: string | null, isBlocked = false): readonly ModelEvent[] {
     const events: ModelEvent[] = [];
     const finishReason = isBlocked ? "content_filter" : finishReasonOf(rawFinishReason);
@@ -287,7 +291,8 @@ class ResponseReader {
     if (this.#lastTextId !== null && !isEmpty(this.#sources)) {
       this.#builder.completeText(this.#lastTextId, { metadata: this.#sources });
     }
-    const metadata = this.#lastTextId === null ? { ...this.#metadata, ...this.#sources } : this.#metadata;
+    const sources = this.#lastTextId === null ? this.#sources : {};
+    const metadata = { ...this.#metadata, ...joinLogprobs(this.#logprobs), ...sources };
     this.#isDone = true;
     const ending = {
       finishReason,
@@ -320,6 +325,20 @@ const partAttributeKeys: ReadonlySet<string> = new Set([
 const sourceKeys: ReadonlySet<string> = new Set(["groundingMetadata", "citationMetadata", "groundingAttributions"]);
 /** Deepest nesting of a chunk, below the limit of stored events (`maxToolValueDepth`), which wrap values of the chunk in objects of their own. */
 const maxChunkDepth = 100;
+
+/** `logprobsResult` of the whole reply: the lists of all chunks, joined. */
+function joinLogprobs(results: readonly JsonObject[]): JsonObject {
+  if (results.length === 0) return {};
+  const joinList = (key: string): Json | null => {
+    const items = results.flatMap((result) => listAt(result, key));
+    return items.length === 0 ? null : items;
+  };
+  const lists = omitNullish({
+    topCandidates: joinList("topCandidates"),
+    chosenCandidates: joinList("chosenCandidates"),
+  });
+  return { logprobsResult: Object.assign({}, ...results, lists) };
+}
 
 function hasKnownField(chunk: JsonObject): boolean {
   return ["candidates", "usageMetadata", "modelVersion", "responseId"].some((key) => Object.hasOwn(chunk, key));

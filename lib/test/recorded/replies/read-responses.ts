@@ -1,0 +1,400 @@
+// Reads recorded replies of OpenAI's Responses API, without the codec.
+
+import type { Block, Deltas, Reading, UsageReading } from "./reading.ts";
+import type { Json, JsonObject } from "everturn/model";
+
+import {
+  argumentsOf,
+  failed,
+  finishWithCalls,
+  isObject,
+  leavesOf,
+  listOf,
+  noReading,
+  numberOrNull,
+  objectOf,
+  objectsOf,
+  only,
+  stringOf,
+  stringOrNull,
+  without,
+  withUniqueIds,
+  withoutBlanks,
+} from "./reading.ts";
+
+/** An item of a stream: as it began, as it ended, and the texts of its deltas by index. */
+type StreamedItem = {
+  readonly index: number | null;
+  readonly first: JsonObject;
+  done: JsonObject | null;
+  readonly texts: Map<string, string>;
+  argumentsText: string;
+};
+
+/** The whole response that a stream stands for. `end` is the last event of the protocol, or the error. */
+export function assembleResponses(events: readonly JsonObject[]): {
+  readonly body: JsonObject;
+  readonly end: JsonObject | null;
+  readonly deltas: Deltas;
+} {
+  const items: StreamedItem[] = [];
+  const itemOf = (event: JsonObject, type: string | null): StreamedItem | null => {
+    const index = numberOrNull(event["output_index"]);
+    const id = stringOf(event["item_id"]);
+    const found =
+      items.find(({ first, done }) => id !== "" && (first["id"] === id || done?.["id"] === id)) ??
+      (index === null ? undefined : items.findLast((item) => item.index === index)) ??
+      (index === null && id === "" ? items.findLast((item) => item.first["type"] === type) : undefined);
+    if (found !== undefined || type === null) return found ?? null;
+    return open({ type, ...withoutBlanks({ id }) }, index);
+  };
+  const open = (first: JsonObject, index: number | null): StreamedItem => {
+    const item: StreamedItem = { index, first, done: null, texts: new Map(), argumentsText: "" };
+    items.push(item);
+    return item;
+  };
+  const sums = { text: "", reasoning: "" };
+  let head: JsonObject = {};
+  let end: JsonObject | null = null;
+  for (const event of events) {
+    const type = stringOf(event["type"]);
+    const delta = stringOf(event["delta"]);
+    if (/^response\.(?:created|queued|in_progress)$/.test(type)) head = { ...head, ...objectOf(event["response"]) };
+    if (
+      /^(?:error|response\.(?:completed|incomplete|failed|cancelled|error))$/.test(type) ||
+      (type === "" && isObject(event["error"]))
+    ) {
+      end = event;
+      break;
+    }
+    switch (type) {
+      case "response.output_item.added": {
+        const item = objectOf(event["item"]);
+        const index = numberOrNull(event["output_index"]);
+        const isKnown = items.some(
+          (other) => other.index === index && other.first["type"] === item["type"] && sameItem(other.first, item),
+        );
+        if (!isKnown) open(item, index);
+        break;
+      }
+      case "response.output_item.done": {
+        const item = objectOf(event["item"]);
+        const index = numberOrNull(event["output_index"]);
+        const state =
+          items.find(
+            (other) => sameItem(other.done ?? other.first, item) && (index === null || other.index === index),
+          ) ??
+          items.findLast(
+            (other) => other.index === index && other.first["type"] === item["type"] && other.done === null,
+          ) ??
+          open(item, index);
+        state.done ??= item;
+        break;
+      }
+      case "response.output_text.delta":
+      case "response.refusal.delta": {
+        const item = itemOf(event, "message");
+        if (item === null || item.done !== null) break;
+        const key = `${type === "response.refusal.delta" ? "refusal" : "text"} ${numberOrNull(event["content_index"]) ?? 0}`;
+        item.texts.set(key, (item.texts.get(key) ?? "") + delta);
+        sums.text += delta;
+        break;
+      }
+      case "response.reasoning_summary_text.delta":
+      case "response.reasoning_text.delta": {
+        const item = itemOf(event, "reasoning");
+        if (item === null || item.done !== null) break;
+        const isSummary = type === "response.reasoning_summary_text.delta";
+        const key = `${isSummary ? "summary" : "content"} ${numberOrNull(event[isSummary ? "summary_index" : "content_index"]) ?? 0}`;
+        // Parts of a summary are paragraphs.
+        if (!item.texts.has(key) && item.texts.size > 0) sums.reasoning += "\n\n";
+        item.texts.set(key, (item.texts.get(key) ?? "") + delta);
+        sums.reasoning += delta;
+        break;
+      }
+      case "response.function_call_arguments.delta":
+      case "response.custom_tool_call_input.delta":
+      case "response.mcp_call_arguments.delta": {
+        const item = itemOf(event, null);
+        if (item !== null && item.done === null) item.argumentsText += delta;
+        break;
+      }
+      case "response.function_call_arguments.done":
+      case "response.custom_tool_call_input.done":
+      case "response.mcp_call_arguments.done": {
+        const item = itemOf(event, null);
+        const text = stringOrNull(event["arguments"]) ?? stringOrNull(event["input"]);
+        if (item !== null && item.done === null && text !== null) item.texts.set("arguments", text);
+        break;
+      }
+    }
+  }
+  const response = objectOf(end?.["response"]);
+  const listed = objectsOf(response["output"]);
+  const ordered = items.toSorted((left, right) => (left.index ?? 0) - (right.index ?? 0));
+  const output =
+    listed.length > ordered.length
+      ? listed.map(
+          (item, at) =>
+            ordered.find(({ index, done }) => index === at && done?.["type"] === item["type"])?.done ?? item,
+        )
+      : ordered.map(
+          (item) => item.done ?? listed.find((other) => sameItem(other, item.first)) ?? assembled(item, response),
+        );
+  const isCall = ({ first }: StreamedItem) =>
+    ["function_call", "custom_tool_call", "mcp_call"].includes(stringOf(first["type"]));
+  return {
+    body: { ...head, ...response, output },
+    end,
+    deltas: { ...sums, arguments: ordered.filter(isCall).map(({ argumentsText }) => argumentsText) },
+  };
+}
+
+function sameItem(left: JsonObject, right: JsonObject): boolean {
+  if (left["type"] !== right["type"]) return false;
+  if (stringOf(left["id"]) !== "" && left["id"] === right["id"]) return true;
+  return stringOf(left["call_id"]) !== "" && left["call_id"] === right["call_id"];
+}
+
+/** An item that the stream never completed, from its deltas. */
+function assembled({ first, texts, argumentsText }: StreamedItem, response: JsonObject): JsonObject {
+  const isComplete = response["status"] === "completed" || response["status"] === undefined || texts.has("arguments");
+  const status = isComplete ? "completed" : "incomplete";
+  const list = (prefix: string, type: string, field: string) =>
+    [...texts].filter(([key]) => key.startsWith(prefix)).map(([, text]) => ({ type, [field]: text }));
+  switch (first["type"]) {
+    case "message":
+      return {
+        ...first,
+        status,
+        content: [...list("text", "output_text", "text"), ...list("refusal", "refusal", "refusal")],
+      };
+    case "reasoning":
+      return {
+        ...first,
+        summary: list("summary", "summary_text", "text"),
+        content: list("content", "reasoning_text", "text"),
+      };
+    case "function_call":
+      return { ...first, status, arguments: texts.get("arguments") ?? argumentsText };
+    case "custom_tool_call":
+      return { ...first, status, input: texts.get("arguments") ?? argumentsText };
+    default:
+      return first;
+  }
+}
+
+export function readResponsesStream(events: readonly JsonObject[]): Reading {
+  const { body, end, deltas } = assembleResponses(events);
+  if (end === null) return { ...noReading, outcome: "interrupted", deltas };
+  const type = stringOf(end["type"]);
+  if (type === "response.completed" || type === "response.incomplete") {
+    const status = type === "response.completed" ? "completed" : "incomplete";
+    return {
+      ...readResponsesBody({ ...body, status: body["status"] === "in_progress" ? status : (body["status"] ?? status) }),
+      deltas,
+    };
+  }
+  if (type === "response.cancelled") return { ...noReading, outcome: "failed", usage: usageOf(body), deltas };
+  return {
+    ...errorReading(isObject(end["response"]) ? end["response"] : end),
+    usage: usageOf(objectOf(end["response"])),
+    deltas,
+  };
+}
+
+export function readResponsesBody(body: JsonObject): Reading {
+  const status = stringOrNull(body["status"]);
+  if (body["output"] === undefined && status === null) return errorReading(body);
+  if (status === "failed" || (status === null && isObject(body["error"])))
+    return { ...errorReading(body), usage: usageOf(body) };
+  if (status === "in_progress" || status === "queued")
+    return { ...noReading, outcome: "interrupted", usage: usageOf(body) };
+  if (status === "cancelled") return { ...noReading, outcome: "failed", usage: usageOf(body) };
+  const items = objectsOf(body["output"]);
+  const blocks = withUniqueIds(items.flatMap(blocksOf));
+  const reason = stringOrNull(objectOf(body["incomplete_details"])["reason"]);
+  const isRefused = blocks.some((block) => block.type === "text" && block.isRefusal && block.text !== "");
+  const finish =
+    status === "incomplete"
+      ? reason === "max_output_tokens"
+        ? "length"
+        : reason === "content_filter"
+          ? "content_filter"
+          : "other"
+      : isRefused
+        ? "content_filter"
+        : "stop";
+  const content = items.flatMap((item) => (item["type"] === "message" ? objectsOf(item["content"]) : []));
+  return {
+    ...noReading,
+    responseId: stringOrNull(body["id"]),
+    model: stringOrNull(body["model"]),
+    rawFinishReason: status === "incomplete" ? (reason ?? status) : "completed",
+    finishReason: finishWithCalls(finish, blocks),
+    blocks,
+    usage: usageOf(body),
+    logprobs: withoutBlanks({ content: content.flatMap((part) => listOf(part["logprobs"])) }),
+    metadata: withoutBlanks({ serviceTier: body["service_tier"] }),
+    deltas: {
+      text: "",
+      reasoning: "",
+      arguments: items
+        .filter((item) => item["status"] === "incomplete" && item["arguments"] !== undefined)
+        .map((item) => stringOf(item["arguments"])),
+    },
+    sentBack: withoutTrailingReasoning(items.flatMap(sentBackOf)),
+  };
+}
+
+function errorReading(body: JsonObject): Reading {
+  const error = isObject(body["error"]) ? body["error"] : body;
+  const nested = isObject(body["error"]) ? stringOrNull(error["type"]) : null;
+  return failed({ message: stringOrNull(error["message"]), code: stringOrNull(error["code"]) ?? nested });
+}
+
+/** Items of tools that the provider runs: the name of the tool, and the field of its result. */
+const hostedTools: { readonly [type: string]: readonly [string, string | null] } = {
+  web_search_call: ["web_search", null],
+  file_search_call: ["file_search", "results"],
+  code_interpreter_call: ["code_interpreter", "outputs"],
+  mcp_call: ["mcp", "output"],
+};
+
+function blocksOf(item: JsonObject): readonly Block[] {
+  const type = stringOf(item["type"]);
+  switch (type) {
+    case "message":
+      return objectsOf(item["content"]).flatMap((part): readonly Block[] => {
+        const isRefusal = part["type"] === "refusal";
+        const text = stringOf(part[isRefusal ? "refusal" : "text"]);
+        const citations = withoutBlanks({ annotations: objectsOf(part["annotations"]) });
+        const phase = stringOrNull(item["phase"]);
+        return text === "" ? [] : [{ type: "text", text, isRefusal, phase, citations, replay: {} }];
+      });
+    case "reasoning": {
+      const summary = objectsOf(item["summary"]).map((part) => stringOf(part["text"]));
+      const content = objectsOf(item["content"]).map((part) => stringOf(part["text"]));
+      const text = (summary.length === 0 ? content : summary).join("\n\n");
+      return [
+        {
+          type: "reasoning",
+          text,
+          isHidden: text === "" && typeof item["encrypted_content"] === "string",
+          replay: item,
+        },
+      ];
+    }
+    case "function_call":
+    case "custom_tool_call": {
+      if (item["status"] === "incomplete") return [];
+      const isCustom = type === "custom_tool_call";
+      const text = stringOf(item[isCustom ? "input" : "arguments"]);
+      return [
+        {
+          type: "call",
+          id: stringOf(item["call_id"]) || stringOf(item["id"]),
+          name: stringOf(item["name"]),
+          arguments: isCustom ? { input: text } : argumentsOf(text),
+          argumentsText: isCustom ? null : text,
+          replay: without(item, ["call_id", "name", "arguments", "input"]),
+        },
+      ];
+    }
+    case "image_generation_call": {
+      const data = stringOf(item["result"]);
+      const format = stringOf(item["output_format"]);
+      if (data === "") return [{ type: "item", kind: type, item }];
+      return [
+        {
+          type: "image",
+          mimeType: format === "" ? null : `image/${format}`,
+          data,
+          revisedPrompt: stringOrNull(item["revised_prompt"]),
+          replay: only(item, ["id"]),
+        },
+      ];
+    }
+    default:
+      return hostedTools[type] === undefined ? [{ type: "item", kind: type, item }] : hostedBlocks(item, type);
+  }
+}
+
+function hostedBlocks(item: JsonObject, type: string): readonly Block[] {
+  const [name, field] = hostedTools[type] ?? ["", null];
+  const id = stringOf(item["call_id"]) || stringOf(item["id"]);
+  const result = field === null ? null : (item[field] ?? null);
+  const error = item["error"] ?? null;
+  const call: Block = {
+    type: "provider_call",
+    id,
+    name: stringOf(item["name"]) || name,
+    arguments: hostedArguments(item, type),
+    argumentsText: null,
+    replay: {},
+  };
+  if (result === null && error === null) return [call];
+  const isError = error !== null || item["status"] === "failed";
+  return [call, { type: "provider_result", id, content: result ?? error, isError, replay: only(item, ["id", "type"]) }];
+}
+
+function hostedArguments(item: JsonObject, type: string): JsonObject | null {
+  const given: JsonObject = only(item, ["queries", "code", "container_id"]);
+  if (type === "web_search_call") return objectOf(item["action"]);
+  return type === "mcp_call" ? argumentsOf(stringOf(item["arguments"])) : given;
+}
+
+/** The items of the next request: text without ids and annotations, reasoning without its status, everything else unchanged. */
+function sentBackOf(item: JsonObject): readonly JsonObject[] {
+  switch (item["type"]) {
+    case "message":
+      return objectsOf(item["content"]).flatMap((part) => {
+        const isRefusal = part["type"] === "refusal";
+        const text = stringOf(part[isRefusal ? "refusal" : "text"]);
+        const content = isRefusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
+        if (text === "") return [];
+        return [{ type: "message", role: "assistant", content: [content], ...withoutBlanks({ phase: item["phase"] }) }];
+      });
+    case "reasoning":
+      return [without(item, ["status"])];
+    case "function_call":
+      if (item["status"] === "incomplete") return [];
+      return [{ ...item, arguments: stringOf(item["arguments"]).trim() === "" ? "{}" : (item["arguments"] ?? "{}") }];
+    case "custom_tool_call":
+      return item["status"] === "incomplete" ? [] : [item];
+    default:
+      return [item];
+  }
+}
+
+/** The API refuses a reasoning item without a following item. */
+function withoutTrailingReasoning(items: readonly JsonObject[]): readonly JsonObject[] {
+  const last = items.findLastIndex(({ type }) => type !== "reasoning");
+  return items.slice(0, last + 1);
+}
+
+function usageOf(body: JsonObject): UsageReading | null {
+  if (!isObject(body["usage"])) return null;
+  const usage = body["usage"];
+  const input = objectOf(usage["input_tokens_details"]);
+  const output = objectOf(usage["output_tokens_details"]);
+  const uses = Object.entries(objectOf(body["tool_usage"])).map(([name, use]): [string, Json] => [
+    name,
+    objectOf(use)["num_requests"] ?? 0,
+  ]);
+  return {
+    inputTokens: numberOrNull(usage["input_tokens"]),
+    outputTokens: numberOrNull(usage["output_tokens"]),
+    cachedInputTokens: numberOrNull(input["cached_tokens"]),
+    cacheWriteInputTokens: numberOrNull(input["cache_write_tokens"]),
+    reasoningTokens: numberOrNull(output["reasoning_tokens"]),
+    totalTokens: numberOrNull(usage["total_tokens"]),
+    totalCost: null,
+    toolUsage: leavesOf(Object.fromEntries(uses)),
+    extra: leavesOf({
+      ...without(usage, ["input_tokens", "output_tokens", "total_tokens"]),
+      input_tokens_details: without(input, ["cached_tokens", "cache_write_tokens"]),
+      output_tokens_details: without(output, ["reasoning_tokens"]),
+    }),
+  };
+}

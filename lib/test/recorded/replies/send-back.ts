@@ -1,0 +1,93 @@
+// Checks the next request: the decoded reply, encoded again, must hold the blocks of the recording with their ids, signatures and encrypted content, byte
+// for byte, and the results of its calls under the ids of the recording.
+
+import type { Difference } from "./compare.ts";
+import type { Reading } from "./reading.ts";
+import type { Api } from "./recording.ts";
+import type { AssistantMessage, Json, JsonObject } from "everturn/model";
+
+import { request, toolResult, user } from "everturn/model";
+
+import { isEqual } from "./compare.ts";
+import { codecs, contextOf } from "./decode.ts";
+import { readSentChat } from "./read-chat.ts";
+import { listOf, objectOf, objectsOf, only, stringOf, without } from "./reading.ts";
+
+/** Encodes a conversation that continues the reply, and compares what it sends of the reply. */
+export function compareSentBack(
+  api: Api,
+  expected: Reading,
+  message: AssistantMessage,
+): { readonly fields: number; readonly differences: readonly Difference[] } {
+  if (expected.sentBack === null) return { fields: 0, differences: [] };
+  const results = message.toolCalls.map((call) => toolResult(call.id, "done", { name: call.name }));
+  const messages = [user("Start."), message, ...results, user("Continue.")];
+  // `store: true`: the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
+  const options = api === "openai-responses" ? { store: true } : {};
+  const { body } = codecs[api].encode(request(messages, { options }), contextOf(api));
+  const sent = sentOf(api, body, message.toolCalls.length);
+  const callIds = expected.blocks.flatMap((block) =>
+    block.type === "call" ? [api === "gemini" ? stringOf(block.replay["id"]) : block.id] : [],
+  );
+  const rows: (readonly [string, Json, Json])[] = [["next request: ids of results", callIds, sent.answered]];
+  const count = Math.max(expected.sentBack.length, sent.blocks.length);
+  for (let at = 0; at < count; at += 1) {
+    const [left, right] = [expected.sentBack[at], sent.blocks[at]];
+    rows.push([`next request: block ${at}`, normal(left), normal(right)]);
+  }
+  const differences = rows.flatMap(([field, left, right]) =>
+    isEqual(left, right) ? [] : [{ field, expected: left, actual: right }],
+  );
+  return { fields: rows.length, differences };
+}
+
+/** A block without fields that are `null`: leaving them out means the same. */
+function normal(block: JsonObject | undefined): Json {
+  return block === undefined ? null : only(block, Object.keys(block));
+}
+
+/** What a request sends of the reply: its blocks, and the ids under which the results of its calls are sent. */
+function sentOf(
+  api: Api,
+  body: JsonObject,
+  callCount: number,
+): { readonly blocks: readonly JsonObject[]; readonly answered: readonly string[] } {
+  switch (api) {
+    case "anthropic-messages": {
+      const [, reply, next] = objectsOf(body["messages"]);
+      const isReply = reply?.["role"] === "assistant";
+      const answers = objectsOf((isReply ? next : reply)?.["content"]).filter(({ type }) => type === "tool_result");
+      return {
+        blocks: isReply ? objectsOf(reply["content"]) : [],
+        answered: answers.map((block) => stringOf(block["tool_use_id"])),
+      };
+    }
+    case "gemini": {
+      const contents = objectsOf(body["contents"]);
+      const parts = contents.flatMap((content) => objectsOf(content["parts"]));
+      const responses = parts
+        .map((part) => objectOf(part["functionResponse"]))
+        .filter(({ name }) => name !== undefined);
+      return {
+        blocks: contents.filter(({ role }) => role === "model").flatMap((content) => objectsOf(content["parts"])),
+        answered: responses.map((response) => stringOf(response["id"])),
+      };
+    }
+    case "openai-chat": {
+      const messages = objectsOf(body["messages"]);
+      const replies = messages.filter(({ role }) => role === "assistant");
+      return {
+        blocks: replies.length === 0 ? [{}] : replies.map(readSentChat),
+        answered: messages.filter(({ role }) => role === "tool").map((message) => stringOf(message["tool_call_id"])),
+      };
+    }
+    case "openai-responses": {
+      const input = listOf(body["input"]).slice(1, -1).map(objectOf);
+      const answers = input.slice(input.length - callCount);
+      return {
+        blocks: input.slice(0, input.length - callCount).map((item) => without(item, [])),
+        answered: answers.map((item) => stringOf(item["call_id"])),
+      };
+    }
+  }
+}

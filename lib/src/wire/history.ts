@@ -2,7 +2,7 @@
 //
 // After `sendableHistory`
 //   - every tool call has exactly one result, directly after the reply that made the call. A missing result is replaced by a placeholder.
-//   - every tool result has a call; results without one are dropped.
+//   - every tool result has a call; results without one are dropped, unless the provider has stored earlier messages, which may hold the call.
 //   - every call has a name, and an id that the target accepts and that is unique in the request.
 // Every repair is listed in `omissions` with the reason `repaired`, except changed ids, which change nothing for the model.
 //
@@ -36,9 +36,14 @@ const placeholderId = "call";
 
 /**
  * Repairs the messages of a request for an API that accepts the call ids of `callIds` (`undefined`: any id).
+ * `keepsLoneResults`: results without a call are sent in their place, because the provider has stored the call.
  * Linear in the number of messages, apart from the search for results: a result is searched from its call onwards.
  */
-export function sendableHistory(messages: readonly Message[], callIds: Quirks["callIds"] = undefined): SendableHistory {
+export function sendableHistory(
+  messages: readonly Message[],
+  callIds: Quirks["callIds"] = undefined,
+  keepsLoneResults = false,
+): SendableHistory {
   const omissions: Omission[] = [];
   const sendable: Message[] = [];
   const requestIndexes: number[] = [];
@@ -51,7 +56,9 @@ export function sendableHistory(messages: readonly Message[], callIds: Quirks["c
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") {
       // A result that belongs to a call was appended together with its reply. The others have no call.
-      if (!usedIndexes.has(index)) omissions.push({ path: `messages[${index}]`, reason: "repaired" });
+      if (usedIndexes.has(index)) continue;
+      if (keepsLoneResults) append(message, index);
+      else omissions.push({ path: `messages[${index}]`, reason: "repaired" });
       continue;
     }
     if (message.role !== "assistant" || message.toolCalls.length === 0) {

@@ -730,6 +730,12 @@ describe("replay (W4)", () => {
     });
   });
 
+  test("a hosted call without a result is sent back without one", () => {
+    const call = { id: "ig_1", type: "image_generation_call", status: "failed" };
+    const message = messageOf(replied({ id: "resp_1", status: "completed", output: [call] }));
+    expect(inputOf(request([message, user("Go on.")]))[0]).toEqual(call);
+  });
+
   test("the result of a custom tool is a custom_tool_call_output", () => {
     const message = reread(messageOf(replied(caseOf("custom-tool").json("reply.json"))));
     expect(message).toMatchObject({ toolCalls: [{ name: "sql", arguments: { input: "SELECT 1" } }] });
@@ -801,6 +807,14 @@ describe("[allm 107] [allm 108] encoding", () => {
       context,
     );
     expect(body).toMatchObject({ store: true, include: null, model: "other", reasoning: { effort: "low" } });
+  });
+
+  test.each(["previous_response_id", "conversation"])("a result whose call is stored under %s is sent", (name) => {
+    const result = toolResult("call_1", "sunny");
+    const encoded = openaiResponses.encode(request([result], { options: { [name]: "stored_1" } }), context);
+    expect(encoded.body["input"]).toEqual([{ type: "function_call_output", call_id: "call_1", output: "sunny" }]);
+    expect(encoded.omissions).toEqual([]);
+    expect(inputOf(request([user("a"), result]))).toHaveLength(1);
   });
 
   describe("encrypted reasoning", () => {

@@ -40,6 +40,8 @@ type EncodeTarget = {
   readonly context: WireContext;
   /** The provider stores responses (`store: true`) and resolves items by their ids. */
   readonly stores: boolean;
+  /** The provider continues a stored conversation, which may hold the calls that the results of the request answer. */
+  readonly hasStoredHistory: boolean;
   readonly key: string;
 };
 
@@ -49,9 +51,14 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const options = callerFields(request, route);
   const background = flagAt(options, "background") ?? context.background ?? false;
   const stores = flagAt(options, "store") ?? background;
+  const hasStoredHistory = storedHistoryOptions.some((name) => (options[name] ?? null) !== null);
   const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
   const omissions: Omission[] = [];
-  const { input, instructions } = encodeMessages(request.messages, { context, stores, key }, omissions);
+  const { input, instructions } = encodeMessages(
+    request.messages,
+    { context, stores, hasStoredHistory, key },
+    omissions,
+  );
   if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
     throw nothingToSend(route);
   const fields = omitNullish({
@@ -75,6 +82,9 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
 
 /** Options that supply input besides the messages. With one of them a request without messages is valid. */
 const inputOptions = ["input", "instructions", "prompt", "previous_response_id", "conversation"] as const;
+
+/** Options that name a conversation which the provider has stored. */
+const storedHistoryOptions = ["previous_response_id", "conversation"] as const;
 
 /** Adds the caller's `include` to the encoder's, without duplicates: a list that asks for search results must not remove the encrypted reasoning. */
 function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
@@ -173,7 +183,7 @@ function encodeMessages(
 ): { readonly input: readonly JsonObject[]; readonly instructions: string | null } {
   const { quirks } = target.context;
   const callIds = quirks.callIds ?? { maxLength: maxKeyLength, pattern: "any" };
-  const history = sendableHistory(messages, callIds);
+  const history = sendableHistory(messages, callIds, target.hasStoredHistory);
   omissions.push(...history.omissions);
   const firstNonSystem = history.messages.findIndex(({ role }) => role !== "system");
   const firstInputIndex = firstNonSystem === -1 ? history.messages.length : firstNonSystem;
@@ -296,7 +306,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
           const callIndex = unplacedCalls.findIndex(({ id }) => id === part.toolCallId);
           unplacedCalls.splice(Math.max(callIndex, 0), 1).forEach(placeCall);
         } else if (part.providerExecuted.provider !== null) {
-          placeReplayed(part.providerExecuted.provider, path, null);
+          placeReplayed(part.providerExecuted.provider, path);
         }
         break;
       case "tool_result":
@@ -304,7 +314,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
         break;
       case "reasoning":
       case "opaque":
-        placeReplayed(part.provider, path, null);
+        placeReplayed(part.provider, path);
         break;
       case "image":
       case "file":
@@ -320,7 +330,8 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
   }
   return { items, omissions };
 
-  function placeReplayed(replay: ProviderReplay | null, path: string, result: Json): void {
+  /** Adds an item of this route unchanged. `result` fills the field that `tool_result` parts hold outside their replay data. */
+  function placeReplayed(replay: ProviderReplay | null, path: string, result?: Json): void {
     const data = replayFields(replay, context);
     if (data === null) {
       omissions.push({ path, reason: replay === null ? "unsupported" : "foreign_replay" });
@@ -331,7 +342,8 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
       // The API returns `status` in reasoning items and refuses it in the input.
       const { status: _, ...reasoning } = data;
       if (textAt(data, "type") === "reasoning") items.push(reasoning);
-      else items.push(field === null || Object.hasOwn(data, field) ? data : { ...data, [field]: result });
+      else if (field === null || result === undefined || Object.hasOwn(data, field)) items.push(data);
+      else items.push({ ...data, [field]: result });
     }
   }
 }

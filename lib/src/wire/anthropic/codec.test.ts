@@ -86,7 +86,14 @@ describe("[allm 110] [allm 111] [allm 115] requests", () => {
   const body = (rest: Parameters<typeof request>[1], given = context) =>
     anthropicMessages.encode(request([user("hi")], rest), given);
 
-  test("a forced tool turns thinking off", () => {
+  test("adaptive thinking is sent with a forced tool", () => {
+    const reasoning = { effort: "high", budgetTokens: null, summary: null };
+    const encoded = body({ tools, toolChoice: "required", reasoning });
+    expect(encoded.body).toMatchObject({ tool_choice: { type: "any" }, thinking: { type: "adaptive" } });
+    expect(encoded.omissions).toEqual([]);
+  });
+
+  test("a forced tool turns a thinking budget off", () => {
     const reasoning = { effort: "high", budgetTokens: 2000, summary: null };
     const encoded = body({ tools, toolChoice: "required", reasoning, temperature: 0 });
     expect(encoded.body).toMatchObject({

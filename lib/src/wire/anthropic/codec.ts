@@ -2,8 +2,9 @@
 // `/v1`. The adapter adds the key (`x-api-key`).
 //
 // Invariants
-//   1. The API refuses extended thinking together with a forced tool (`tool_choice` `any` or `tool`), and with sampling settings other than `temperature` 1 and
-//      `top_p` of at least 0.95. A forced tool wins over thinking; thinking wins over sampling. The losing setting is listed in `omissions`.
+//   1. The API refuses a thinking budget together with a forced tool (`tool_choice` `any` or `tool`), and accepts adaptive thinking with it. It refuses all
+//      thinking with sampling settings other than `temperature` 1 and `top_p` of at least 0.95. A forced tool wins over a budget; thinking wins over sampling.
+//      The losing setting is listed in `omissions`.
 //   2. `reasoning.budgetTokens` becomes `thinking.budget_tokens`; `reasoning.effort` becomes `output_config.effort`. An effort without a budget gives
 //      `thinking: { type: "adaptive" }`; the effort `"none"` gives `{ type: "disabled" }`. For models with other settings, `options.thinking` overrides the field.
 //   3. A JSON Schema is sent as `output_config.format`, also together with tools (fixtures/wire/anthropic-messages/structured-output). The API has no mode
@@ -176,7 +177,7 @@ function encodeThinking(request: ModelRequest, reportUnsupported: ReportUnsuppor
   const { effort, budgetTokens, summary } = reasoning;
   if (effort === "none") return { type: "disabled" };
   if (effort === null && budgetTokens === null && summary === null) return null;
-  if (isForced(request) && tools.length + providerTools.length > 0) {
+  if (budgetTokens !== null && isForced(request) && tools.length + providerTools.length > 0) {
     reportUnsupported("reasoning");
     return null;
   }

@@ -446,6 +446,20 @@ test("whenBusy: a queued message starts the next turn, which can be attached to 
   expect((await client.reply("s1", "two", { key: "k2" })).turnId).toBe(queued.turnId);
 });
 
+const sentPolicies = (["reply", "send"] as const).flatMap((verb) =>
+  (["steer", "queue", "interrupt", "reject"] as const).map((whenBusy) => ({ verb, whenBusy })),
+);
+
+test.each(sentPolicies)("whenBusy: $verb sends the policy $whenBusy", async ({ verb, whenBusy }) => {
+  const { client, requests } = world(fake({ script: hello }));
+  await (
+    await client.start("one", { id: "s1" })
+  ).result;
+  requests.length = 0;
+  await client[verb]("s1", "two", { whenBusy }).then(({ turnId }) => turnId);
+  expect(await requests[0]?.json()).toEqual({ text: "two", whenBusy });
+});
+
 test("whenBusy: an interrupting message cancels the open turn and starts the next one", async () => {
   const model = handModel();
   const { client } = world(model);

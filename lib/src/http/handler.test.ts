@@ -1,6 +1,7 @@
 // The HTTP handler, from `Request` to `Response`: what each route does, and how requests are rejected.
 
 import type { FakeScript } from "everturn";
+import type { WhenBusy } from "everturn/engine";
 import type { HttpOptions } from "everturn/http";
 import type { HostStorage, Runtime } from "everturn/runtime";
 
@@ -873,11 +874,11 @@ test("an onError that throws does not change the response", async () => {
 
 describe("a message while a turn is open", () => {
   /** A session `s1` whose turn waits for its first model call. */
-  async function busy() {
+  async function busy(fields: { readonly whenBusy?: WhenBusy } = {}) {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),
-      engines: { default: engine({ adapter: model, model: "hand:m" }) },
+      engines: { default: engine({ adapter: model, model: "hand:m", ...fields }) },
     });
     const handler = createHandler({ sessions, auth: [{ token }] });
     const send = (method: string, path: string, body?: unknown, accept = "application/json") => {
@@ -897,6 +898,31 @@ describe("a message while a turn is open", () => {
     expect((await send("POST", "/step", { whenBusy: "queue" })).status).toBe(400);
     first.finish();
     await turn.result;
+  });
+
+  const policies = ["steer", "queue", "interrupt", "reject"] as const;
+  const cases = policies.flatMap((whenBusy) =>
+    (["reply", "send"] as const).flatMap((verb) =>
+      (["call", "engine"] as const).map((setIn) => ({ whenBusy, verb, setIn })),
+    ),
+  );
+
+  test.each(cases)("$whenBusy of the $setIn applies to $verb", async ({ whenBusy, verb, setIn }) => {
+    const { model, sessions, send, turn, first } = await busy(setIn === "engine" ? { whenBusy } : {});
+    const sent = await send("POST", `/${verb}`, { text: "two", ...(setIn === "call" ? { whenBusy } : {}) });
+    expect(sent.status).toBe(whenBusy === "reject" ? 409 : 202);
+    if (whenBusy !== "reject") {
+      expect(sent.headers.get("everturn-turn") === turn.turnId).toBe(whenBusy === "steer");
+    }
+    // Nothing else ends the first model call of an interrupted turn.
+    if (whenBusy !== "interrupt") first.finish();
+    if (whenBusy !== "reject") (await model.call(2)).finish();
+    expect(await turn.result).toMatchObject({ haltedReason: whenBusy === "interrupt" ? "cancelled" : "completed" });
+    await sessions.attach("s1").result;
+    const texts = (await sessions.messages("s1")).items.flatMap(({ role, content }) =>
+      role === "user" ? [content] : [],
+    );
+    expect(texts).toEqual(whenBusy === "reject" ? ["one"] : ["one", "two"]);
   });
 
   test("is queued: 202 until its turn ends, and its events can be read before the turn starts", async () => {

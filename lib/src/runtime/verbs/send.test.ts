@@ -311,6 +311,38 @@ describe("the policy of the engine", () => {
   });
 });
 
+describe("every policy, of a call and of an engine", () => {
+  const policies = ["steer", "queue", "interrupt", "reject"] as const;
+  const cases = policies.flatMap((whenBusy) =>
+    (["reply", "send"] as const).flatMap((verb) =>
+      (["call", "engine"] as const).map((setIn) => ({ whenBusy, verb, setIn })),
+    ),
+  );
+
+  test.each(cases)("$whenBusy of the $setIn applies to $verb", async ({ whenBusy, verb, setIn }) => {
+    const { sessions, model, turn, first } = await busy(setIn === "engine" ? { whenBusy } : {});
+    const sent = sessions[verb]("s", "two", setIn === "call" ? { whenBusy } : {});
+    if (whenBusy === "reject") {
+      await expect(sent).rejects.toMatchObject(conflict);
+      first.finish();
+      expect(await turn.result).toMatchObject({ haltedReason: "completed" });
+      expect(await userTexts(sessions)).toEqual(["one"]);
+      return;
+    }
+    const { turnId, result } = await sent;
+    if (whenBusy === "queue") expect((await sessions.get("s"))?.queuedTurns).toEqual([turnId]);
+    expect(turnId === turn.turnId).toBe(whenBusy === "steer");
+    // Nothing else ends the first model call of an interrupted turn.
+    if (whenBusy !== "interrupt") first.finish();
+    const second = await model.call(2);
+    expect(asked(second.request)).toEqual(["one", "two"]);
+    second.finish();
+    await result;
+    expect(await turn.result).toMatchObject({ haltedReason: whenBusy === "interrupt" ? "cancelled" : "completed" });
+    expect(await userTexts(sessions)).toEqual(["one", "two"]);
+  });
+});
+
 describe("checks", () => {
   test("an unknown policy is misuse, in a call and in an engine; other verbs have no policy", async () => {
     const { sessions, turn, first } = await busy();

@@ -123,7 +123,8 @@ describe("options of a request", () => {
 
 const cached = { cache_control: { type: "ephemeral", ttl: "1h" } } as const;
 const pdf = { type: "base64", data: "JVBERi0=" } as const;
-const photo = imageFromUrl("https://example.com/cat.png");
+const photoUrl = "https://example.com/cat.png";
+const photo = imageFromUrl(photoUrl);
 
 describe("provider options of Anthropic", () => {
   const anthropic = { providerOptions: { anthropic: cached } };
@@ -259,4 +260,227 @@ describe("provider options of Anthropic", () => {
     const pruned = textPart("old", { pruneState: { type: "cleared" }, ...anthropic });
     expect(JSON.stringify(encode([user([pruned])]))).not.toContain("cache_control");
   });
+});
+
+describe("provider options of Chat Completions", () => {
+  const encode = (provider: string, messages: readonly Message[], fields: Parameters<typeof request>[1] = {}) =>
+    openaiChat.encode(request(messages, fields), contextOf(provider)).body;
+  const breakpoint = { prompt_cache_breakpoint: { mode: "explicit" } } as const;
+  const openai = { providerOptions: { openai: breakpoint } };
+
+  test("are fields of parts, messages, calls and functions", () => {
+    const body = encode(
+      "openai",
+      [
+        system("First."),
+        system([textPart("Second.", openai)], { providerOptions: { openai: { name: "policy" } } }),
+        user([textPart("Look.", openai), imagePart(photo, { detail: "original", ...openai })]),
+        assistant([textPart("I do.", openai)], {
+          toolCalls: [toolCall({ id: "c1", name: "f", arguments: {}, providerOptions: { openai: { extra: 1 } } })],
+        }),
+        toolResult("c1", [textPart("x", openai)], { providerOptions: { openai: { name: "f" } } }),
+      ],
+      {
+        tools: [
+          toolSpec({ name: "f", description: "F", schema: {}, providerOptions: { openai: { strict: true } } }),
+          toolSpec({ name: "g", description: "G", schema: {}, providerOptions: { anthropic: { strict: true } } }),
+        ],
+      },
+    );
+    expect(body["messages"]).toEqual([
+      { role: "system", content: "First." },
+      { role: "system", name: "policy", content: [{ type: "text", text: "Second.", ...breakpoint }] },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Look.", ...breakpoint },
+          { type: "image_url", image_url: { url: "https://example.com/cat.png", detail: "original" }, ...breakpoint },
+        ],
+      },
+      {
+        role: "assistant",
+        content: [{ type: "text", text: "I do.", ...breakpoint }],
+        tool_calls: [{ id: "c1", type: "function", function: { name: "f", arguments: "{}" }, extra: 1 }],
+      },
+      { role: "tool", tool_call_id: "c1", name: "f", content: [{ type: "text", text: "x", ...breakpoint }] },
+    ]);
+    expect(body["tools"]).toEqual([
+      { type: "function", function: { name: "f", description: "F", parameters: {}, strict: true } },
+      { type: "function", function: { name: "g", description: "G", parameters: {} } },
+    ]);
+  });
+
+  test("set `detail` of an image inside image_url", () => {
+    const part = imagePart(photo, { providerOptions: { openai: { detail: "low" } } });
+    expect(encode("openai", [user([part])])["messages"]).toEqual([
+      { role: "user", content: [{ type: "image_url", image_url: { url: photoUrl, detail: "low" } }] },
+    ]);
+  });
+
+  test.each(["deepseek", "mistral"])("mark the beginning of the reply with prefix: %s", (provider) => {
+    const start = assistant("```json", { providerOptions: { [provider]: { prefix: true } } });
+    expect(encode(provider, [user("Go."), start])["messages"]).toEqual([
+      { role: "user", content: "Go." },
+      { role: "assistant", content: "```json", prefix: true },
+    ]);
+    expect(JSON.stringify(encode("groq", [user("Go."), start]))).not.toContain("prefix");
+  });
+
+  test("leave `strict` as the metadata of the tool says by default", () => {
+    const tools = [
+      toolSpec({ name: "f", description: "", schema: {}, metadata: { strict: true } }),
+      toolSpec({ name: "g", description: "", schema: {} }),
+    ];
+    expect(encode("openai", [user("x")], { tools })["tools"]).toMatchObject([{ function: { strict: true } }, {}]);
+    expect(encode("openai", [user("x")], { tools: tools.slice(1) })["tools"]).not.toMatchObject([
+      { function: { strict: expect.anything() } },
+    ]);
+  });
+});
+
+describe("provider options of the Responses API", () => {
+  const encode = (messages: readonly Message[], fields: Parameters<typeof request>[1] = {}) =>
+    openaiResponses.encode(request(messages, fields), contextOf("openai")).body;
+  const breakpoint = { prompt_cache_breakpoint: { mode: "explicit" } } as const;
+  const openai = { providerOptions: { openai: breakpoint } };
+
+  test("are fields of parts, items and tools", () => {
+    const body = encode(
+      [
+        user([
+          textPart("Look.", openai),
+          imagePart(photo, { detail: "original", ...openai }),
+          filePart(pdf, { mimeType: "application/pdf", providerOptions: { openai: { detail: "low" } } }),
+        ]),
+        assistant("I do.", {
+          toolCalls: [toolCall({ id: "c1", name: "f", arguments: {}, providerOptions: { openai: { extra: 1 } } })],
+          providerOptions: { openai: { phase: "commentary" } },
+        }),
+        toolResult("c1", [textPart("x", openai)], { providerOptions: { openai: { status: "completed" } } }),
+      ],
+      {
+        tools: [
+          toolSpec({
+            name: "f",
+            description: "F",
+            schema: {},
+            providerOptions: { openai: { strict: true, defer_loading: true } },
+          }),
+          toolSpec({ name: "g", description: "G", schema: {} }),
+        ],
+      },
+    );
+    expect(body["input"]).toEqual([
+      {
+        type: "message",
+        role: "user",
+        content: [
+          { type: "input_text", text: "Look.", ...breakpoint },
+          { type: "input_image", image_url: photoUrl, detail: "original", ...breakpoint },
+          {
+            type: "input_file",
+            filename: "file",
+            file_data: "data:application/pdf;base64,JVBERi0=",
+            detail: "low",
+          },
+        ],
+      },
+      {
+        type: "message",
+        role: "assistant",
+        content: [{ type: "output_text", text: "I do.", annotations: [] }],
+        phase: "commentary",
+      },
+      { type: "function_call", call_id: "c1", name: "f", arguments: "{}", extra: 1 },
+      {
+        type: "function_call_output",
+        call_id: "c1",
+        output: [{ type: "input_text", text: "x", ...breakpoint }],
+        status: "completed",
+      },
+    ]);
+    expect(body["tools"]).toMatchObject([
+      { name: "f", strict: true, defer_loading: true },
+      { name: "g", strict: false },
+    ]);
+  });
+
+  test("of a system message make it an input item, because instructions are one text", () => {
+    const body = encode([system("A."), system([textPart("B.", openai)]), system("C."), user("x")]);
+    expect(body["instructions"]).toBe("A.");
+    expect(body["input"]).toMatchObject([
+      { role: "developer", content: [{ type: "input_text", text: "B.", ...breakpoint }] },
+      { role: "developer", content: [{ type: "input_text", text: "C." }] },
+      { role: "user" },
+    ]);
+  });
+});
+
+describe("provider options of Gemini", () => {
+  test("are fields of parts, function responses and declarations; those of other messages are reported", () => {
+    const film = { type: "provider_file", provider: "gemini", id: "files/film" } as const;
+    const videoMetadata = { fps: 2, startOffset: "10s", endOffset: "20s" };
+    const mediaResolution = { level: "MEDIA_RESOLUTION_HIGH" };
+    const { body, omissions } = geminiGenerateContent.encode(
+      request(
+        [
+          user(
+            [
+              textPart("Look."),
+              filePart(film, {
+                mimeType: "video/mp4",
+                providerOptions: { gemini: { videoMetadata, mediaResolution } },
+              }),
+            ],
+            { providerOptions: { gemini: { extra: 1 }, anthropic: cached } },
+          ),
+          assistant("", {
+            toolCalls: [
+              toolCall({ id: "c1", name: "f", arguments: {}, providerOptions: { gemini: { thoughtSignature: "s" } } }),
+            ],
+          }),
+          toolResult("c1", "x", { providerOptions: { gemini: { scheduling: "SILENT" } } }),
+        ],
+        {
+          tools: [
+            toolSpec({
+              name: "f",
+              description: "F",
+              schema: {},
+              providerOptions: { gemini: { behavior: "NON_BLOCKING" } },
+            }),
+          ],
+        },
+      ),
+      contextOf("gemini"),
+    );
+    expect(body["contents"]).toEqual([
+      {
+        role: "user",
+        parts: [
+          { text: "Look." },
+          { fileData: { mimeType: "video/mp4", fileUri: "files/film" }, videoMetadata, mediaResolution },
+        ],
+      },
+      { role: "model", parts: [{ functionCall: { name: "f", args: {} }, thoughtSignature: "s" }] },
+      {
+        role: "user",
+        parts: [{ functionResponse: { name: "f", response: { output: "x" }, scheduling: "SILENT" } }],
+      },
+    ]);
+    expect(body["tools"]).toEqual([
+      {
+        functionDeclarations: [{ name: "f", description: "F", parametersJsonSchema: {}, behavior: "NON_BLOCKING" }],
+      },
+    ]);
+    expect(omissions).toMatchObject([{ path: "messages[0].providerOptions", reason: "unsupported" }]);
+  });
+});
+
+test("a message keeps its encoded form of each provider", () => {
+  const message = user("x", { providerOptions: { mistral: { extra: 1 } } });
+  const encode = (provider: string) => openaiChat.encode(request([message]), contextOf(provider)).body["messages"];
+  expect(encode("mistral")).toEqual([{ role: "user", content: "x", extra: 1 }]);
+  expect(encode("groq")).toEqual([{ role: "user", content: "x" }]);
+  expect(encode("mistral")).toEqual([{ role: "user", content: "x", extra: 1 }]);
 });

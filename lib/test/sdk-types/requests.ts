@@ -13,6 +13,7 @@ import {
   imagePart,
   jsonSchema,
   request,
+  searchResultPart,
   system,
   textPart,
   toolResult,
@@ -87,6 +88,11 @@ export function requestsFor(target: Target): readonly Asked[] {
     ["an answer in a schema, beside tools", [hello], { responseFormat: city, tools }],
     ["an answer in JSON", [user("In JSON, please.")], { responseFormat: { type: "json_object" } }],
     ["tools of the provider's", [hello], { providerTools, tools, toolChoice: "auto" }],
+    [
+      "provider options",
+      [system("Be brief.", { providerOptions: mark }), ...marked(target)],
+      { tools: [markedTool, time] },
+    ],
     ["options of the provider's", [hello], { options, ...(isMessages ? {} : settings), responseFormat: city }],
   ];
   return asked.map(([title, messages, rest]) => ({
@@ -135,6 +141,58 @@ function files({ codec, context }: Target): readonly UserPart[] {
     case "gemini":
       return [pdf, linked, wav, text, own];
   }
+}
+
+/** Cache breakpoints of both APIs that have them. */
+const mark = { anthropic: { cache_control: { type: "ephemeral", ttl: "1h" } } } as const;
+const partMark = {
+  ...mark,
+  openai: { prompt_cache_breakpoint: { mode: "explicit" } },
+  gemini: { mediaResolution: { level: "MEDIA_RESOLUTION_HIGH" } },
+} as const;
+const markedTool = toolSpec({
+  ...weather,
+  providerOptions: {
+    anthropic: {
+      strict: true,
+      input_examples: [{ city: "Oslo" }],
+      allowed_callers: ["direct"],
+      eager_input_streaming: true,
+    },
+    openai: { strict: false },
+    gemini: { behavior: "NON_BLOCKING" },
+  },
+});
+
+/** A conversation with provider options in every place. */
+function marked({ codec }: Target): readonly Message[] {
+  const found = searchResultPart({ source: "https://example.com/oslo", title: "Oslo", content: "A city." });
+  const document = filePart(
+    { type: "base64", data: "JVBERg==" },
+    {
+      mimeType: "application/pdf",
+      name: "a.pdf",
+      providerOptions: { anthropic: { citations: { enabled: true }, context: "Old.", title: "A" } },
+    },
+  );
+  const film = filePart(
+    { type: "url", url: "https://example.com/a.mp4" },
+    {
+      mimeType: "video/mp4",
+      providerOptions: { gemini: { videoMetadata: { fps: 2, startOffset: "1s", endOffset: "2s" } } },
+    },
+  );
+  return [
+    user([
+      textPart("Look.", { providerOptions: codec.api === "gemini" ? {} : partMark }),
+      imagePart(imageFromBase64(png, "image/png"), { detail: "original", providerOptions: partMark }),
+      found,
+      document,
+      ...(codec.api === "gemini" ? [film] : []),
+    ]),
+    assistant("I call.", { toolCalls: [{ id: "call_1", name: "weather", arguments: {}, providerOptions: mark }] }),
+    toolResult("call_1", [found], { providerOptions: mark }),
+  ];
 }
 
 const late: readonly Message[] = [

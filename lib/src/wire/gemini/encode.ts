@@ -9,7 +9,9 @@
 //      documents for this case.
 //   5. The encoded form of a message is cached by message identity, for the route it was last sent by.
 //   6. The API refuses turns without parts: a message with no content is not sent and is listed in `omissions` as `repaired`.
-//   7. Provider options and `options` of the request are merged last, leaf by leaf. `quirks.without` removes fields after that.
+//   7. Provider options of a part, a call, a tool message (`functionResponse`) or a tool (its declaration) are fields of its object. The API has no fields on the turns that
+//      other messages become: options of such a message are listed in `omissions`.
+//   8. Provider options and `options` of the request are merged last, leaf by leaf. `quirks.without` removes fields after that.
 
 import type {
   AssistantMessage,
@@ -31,7 +33,7 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { AdapterError, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
-import { callerFields, mergeFields } from "../provider-options.ts";
+import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
@@ -148,14 +150,14 @@ function withoutSchemaKeyword(schema: JsonObject): JsonObject {
 }
 
 /** Function declarations as one entry, then one entry for each tool that Gemini runs (`{ googleSearch: {} }`). */
-function encodeTools(request: ModelRequest, { provider }: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
-  const functionDeclarations = request.tools.map(({ name, description, schema }) => ({
-    name,
-    description,
-    parametersJsonSchema: withoutSchemaKeyword(schema),
-  }));
+function encodeTools(request: ModelRequest, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
+  const functionDeclarations = request.tools.map((tool) => {
+    const { name, description, schema } = tool;
+    const declaration = { name, description, parametersJsonSchema: withoutSchemaKeyword(schema) };
+    return withOptions(declaration, optionsFor(tool, route));
+  });
   const hostedTools = request.providerTools.flatMap((tool, index): readonly JsonObject[] => {
-    if (tool.provider === provider) return [{ [tool.name]: tool.options }];
+    if (tool.provider === route.provider) return [{ [tool.name]: tool.options }];
     omissions.push({ path: `providerTools[${index}]`, reason: "unsupported" });
     return [];
   });
@@ -207,6 +209,8 @@ function encodeHistory(
   let calls: readonly ToolCall[] = [];
   for (const [index, message] of history.messages.entries()) {
     const messagePath = `messages[${history.requestIndexes[index] ?? index}]`;
+    if (message.role !== "tool" && optionsFor(message, route) !== null)
+      omissions.push({ path: `${messagePath}.providerOptions`, reason: "unsupported" });
     if (message.role === "system") {
       const text = textOf(message.content);
       if (text === "") omissions.push({ path: messagePath, reason: "repaired" });
@@ -288,12 +292,14 @@ function userParts(
   return content.flatMap((part, index) => userPart(part, `content[${index}]`, route, omissions));
 }
 
+/** The part of a user part, with its options. A pruned part is its placeholder text, without options. */
 function userPart(part: UserPart, path: string, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
-  if (part.type === "text") return textParts(visibleText(part.text, part.pruneState));
-  if (part.pruneState !== null) return textParts(visibleText("", part.pruneState));
-  if (part.type === "file") return [mediaPart(part.source, part.mimeType, path, route)];
+  if (part.pruneState !== null) return textParts(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  const options = optionsFor(part, route);
+  if (part.type === "text") return textParts(part.text).map((encoded) => withOptions(encoded, options));
+  if (part.type === "file") return [withOptions(mediaPart(part.source, part.mimeType, path, route), options)];
   if (part.detail !== "auto") omissions.push({ path: `${path}.detail`, reason: "unsupported" });
-  return [mediaPart(part.image.source, part.image.mimeType, path, route)];
+  return [withOptions(mediaPart(part.image.source, part.image.mimeType, path, route), options)];
 }
 
 /** Inline data or a file URI. `data:` URLs become inline data; inline data needs a MIME type. */
@@ -349,7 +355,8 @@ function resultParts(
     response: failed ? { error: text } : { output: text },
     parts: nestedMedia.length === 0 ? null : nestedMedia,
   });
-  return [{ functionResponse }, ...media.filter((part) => !isNested(part))];
+  const withFields = withOptions(functionResponse, optionsFor(message, route));
+  return [{ functionResponse: withFields }, ...media.filter((part) => !isNested(part))];
 }
 
 /** The replay data of a part that belongs to this route; `null` otherwise (W4). */
@@ -382,7 +389,7 @@ function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: 
     const signature = textAt(replay, "thoughtSignature") ?? (isFirstCall ? placeholderSignature(route.model) : null);
     isFirstCall = false;
     const functionCall = omitNullish({ id: textAt(replay, "id"), name: call.name, args: call.arguments ?? {} });
-    return omitNullish({ functionCall, thoughtSignature: signature });
+    return withOptions(omitNullish({ functionCall, thoughtSignature: signature }), optionsFor(call, route));
   };
   const contentParts =
     typeof content === "string"
@@ -414,7 +421,9 @@ function replyPart(
       const replay =
         part.pruneState === null ? replayFieldsOrOmit(part.provider, `${path}.provider`, route, omissions) : null;
       const thoughtSignature = textAt(replay, "thoughtSignature");
-      return thoughtSignature === null ? textParts(text) : [{ text, thoughtSignature }];
+      const parts = thoughtSignature === null ? textParts(text) : [{ text, thoughtSignature }];
+      const options = part.pruneState === null ? optionsFor(part, route) : null;
+      return parts.map((encoded) => withOptions(encoded, options));
     }
     case "reasoning": {
       const thoughtSignature = textAt(replayFieldsOrOmit(part.provider, path, route, omissions), "thoughtSignature");

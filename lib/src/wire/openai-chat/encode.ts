@@ -11,6 +11,8 @@
 //   6. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
 //   7. `quirks.without` removes fields from the body and from assistant messages. Provider options and `options` of the request are merged after that and override everything,
 //      leaf by leaf.
+//   8. Provider options of a message, a content part, a call or a tool are fields of its object (for a tool, of `function`). Content whose parts have options is a
+//      list; a system message with options is not joined with its neighbours.
 
 import type {
   AssistantMessage,
@@ -19,6 +21,8 @@ import type {
   Message,
   ModelRequest,
   ProviderReplay,
+  ProviderRoute,
+  TextPart,
   ToolCall,
   ToolMessage,
   ToolSpec,
@@ -29,7 +33,7 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
-import { callerFields, mergeFields } from "../provider-options.ts";
+import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { encodeMedia } from "./media.ts";
 
 /** One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has paths relative to the message. */
@@ -111,7 +115,7 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
 function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route, quirks }: WireContext): Settings {
   const hostedTools = providerTools.filter(({ provider }) => provider === route.provider);
   const all = [
-    ...tools.map((tool) => encodeTool(tool, quirks.strict !== false)),
+    ...tools.map((tool) => encodeTool(tool, quirks.strict !== false, optionsFor(tool, route))),
     ...hostedTools.map(({ name, options }) => ({ type: name, ...options })),
   ];
   const omissions = providerTools.flatMap(({ provider }, index): Omission[] =>
@@ -125,10 +129,15 @@ function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route
   return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions };
 }
 
-/** One function tool. `strict` comes from the metadata of the tool. */
-function encodeTool({ name, description, schema, metadata }: ToolSpec, takesStrict: boolean): JsonObject {
+/** One function tool. `strict` comes from the provider options or from the metadata of the tool. */
+function encodeTool(
+  { name, description, schema, metadata }: ToolSpec,
+  takesStrict: boolean,
+  options: JsonObject | null,
+): JsonObject {
   const strict = takesStrict ? flagAt(metadata, "strict") : null;
-  return { type: "function", function: omitNullish({ name, description, parameters: schema, strict }) };
+  const encoded = omitNullish({ name, description, parameters: schema, strict });
+  return { type: "function", function: withOptions(encoded, options) };
 }
 
 /** `response_format`. A server without JSON Schema support gets `json_object`, and the schema is listed in `omissions`. */
@@ -151,7 +160,8 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
   const { provider, endpoint, model } = route;
-  const key = JSON.stringify([provider, endpoint, model, quirks.reasoningField ?? null, quirks.without ?? []]);
+  const { reasoningField = null, systemRole = null, without = [] } = quirks;
+  const key = JSON.stringify([provider, endpoint, model, reasoningField, systemRole, without]);
   const omissions: Omission[] = [...history.omissions];
   const wireMessages: JsonObject[] = [];
   let instructions: string[] = [];
@@ -198,16 +208,22 @@ function encodeOnce(message: Message, key: string, context: WireContext): Encode
 
 /** Encodes one message. */
 function encodeMessage(message: Message, context: WireContext): EncodedMessage {
+  const { route, quirks } = context;
   switch (message.role) {
     case "system": {
       const text = textOf(message.content, "\n\n");
-      return text === "" ? { type: "nothing", omissions: [] } : { type: "instructions", text, omissions: [] };
+      if (text === "") return { type: "nothing", omissions: [] };
+      const options = optionsFor(message, route);
+      const content = optionedContent(message.content, route);
+      if (options === null && content === null) return { type: "instructions", text, omissions: [] };
+      const wire = { role: quirks.systemRole ?? "system", content: content ?? text };
+      return { type: "message", wire: withOptions(wire, options), omissions: [] };
     }
     case "event": {
-      const content = textOf(message.content, "\n\n");
-      return content === ""
-        ? { type: "nothing", omissions: [] }
-        : { type: "message", wire: { role: "user", content }, omissions: [] };
+      const text = textOf(message.content, "\n\n");
+      if (text === "") return { type: "nothing", omissions: [] };
+      const wire = { role: "user", content: optionedContent(message.content, route) ?? text };
+      return { type: "message", wire: withOptions(wire, optionsFor(message, route)), omissions: [] };
     }
     case "user":
       return encodeUser(message, context);
@@ -219,21 +235,38 @@ function encodeMessage(message: Message, context: WireContext): EncodedMessage {
 }
 
 /** Encodes a user message. `name` is sent only if it is 1 to 64 letters, digits, `_` and `-`, the form that the API accepts. */
-function encodeUser({ content, name }: UserMessage, context: WireContext): EncodedMessage {
+function encodeUser(message: UserMessage, context: WireContext): EncodedMessage {
+  const { content, name } = message;
   const parts = normalizeContent(content);
   const pieces = parts
-    .map((part) =>
-      part.type === "text" ? textPiece(visibleText(part.text, part.pruneState)) : encodeMedia(part, context),
-    )
+    .map((part) => (part.type === "text" ? encodeText(part, context.route) : encodeMedia(part, context)))
     .filter(isNotEmptyText);
-  if (pieces.length === 0) return { type: "nothing", omissions: [] };
-  const isText = pieces.length === 1 && parts.every(({ type }) => type === "text");
+  const [first] = pieces;
+  if (first === undefined) return { type: "nothing", omissions: [] };
+  const isText = pieces.length === 1 && isPlainText(first) && parts.every(({ type }) => type === "text");
   const wire = omitNullish({
     role: "user",
     name: name !== null && /^[\w-]{1,64}$/.test(name) ? name : null,
-    content: isText ? textAt(pieces[0] ?? null, "text") : pieces,
+    content: isText ? textAt(first, "text") : pieces,
   });
-  return { type: "message", wire, omissions: [] };
+  return { type: "message", wire: withOptions(wire, optionsFor(message, context.route)), omissions: [] };
+}
+
+/** A text piece with its options. A pruned part has none. */
+function encodeText(part: TextPart, route: ProviderRoute): JsonObject {
+  const piece = textPiece(visibleText(part.text, part.pruneState));
+  return part.pruneState === null ? withOptions(piece, optionsFor(part, route)) : piece;
+}
+
+/** Is it a text piece without other fields? */
+function isPlainText(piece: JsonObject): boolean {
+  return piece["type"] === "text" && Object.keys(piece).length === 2;
+}
+
+/** Text parts as a list of pieces; `null` if none of them has options. */
+function optionedContent(content: string | readonly TextPart[], route: ProviderRoute): readonly JsonObject[] | null {
+  if (typeof content === "string" || content.every((part) => optionsFor(part, route) === null)) return null;
+  return content.map((part) => encodeText(part, route)).filter(isNotEmptyText);
 }
 
 /** The API refuses empty text pieces. */
@@ -242,7 +275,8 @@ function isNotEmptyText(piece: JsonObject): boolean {
 }
 
 /** Encodes a tool result as text. Its images and files become attachments (invariant 3). */
-function encodeToolResult({ toolCallId, content }: ToolMessage, context: WireContext): EncodedMessage {
+function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMessage {
+  const { toolCallId, content } = message;
   const parts = normalizeContent(content);
   const texts = parts.filter((part) => part.type === "text");
   const media = parts
@@ -253,7 +287,10 @@ function encodeToolResult({ toolCallId, content }: ToolMessage, context: WireCon
     text === "" && media.length > 0 ? "The result is attached in the user message that follows." : text;
   return {
     type: "answer",
-    wire: { role: "tool", tool_call_id: toolCallId, content: resultText },
+    wire: withOptions(
+      { role: "tool", tool_call_id: toolCallId, content: optionedContent(texts, context.route) ?? resultText },
+      optionsFor(message, context.route),
+    ),
     attachments: media.length === 0 ? [] : [textPiece(`Attached to the result of ${toolCallId}:`), ...media],
     omissions: [],
   };
@@ -288,7 +325,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
         const audio = objectAt(data, "audio");
         if (audio !== null) addFields({ audio });
         else if (flagAt(data, "refusal") === true) pieces.push({ type: "refusal", refusal: text });
-        else if (text !== "") pieces.push(textPiece(text));
+        else if (text !== "") pieces.push(encodeText(part, route));
         break;
       }
       case "reasoning": {
@@ -326,7 +363,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
   const calls = message.toolCalls.map((call, index) => {
     const path = `.toolCalls[${index}]`;
     if (call.arguments === null) omissions.push({ path, reason: "repaired" });
-    return encodeCall(call, replayFields(call.provider, path, false));
+    return withOptions(encodeCall(call, replayFields(call.provider, path, false)), optionsFor(call, route));
   });
   // Servers with `reasoning_content` (DeepSeek) require the field in every assistant message with calls, also in those of another model.
   const field = quirks.reasoningField;
@@ -335,23 +372,19 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
   if (pieces.length === 0 && calls.length === 0 && Object.keys(fields).length === 0)
     return { type: "nothing", omissions };
   const hasOtherFields = calls.length > 0 || fields["audio"] !== undefined;
-  return {
-    type: "message",
-    wire: {
-      role: "assistant",
-      content: contentOf(pieces, hasOtherFields),
-      ...fields,
-      ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    },
-    omissions,
+  const wire = {
+    role: "assistant",
+    content: contentOf(pieces, hasOtherFields),
+    ...fields,
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
+  return { type: "message", wire: withOptions(wire, optionsFor(message, route)), omissions };
 }
 
 /** `content`: a string if all pieces are text, a list otherwise; `null` if there are only calls or audio. */
 function contentOf(pieces: readonly JsonObject[], hasOtherFields: boolean): Json {
   if (pieces.length === 0) return hasOtherFields ? null : "";
-  const isText = pieces.every((piece) => piece["type"] === "text");
-  return isText ? pieces.map((piece) => textAt(piece, "text") ?? "").join("") : pieces;
+  return pieces.every(isPlainText) ? pieces.map((piece) => textAt(piece, "text") ?? "").join("") : pieces;
 }
 
 /** Encodes a call with the fields of its replay data. `keepsRawText`: the arguments are sent as the model wrote them (invariant 5). */

@@ -5,14 +5,21 @@ import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model
 import type { WireContext } from "../codec.ts";
 
 import { AdapterError, visibleText } from "../../model/internal.ts";
-import { omitNullish } from "../fields.ts";
+import { objectAt, omitNullish } from "../fields.ts";
+import { optionsFor, withOptions } from "../provider-options.ts";
 
 /** The content part of an image or a file; a pruned one becomes its placeholder text. */
 export function encodeMedia(part: ImagePart | FilePart, context: WireContext): JsonObject {
   if (part.pruneState !== null) return { type: "text", text: visibleText("", part.pruneState) };
-  if (part.type === "file") return encodeFile(part, context);
-  const { source, mimeType } = part.image;
-  return encodeImage(source, mimeType, part.detail, context);
+  const { detail, ...options } = optionsFor(part, context.route) ?? {};
+  const encoded =
+    part.type === "file"
+      ? encodeFile(part, context)
+      : encodeImage(part.image.source, part.image.mimeType, part.detail, context);
+  const image = objectAt(encoded, "image_url");
+  // `detail` is a field of the nested object; all other options are fields of the part.
+  const nested = image === null || detail === undefined ? {} : { image_url: { ...image, detail } };
+  return withOptions({ ...encoded, ...nested }, options);
 }
 
 function encodeImage(

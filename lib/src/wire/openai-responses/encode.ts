@@ -6,9 +6,11 @@
 //      because it is read by its id. The options of the request can override `store`; their `include` is added.
 //   2. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the calls of that reply are sent without their item
 //      ids: the API refuses an item with a known id whose reasoning is missing.
-//   3. System messages at the start become `instructions`; later ones stay in their place with the role `developer`.
+//   3. System messages at the start become `instructions`; later ones stay in their place with the role `developer`. From the first system message with provider
+//      options on they are `developer` items too, because `instructions` is one text without other fields.
 //   4. The encoded form of a message is cached by message identity, route, `store` and role.
 //   5. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
+//   6. Provider options of a part, a call or a tool are fields of its object; those of a message are fields of its message items, or of its output item.
 
 import type {
   AssistantMessage,
@@ -19,6 +21,7 @@ import type {
   Message,
   ModelRequest,
   ProviderReplay,
+  ProviderRoute,
   ToolCall,
   ToolMessage,
   UserPart,
@@ -28,7 +31,7 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, flagAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
-import { callerFields, mergeFields } from "../provider-options.ts";
+import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { resultField } from "./items.ts";
 import { modelReasons } from "./reasoning-models.ts";
 
@@ -139,14 +142,12 @@ function encodeFormat(
 /** Function tools, then tools that the provider runs (`type` is their name). Tools of other providers are omitted. */
 function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omissions: Omission[]): JsonObject {
   const takesStrict = quirks.strict ?? true;
-  const functions = request.tools.map(({ name, description, schema, metadata }): JsonObject => ({
-    type: "function",
-    name,
-    description,
-    parameters: schema,
+  const functions = request.tools.map((tool): JsonObject => {
+    const { name, description, schema, metadata } = tool;
     // Without the field, the API makes the schema strict by default, which changes what it allows.
-    ...(takesStrict ? { strict: metadata["strict"] === true } : {}),
-  }));
+    const strict = takesStrict ? { strict: metadata["strict"] === true } : {};
+    return withOptions({ type: "function", name, description, parameters: schema, ...strict }, optionsFor(tool, route));
+  });
   const hosted = request.providerTools.flatMap(({ provider, name, options }, at): readonly JsonObject[] => {
     if (provider === route.provider) return [{ type: name, ...options }];
     omissions.push({ path: `providerTools[${at}]`, reason: "unsupported" });
@@ -185,7 +186,9 @@ function encodeMessages(
   const callIds = quirks.callIds ?? { maxLength: maxKeyLength, pattern: "any" };
   const history = sendableHistory(messages, callIds, target.hasStoredHistory);
   omissions.push(...history.omissions);
-  const firstNonSystem = history.messages.findIndex(({ role }) => role !== "system");
+  const firstNonSystem = history.messages.findIndex(
+    (message) => message.role !== "system" || hasOptions(message, target.context.route),
+  );
   const firstInputIndex = firstNonSystem === -1 ? history.messages.length : firstNonSystem;
   const texts = history.messages.slice(0, firstInputIndex).map(messageText);
   const instructions = texts.filter((text) => text !== "").join("\n\n");
@@ -210,6 +213,12 @@ function encodeMessages(
   return { input, instructions: instructions === "" ? null : instructions };
 }
 
+/** Has the message, or one of its parts, options for this provider? */
+function hasOptions(message: Extract<Message, { readonly role: "system" }>, route: ProviderRoute): boolean {
+  if (optionsFor(message, route) !== null) return true;
+  return typeof message.content !== "string" && message.content.some((part) => optionsFor(part, route) !== null);
+}
+
 // The encoded forms of each message, by `EncodeTarget.key`.
 const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
 
@@ -223,17 +232,24 @@ function encodeOnce(message: Message, target: EncodeTarget): EncodedMessage {
 
 /** Encodes one message. */
 function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
+  const { route } = target.context;
   switch (message.role) {
     case "system": {
       const role = target.context.quirks.systemRole ?? "developer";
-      const content = [inputText(messageText(message))].filter(isNotEmptyText);
-      return { items: content.length === 0 ? [] : [{ type: "message", role, content }], omissions: [] };
+      const pieces =
+        typeof message.content !== "string" && hasOptions(message, route)
+          ? message.content.map((part) => encodePart(part, target.context))
+          : [inputText(messageText(message))];
+      const content = pieces.filter(isNotEmptyText);
+      const item = withOptions({ type: "message", role, content }, optionsFor(message, route));
+      return { items: content.length === 0 ? [] : [item], omissions: [] };
     }
     case "user":
     case "event": {
       const parts = normalizeContent<UserPart>(message.content);
       const content = parts.map((part) => encodePart(part, target.context)).filter(isNotEmptyText);
-      const items = content.length === 0 ? [] : [{ type: "message", role: "user", content }];
+      const item = withOptions({ type: "message", role: "user", content }, optionsFor(message, route));
+      const items = content.length === 0 ? [] : [item];
       return { items, omissions: foreignParts(parts, target) };
     }
     case "tool":
@@ -257,8 +273,10 @@ function encodeToolResult(message: ToolMessage, context: WireContext): JsonObjec
   const parts = normalizeContent<UserPart>(message.content);
   const texts = parts.flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
   const pieces = parts.map((part) => encodePart(part, context)).filter(isNotEmptyText);
-  const output = texts.length === parts.length || pieces.length === 0 ? texts.join("\n") : pieces;
-  return { type: "function_call_output", call_id: message.toolCallId, output };
+  const isText = texts.length === parts.length && parts.every((part) => optionsFor(part, context.route) === null);
+  const output = isText || pieces.length === 0 ? texts.join("\n") : pieces;
+  const item = { type: "function_call_output", call_id: message.toolCallId, output };
+  return withOptions(item, optionsFor(message, context.route));
 }
 
 /** Adapts an output item to its call: a custom tool has another item type, and a call that code made needs its `caller` in the output. */
@@ -282,6 +300,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
   const omissions: Omission[] = [];
   const items: JsonObject[] = [];
   const parts = normalizeContent<AssistantPart>(message.content);
+  const messageOptions = optionsFor(message, context.route);
   const unplacedCalls = [...message.toolCalls];
   // Invariant 2: without its reasoning, the calls of the reply are sent without item ids.
   const hasLostReasoning = parts.some(
@@ -291,7 +310,8 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
   const placeCall = (toolCall: ToolCall): void => {
     if (replayFor(toolCall.provider, context.route).type === "foreign_route")
       omissions.push({ path: `.toolCalls[${message.toolCalls.indexOf(toolCall)}]`, reason: "foreign_replay" });
-    items.push(encodeCall(toolCall, replayFields(toolCall.provider, context), hasLostReasoning));
+    const item = encodeCall(toolCall, replayFields(toolCall.provider, context), hasLostReasoning);
+    items.push(withOptions(item, optionsFor(toolCall, context.route)));
   };
   for (const [at, part] of parts.entries()) {
     const path = `.content[${at}]`;
@@ -299,7 +319,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
       case "text":
         if (replayFor(part.provider, context.route).type === "foreign_route")
           omissions.push({ path, reason: "foreign_replay" });
-        items.push(...encodeText(part));
+        items.push(...encodeText(part, context.route).map((item) => withOptions(item, messageOptions)));
         break;
       case "tool_call":
         if (part.providerExecuted === null) {
@@ -354,12 +374,17 @@ function canReturn(item: JsonObject | null, stores: boolean): boolean {
 }
 
 /** The text or refusal as a message item, with its `phase` (`commentary` or `final_answer`). Empty text gives no item. */
-function encodeText(part: Extract<AssistantPart, { readonly type: "text" }>): readonly JsonObject[] {
+function encodeText(
+  part: Extract<AssistantPart, { readonly type: "text" }>,
+  route: ProviderRoute,
+): readonly JsonObject[] {
   const text = visibleText(part.text, part.pruneState);
   if (text === "") return [];
   const content =
     part.kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
-  return [{ type: "message", role: "assistant", content: [content], ...omitNullish({ phase: part.phase }) }];
+  const options = part.pruneState === null ? optionsFor(part, route) : null;
+  const contentWithOptions = withOptions(content, options);
+  return [{ type: "message", role: "assistant", content: [contentWithOptions], ...omitNullish({ phase: part.phase }) }];
 }
 
 /** The item of a call. Arguments are sent as the model wrote them, also if they are no JSON object. */
@@ -388,9 +413,14 @@ function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "input_text" || piece["text"] !== "";
 }
 
+/** The content part of a user part, with its options. A pruned part is its placeholder text, without options. */
 function encodePart(part: UserPart, context: WireContext): JsonObject {
-  if (part.type === "text") return inputText(visibleText(part.text, part.pruneState));
-  if (part.pruneState !== null) return inputText(visibleText("", part.pruneState));
+  if (part.pruneState !== null) return inputText(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context);
+  return withOptions(encoded, optionsFor(part, context.route));
+}
+
+function encodeMedia(part: Exclude<UserPart, { readonly type: "text" }>, context: WireContext): JsonObject {
   if (part.type === "image") {
     const { source, mimeType } = part.image;
     return {

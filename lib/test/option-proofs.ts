@@ -30,6 +30,8 @@ type Proof<Value> = {
   readonly scripts?: readonly FakeScript[];
   /** Options that the effect depends on. Every run sets them on the call. */
   readonly needs?: DurableOptions;
+  /** The run is cancelled when its first tool starts. */
+  readonly isCancelled?: true;
   readonly shows: (trace: Trace) => unknown;
   /** What `shows` returns if the option has the value, and does not return otherwise. */
   readonly effect: unknown;
@@ -72,6 +74,7 @@ export function toolsFor(log: Logged[]): readonly Tool[] {
       running -= 1;
       return "ok";
     }),
+    plain("stuck", () => new Promise(() => undefined)),
     plain("broken", () => {
       throw new Error("broken");
     }),
@@ -158,6 +161,13 @@ export function proofsFor(log: Logged[]): Proofs {
     sessionId: { value: "s-9", shows: ({ calls }) => calls[0]?.request.scope?.sessionId, effect: "s-9" },
     mode: { value: "manual", scripts: looks, shows: (trace) => loggedBy("look", trace), effect: [] },
     toolTimeout: { value: 5, scripts: looks, shows: (trace) => loggedBy("clock", trace), effect: [5] },
+    cancelGraceMs: {
+      value: 7,
+      scripts: [calls("stuck")],
+      isCancelled: true,
+      shows: (trace) => loggedBy("clock", trace).includes(7),
+      effect: true,
+    },
     maxConcurrency: {
       value: 1,
       scripts: [calls("pair", "pair"), says("ok")],

@@ -6,7 +6,7 @@ import type { Logged, Trace } from "./option-proofs.ts";
 import type { Engine, FakeAdapter } from "everturn";
 import type { AllowedOption } from "everturn/http";
 import type { CallerContext, Json, MisuseReason } from "everturn/model";
-import type { DurableOptions, Runtime, RuntimeOptions } from "everturn/runtime";
+import type { DurableOptions, Runtime, RuntimeOptions, TurnHandle } from "everturn/runtime";
 
 import { engine, fake, MisuseError, stream } from "everturn";
 import { configure } from "everturn/engine";
@@ -27,12 +27,14 @@ class Stage {
   readonly needs: object;
   /** The option with its value. */
   readonly set: object;
+  readonly #isCancelled: boolean;
   readonly #events: string[] = [];
   readonly #fields: EngineFields<CallerContext>;
 
   constructor(name: RunOptionName) {
-    const { value, needs = {}, scripts = [says("ok")] } = proofsFor(this.log)[name];
+    const { value, needs = {}, scripts = [says("ok")], isCancelled = false } = proofsFor(this.log)[name];
     this.name = name;
+    this.#isCancelled = isCancelled;
     this.needs = needs;
     this.set = { [name]: value };
     const clock = loggingClock(this.log);
@@ -56,9 +58,23 @@ class Stage {
 
   /** Runs in memory. */
   async run(of: Engine, options: object): Promise<Trace> {
-    const running = stream(of, "hi", { ...this.needs, ...options });
-    for await (const { type } of running) this.#events.push(type);
+    const controller = new AbortController();
+    const signal = this.#isCancelled ? { signal: controller.signal } : {};
+    const running = stream(of, "hi", { ...this.needs, ...signal, ...options });
+    for await (const { type } of running) {
+      this.#events.push(type);
+      if (type === "tool_execution_started") controller.abort();
+    }
     return this.trace((await running.result).haltedReason);
+  }
+
+  /** Waits for the end of a durable turn, and cancels it if the proof needs that. */
+  async end(running: Runtime, turn: TurnHandle): Promise<Trace> {
+    if (this.#isCancelled) {
+      for await (const { event } of turn.events) if (event.type === "tool_execution_started") break;
+      await running.cancel("s1");
+    }
+    return this.trace((await turn.result).haltedReason);
   }
 
   trace(haltedReason: string): Trace {
@@ -133,7 +149,7 @@ describe("an option has its effect", () => {
     const stage = new Stage(name);
     const running = await sessions(stage.engine());
     const turn = await running.reply("s1", "hi", { ...stage.needs, ...stage.set });
-    expectEffect(name, stage.trace((await turn.result).haltedReason));
+    expectEffect(name, await stage.end(running, turn));
   });
 
   test.each(names((row) => row.http === "if_allowed"))("%s: set by an HTTP caller", async (name) => {
@@ -155,7 +171,7 @@ describe("an option of the engine that accepted a turn", () => {
     await accepting.reply("s1", "hi", stage.needs);
     const driving = runtime({ host, engines: { default: stage.engine() }, live: false });
     await driving.recover();
-    return stage.trace((await driving.attach("s1").result).haltedReason);
+    return stage.end(driving, driving.attach("s1"));
   }
 
   test.each(ofEngines((pinned) => pinned !== "no"))("%s: is pinned", async (name) => {

@@ -39,7 +39,7 @@ export {
 } from "./model-call/transport.ts";
 
 // The system clock and the parser of partial JSON, for layers that may import the engine and not the folders they come from.
-export { systemClock } from "../clock/clock.ts";
+export { nextTask, systemClock } from "../clock/clock.ts";
 export { PartialJson } from "../wire/internal.ts";
 
 // tool

@@ -111,6 +111,11 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly mode?: ToolMode;
   /** Longest run time of one tool call, in milliseconds. Default: 30,000. A call that takes longer fails. */
   readonly toolTimeout?: number;
+  /**
+   * How long running tools may take to answer after a cancel, in milliseconds. Default: 50. Their signal is aborted at once. A result within
+   * this time is recorded before the cancel; a call without one is answered as cancelled. `0`: results after the cancel are dropped.
+   */
+  readonly cancelGraceMs?: number;
   /** How many tool calls of one reply run at the same time. Default: all of them. */
   readonly maxConcurrency?: number;
   /** Longest tool result sent to the model, in characters. Default: 100,000. The middle of a longer one is cut out. */
@@ -236,6 +241,14 @@ export const runOptionTable = {
     pinned: "limits",
     configure: true,
     number: { least: 0, whole: false },
+  },
+  cancelGraceMs: {
+    level: "step",
+    engine: "options",
+    durable: "stored",
+    http: "no",
+    pinned: "limits",
+    number: { least: 0, whole: true },
   },
   maxConcurrency: {
     level: "step",

@@ -583,7 +583,7 @@ test("a cancelled turn ends its open step with the results it has", () => {
   ]);
   const evidence = { requestId: "r", origin: null, reason: null };
   const { notices } = cancelTurn(config(), turn, { evidence, received: null, usage: noUsage });
-  expect(notices[0]).toMatchObject({
+  expect(notices.find(({ type }) => type === "progress")).toMatchObject({
     stepEnded: { step: 0, toolResults: [{ status: "cancelled" }, { content: "noon" }] },
   });
 });

@@ -23,7 +23,8 @@
 //
 // Cancellation
 //   A cancel is a journal item (Q9). The caller aborts the signal of the performers and puts the cancel into the journal in front of everything that
-//   was not handed out yet; the kernel then ends the turn. Responses that arrive later are never read.
+//   was not handed out yet; the kernel then ends the turn. Responses that arrive later are never read. If tools are running, the cancel follows
+//   the responses that they settle within the cancel grace (perform/cancel-grace.ts); no effect is performed meanwhile.
 //
 // Crash points (durable ports)
 //   before commit n           item n may be lost; its effect is performed again, or its replay policy decides (Q3)

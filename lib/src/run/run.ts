@@ -6,11 +6,12 @@
 //   - `cancelled`: whether the signal was aborted by a cancel. A run also ends when its process loses the lease or hands the turn over; then work of the provider
 //     must continue, because another process reads it.
 //
-// Order of a cancel: read what the collector received, sum the usage, abort the performers, then put the cancel into the journal. Nothing that performers do after the
-// abort reaches readers or the journal.
+// Order of a cancel: read what the collector received, abort the performers, then put the cancel into the journal, with the usage of the effects that have no recorded
+// response. If tool handlers are running, the cancel follows their responses, or the end of the grace (perform/cancel-grace.ts). Nothing else that performers do
+// after the abort reaches readers or the journal.
 
 import type { RunChild } from "../engine/internal.ts";
-import type { CallTool, Effect, EffectResponse, Turn } from "../kernel/internal.ts";
+import type { CallTool, Cancellation, Effect, EffectResponse, Turn } from "../kernel/internal.ts";
 import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/internal.ts";
 import type { Drive } from "./driver.ts";
 import type { InnerWait } from "./perform/tool-job.ts";
@@ -22,6 +23,7 @@ import { startSpan } from "../engine/internal.ts";
 import { Collector, pendingEffects } from "../kernel/internal.ts";
 import { addUsage, EngineError, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
+import { CancelGrace } from "./perform/cancel-grace.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
 import { performCode } from "./perform/code.ts";
 import { performEnvironment } from "./perform/environment.ts";
@@ -68,6 +70,7 @@ export function startRun<Context extends CallerContext>(
   const semaphore = new Semaphore(plan.maxConcurrency);
   const serialTools = new Map<string, Semaphore>();
   const abortHandlers = new Set<() => void>();
+  const grace = new CancelGrace(plan.cancelGraceMs, plan.clock);
   const unsettled: Unsettled = new Map();
   /** The id of the model call whose response is not recorded yet; the draft of the collector belongs to it. */
   let openModelCall: string | null = null;
@@ -120,7 +123,7 @@ export function startRun<Context extends CallerContext>(
   }
 
   function perform(effect: Effect, turn: Turn): Promise<EffectResponse> {
-    // The next journal item is a cancel: no effect is started, and the promise stays pending.
+    // The run is cancelled: no effect is started, and the promise stays pending.
     if (signal.aborted) return new Promise(() => undefined);
     switch (effect.type) {
       case "sync_environment":
@@ -153,6 +156,7 @@ export function startRun<Context extends CallerContext>(
             semaphore,
             serialTools,
             abortHandlers,
+            grace,
             unsettled,
             parentSpan: span.id,
             runChild: (attempt, stop, add, onWait) => children(effect, attempt, stop, add, onWait),
@@ -177,12 +181,18 @@ export function startRun<Context extends CallerContext>(
     const received = collector.partial();
     // The usage of a recorded reply is in its response.
     const openUsage = openModelCall === null ? noUsage : collector.reply().usage;
-    const usage = [...unsettled.values(), openUsage].reduce(plus, noUsage);
+    const evidence: CancelEvidence = { requestId: plan.requestId, origin, reason };
+    const cancellation = (): Cancellation => {
+      const usage = [...unsettled.values(), openUsage].reduce(plus, noUsage);
+      return { evidence, received, usage };
+    };
     // An inner turn is also stopped when the run of its tool is over. That is no cancel: another process may continue both.
     cancelled = plan.signal?.reason !== runIsOver;
+    const graceIsOver = cancelled && grace.isNeeded ? grace.wait() : null;
     controller.abort(new DOMException(reason ?? "cancelled", "AbortError"));
     for (const abort of abortHandlers) abort();
-    journal.cancel({ evidence: { requestId: plan.requestId, origin, reason }, received, usage });
+    if (graceIsOver === null) journal.cancel(cancellation());
+    else void graceIsOver.then(() => journal.cancelAfterSettled(cancellation));
   }
 
   const onAbort = () => cancel({ origin: "signal", reason: reasonOf(plan.signal?.reason) });
@@ -197,6 +207,7 @@ export function startRun<Context extends CallerContext>(
     // From here on the usage of the effect is part of its response.
     if (item?.type === "response") {
       unsettled.delete(item.response.id);
+      grace.end(item.response.id);
       if (openModelCall === item.response.id) openModelCall = null;
     }
     return transitionEvents.eventsOf(item, before, transition);
@@ -219,6 +230,7 @@ export function startRun<Context extends CallerContext>(
   const cleanUp = () => {
     plan.signal?.removeEventListener("abort", onAbort);
     controller.abort(runIsOver);
+    grace.close();
     for (const abort of abortHandlers) abort();
   };
   result.then(cleanUp, cleanUp);
@@ -231,15 +243,16 @@ const runIsOver = new DOMException("the run is over", "AbortError");
 /** Usage of effects without a recorded response, by effect id: billed, and not yet in a response. */
 type Unsettled = Map<string, Usage>;
 
-/** Awaits the work, or the abort of the run, whichever is first. */
+/** Awaits the work, or the abort of the run, whichever is first. A rejection after the abort is ignored. */
 export async function orAborted(work: void | Promise<void> | undefined, signal: AbortSignal): Promise<void> {
-  if (work === undefined || signal.aborted) return;
+  if (work === undefined) return;
   const done = new AbortController();
   const aborted = new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { once: true, signal: done.signal });
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true, signal: done.signal });
   });
   try {
-    await Promise.race([work, aborted]);
+    await Promise.race([aborted, work]);
   } finally {
     done.abort();
   }

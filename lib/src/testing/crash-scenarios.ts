@@ -313,7 +313,8 @@ export const crashScenarios: readonly CrashScenario[] = [
           simpleTool("wait", "safe", async (_, { signal }) => {
             process.reach("waiting");
             await aborted(signal);
-            return "stopped";
+            // A result within the cancel grace would be in the baseline and not in the runs that crash before it is recorded.
+            throw signal.reason;
           }),
         ],
       }),
@@ -357,7 +358,8 @@ export const crashScenarios: readonly CrashScenario[] = [
           simpleTool("wait", "safe", async (_, { signal }) => {
             process.reach("waiting");
             await aborted(signal);
-            return "stopped";
+            // A result within the cancel grace would be in the baseline and not in the runs that crash before it is recorded.
+            throw signal.reason;
           }),
         ],
       }),

@@ -47,7 +47,7 @@ const chatting: Pinned = {
     structuredFinalize: null,
   },
   protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
-  limits: { budgets: {}, toolTimeout: 60_000, maxConcurrency: null, maxToolResultLength: 100_000, onToolError: "continue" },
+  limits: { budgets: {}, toolTimeout: 60_000, cancelGraceMs: 50, maxConcurrency: null, maxToolResultLength: 100_000, onToolError: "continue" },
 };
 const syncing: Pinned = { ...chatting, policy: { ...chatting.policy, syncEnvironment: true } };
 const hooked: Pinned = { ...chatting, policy: { ...chatting.policy, startCheckpoint: true } };
@@ -64,6 +64,7 @@ const coding: Pinned = {
   limits: {
     budgets: { steps: 9, tokens: 1000, cost: 2, timeMs: 60_000, noProgress: 3 },
     toolTimeout: null,
+    cancelGraceMs: 7,
     maxConcurrency: 2,
     maxToolResultLength: 100_000,
     onToolError: null,

@@ -818,7 +818,9 @@ describe("Q9 cancel", () => {
     const of = world.process(world.engine(model, { tools: [quick.tool, slow.tool] }));
     const turn = await of.start("hi", { id: "s1" });
     await eventsUntil(turn.events, "tool_result_encoded");
-    await of.cancel("s1");
+    const cancelling = of.cancel("s1");
+    await world.clock.advance(50);
+    expect(await cancelling).toBe("cancelled");
     const { thread, status, pendingToolCalls } = await sessionOf(of);
     expect([status, pendingToolCalls, validateThread(thread).ok]).toEqual(["idle", [], true]);
     expect(await talk(of)).toContain("tool quick: ok");

@@ -50,7 +50,12 @@ export function agentTool<Inner extends CallerContext>(definition: AgentToolDefi
       additionalProperties: false,
     },
     replay: "safe",
-    handler: async ({ task }, { runChild }) => toolResult(name, await runChild(engine, String(task), options ?? {})),
+    handler: async ({ task }, { runChild, signal }) => {
+      const result = await runChild(engine, String(task), options ?? {});
+      // A turn that was cancelled with its call has no result: the call is cancelled as well.
+      if (result.haltedReason === "cancelled") signal.throwIfAborted();
+      return toolResult(name, result);
+    },
     toModel: (text) => (toModel === undefined ? String(text) : toModel(String(text))),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });

@@ -9,7 +9,15 @@
 //   2. `end` is the only function that enters the phase `ended`, and it answers every call that is neither answered nor pending (S2, K5).
 //   3. Ids of messages are derived from turn id, step and place; an id that a message brings along is kept.
 
-import type { Message, PendingToolCall, ToolMessage, TurnEvent, TurnOutcome, Usage } from "../../model/internal.ts";
+import type {
+  Message,
+  PendingToolCall,
+  ToolCall,
+  ToolMessage,
+  TurnEvent,
+  TurnOutcome,
+  Usage,
+} from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type {
   EndedStep,
@@ -169,7 +177,7 @@ export class TransitionBuilder<P extends TurnProtocol> {
   /**
    * Ends the open step where it is, for a cancel or a failure. An open call is answered with its result if it has one, otherwise as cancelled with
    * the reason `why`. A call that waits as `outcome_unknown` (replay policy `ask`) stays pending and is returned. For a code cell a note in the
-   * history lists the calls that it made.
+   * history lists the calls that it made. Readers get the completion of every call that is answered here: its handler may have started.
    */
   breakOff(why: string): readonly PendingToolCall[] {
     const { phase, turnId, step, history, openReply } = this.#turn;
@@ -185,13 +193,32 @@ export class TransitionBuilder<P extends TurnProtocol> {
         pending.push(...waitOf({ call, slot, result, idempotencyKey }, null));
         return [];
       }
-      return [cancelledAnswer(call, this.#isApproved(slot) ? `${why}; its approval was deleted` : why, id)];
+      return [this.#cancelCall(call, this.#isApproved(slot) ? `${why}; its approval was deleted` : why, id)];
     });
     this.append(toolResults);
+    if (phase.type === "awaiting_tools" && phase.cell !== null) {
+      for (const [index, { call }] of phase.calls.entries())
+        if (phase.results[index]?.type !== "tool_returned") this.#completeCancelled(call, why);
+    }
     const cell = phase.type === "awaiting_tools" || phase.type === "awaiting_code" ? phase.cell : null;
     if (cell !== null) this.append([cellNote(cellBrokenOff(cell, phase, why), `${turnId}/${step}/observation`)]);
     if (openReply !== null) this.endStep({ ...replyStepEnd(openReply), toolResults, pendingToolCalls: pending });
     return pending;
+  }
+
+  /** Answers a call as cancelled: emits its completion and returns the message. */
+  #cancelCall(call: ToolCall, why: string, id: string): ToolMessage {
+    const answer = cancelledAnswer(call, why, id);
+    const { content, status, code, ranArguments } = answer;
+    this.#completeCancelled(call, why);
+    this.emit({ type: "tool_result_encoded", id: call.id, content, status, code, ranArguments });
+    return answer;
+  }
+
+  /** Emits the completion of a call without a result. */
+  #completeCancelled({ id, name }: ToolCall, message: string): void {
+    const result = { type: "cancelled", message, raw: null } as const;
+    this.emit({ type: "tool_execution_completed", id, name, result, durationMs: null });
   }
 
   /** Is this a call that was approved for this turn and has no result yet? */
@@ -233,7 +260,7 @@ export class TransitionBuilder<P extends TurnProtocol> {
       return index === -1;
     });
     const id = (slot: number) => `${turnId}/${step}/answer/${slot}`;
-    this.append(unaccounted.map(({ call, slot }) => cancelledAnswer(call, "the turn ended", id(slot))));
+    this.append(unaccounted.map(({ call, slot }) => this.#cancelCall(call, "the turn ended", id(slot))));
   }
 
   /** Adds a `log` notice if the configuration asks for traces of model calls. */

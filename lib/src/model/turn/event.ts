@@ -153,13 +153,16 @@ export type ToolProgress = {
   readonly progress: Json;
 } & OfAttempt;
 
-/** The handler of a tool has ended. `result` is the outcome for the program. */
+/**
+ * The call of a tool has ended. `result` is the outcome for the program. Every call whose handler started has one such event in its turn, unless the
+ * call waits for an answer. A call that a cancel or a failed turn ended has a `result` of type `cancelled`.
+ */
 export type ToolExecutionCompleted = {
   readonly type: "tool_execution_completed";
   readonly id: string;
   readonly name: string;
   readonly result: ToolOutcome;
-  /** Measured by the process that ran the tool, in milliseconds. A replay does not compare it. */
+  /** Measured by the process that ran the tool, in milliseconds; `null`: not measured. A replay does not compare it. */
   readonly durationMs: number | null;
 };
 

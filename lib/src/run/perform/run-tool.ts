@@ -12,9 +12,9 @@ import type { Runnable } from "./prepare-tool.ts";
 import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
-import { isDirective, startSpan } from "../../engine/internal.ts";
+import { isDirective, nextTask, startSpan } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
-import { encodeToolValue } from "../../model/internal.ts";
+import { encodeToolValue, toCause } from "../../model/internal.ts";
 import { attemptName, pause, readToolAttempt } from "./records.ts";
 import { Semaphore } from "./semaphore.ts";
 import { runMark, startRecordName } from "./start-mark.ts";
@@ -107,12 +107,14 @@ export class ToolRun<Context extends CallerContext> {
         const ensured = ports.scope.ensure();
         if (ensured instanceof Promise) await ensured;
         stop.signal.throwIfAborted();
+        ports.grace.start(effect.id);
         void this.#job.emitLive({ type: "tool_execution_started", arguments: this.#args });
         const result = await this.#withTimeout(() => this.#execute());
         span.stop({});
         return result;
       } catch (error) {
         span.fail(error);
+        this.#job.isStopped = this.#exceededMs === null && isAbort(error, stop.signal);
         return this.#exceededMs === null
           ? this.#answers.raised(error)
           : this.#answers.failed("timeout", `the tool did not return within ${this.#exceededMs} ms and was stopped`);
@@ -163,6 +165,9 @@ export class ToolRun<Context extends CallerContext> {
       const progress = encodeToolValue(next.value);
       if (progress.ok) await this.#job.emitLive({ type: "tool_progress", progress: progress.value });
       if (signal.aborted) {
+        // Within the cancel grace the generator may finish. A generator that never waits must not block the timer of the grace.
+        await nextTask();
+        if (this.#job.ports.grace.isOpen && this.#exceededMs === null) continue;
         await generator.return(undefined);
         throw signal.reason;
       }
@@ -196,6 +201,11 @@ export class ToolRun<Context extends CallerContext> {
 }
 
 type Generated = AsyncGenerator<unknown, unknown> | Generator<unknown, unknown>;
+
+/** Is the signal aborted, and the error one that aborted operations throw: the reason of the signal, or an `AbortError` of the platform? */
+function isAbort(error: unknown, { aborted, reason }: AbortSignal): boolean {
+  return aborted && (error === reason || toCause(error)?.name === "AbortError");
+}
 
 function isGenerator(value: unknown): value is Generated {
   if (typeof value !== "object" || value === null) return false;

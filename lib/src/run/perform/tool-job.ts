@@ -5,6 +5,7 @@ import type { CallTool, ToolWaits } from "../../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject, TurnEvent, Usage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
+import type { CancelGrace } from "./cancel-grace.ts";
 import type { Semaphore } from "./semaphore.ts";
 
 import { addUsage, encodeToolValue, noUsage } from "../../model/internal.ts";
@@ -21,6 +22,8 @@ export type ToolPorts = {
   readonly serialTools: Map<string, Semaphore>;
   /** Functions that abort the open calls. The run calls them when it ends, instead of one listener on `signal` for each call. */
   readonly abortHandlers: Set<() => void>;
+  /** The calls that have started, and the time they have to answer after a cancel. */
+  readonly grace: CancelGrace;
   /** Usage of effects without a response yet, by effect id. A cancel reports it. */
   readonly unsettled: Map<string, Usage>;
   readonly parentSpan: number | null;
@@ -66,6 +69,8 @@ export class ToolJob<Context extends CallerContext> {
   #hasEnded = false;
   /** What a turn inside the call waits for; `null`: none waits. The first one counts. */
   inner: InnerWait | null = null;
+  /** The handler threw because its signal was aborted. */
+  isStopped = false;
   /** The number of inner turns that are running. */
   #running = 0;
   #resolveWaiting: () => void = () => undefined;

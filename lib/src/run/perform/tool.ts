@@ -17,6 +17,8 @@
 //   after `prepared`, before the mark  hook and gate do not run again; the handler runs
 //   after the mark, before the result is committed  the replay policy decides: the handler may have run in part, completely, or not at all
 //
+// After a cancel, the result of a handler that has started is settled within the cancel grace (cancel-grace.ts). Every other call gets no response.
+//
 // Everything wrong with a call, and everything a handler returns or throws, becomes a response. The promise rejects only if a record cannot be written
 // or the lease is lost.
 
@@ -46,26 +48,43 @@ export async function performTool<Context extends CallerContext>(
   const { id, call } = effect;
   const job = new ToolJob(plan, ports, effect);
   const answers = new ToolAnswers(job);
-  try {
-    const recordedPreparation = recallPrepared(job);
-    const args = expectedArguments(effect, recordedPreparation);
-    const replayPolicy =
-      args === null ? null : replayPolicyOfStart(ports.scope.find(id, startRecordName), call.name, args);
-    if (replayPolicy === "ask") return toolWaits(id, "outcome_unknown");
-    if (replayPolicy === "never") return returned(answers.outcomeUnknown(), args);
-    const preparation = await prepareTool(job, answers, recordedPreparation);
-    if (preparation.type === "waits") return toolWaits(id, "approval");
-    if (preparation.type !== "ready") return returned(await answers.settle(preparation, job), null);
-    const run = new ToolRun(job, answers, preparation.prepared, preparation.args).run();
-    // A handler that runs a turn inside ends here as soon as that turn has to wait, whether or not the handler returns.
-    const result = await Promise.race([run, job.waiting]);
-    if (job.inner !== null) {
-      await job.waiting;
-      return waiting(job.inner, preparation.args);
+  const response = await run();
+  if (!ports.grace.isCancelled || isAnswerAfterCancel(response)) return response;
+  // The call has no response: the cancel answers it.
+  ports.grace.end(id);
+  return new Promise(() => undefined);
+
+  async function run(): Promise<ToolReturned | ToolWaits> {
+    try {
+      const recordedPreparation = recallPrepared(job);
+      const args = expectedArguments(effect, recordedPreparation);
+      const replayPolicy =
+        args === null ? null : replayPolicyOfStart(ports.scope.find(id, startRecordName), call.name, args);
+      if (replayPolicy === "ask") return toolWaits(id, "outcome_unknown");
+      if (replayPolicy === "never") return returned(answers.outcomeUnknown(), args);
+      const preparation = await prepareTool(job, answers, recordedPreparation);
+      if (preparation.type === "waits") return toolWaits(id, "approval");
+      if (preparation.type !== "ready") return returned(await answers.settle(preparation, job), null);
+      const running = new ToolRun(job, answers, preparation.prepared, preparation.args).run();
+      // A handler that runs a turn inside ends here as soon as that turn has to wait, whether or not the handler returns.
+      const result = await Promise.race([running, job.waiting]);
+      if (job.inner !== null) {
+        await job.waiting;
+        return waiting(job.inner, preparation.args);
+      }
+      return returned(await answers.settle(result ?? (await running), job), preparation.args);
+    } finally {
+      job.end();
     }
-    return returned(await answers.settle(result ?? (await run), job), preparation.args);
-  } finally {
-    job.end();
+  }
+
+  /**
+   * Within the cancel grace: is the response settled? Only the result of a handler that has started is. The error of an aborted handler is no
+   * result, and nothing may start to wait for a person in a turn that is being cancelled.
+   */
+  function isAnswerAfterCancel(answer: ToolReturned | ToolWaits): boolean {
+    if (answer.type !== "tool_returned" || answer.outcome.type === "ask_user") return false;
+    return ports.grace.hasStarted(id) && !job.isStopped;
   }
 
   /** The response of a call whose inner turn waits. The handler is aborted; the arguments it ran with are kept in `opts.inner.ran` for its next run. */
@@ -79,7 +98,8 @@ export async function performTool<Context extends CallerContext>(
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {
     return toolReturned(id, outcome, {
       content: withEditNote(effect, cutContent(content, plan.maxToolResultLength)),
-      stops,
+      // A cancelled turn ends as cancelled: a failure that the abort may have caused does not halt it.
+      stops: stops && !ports.grace.isCancelled,
       ranArguments: ranWith !== null && !isSameJson(ranWith, call.arguments) ? ranWith : null,
       spent: job.spent,
       durationMs: plan.clock.now() - startedAt,

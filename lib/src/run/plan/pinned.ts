@@ -41,6 +41,7 @@ export type Pinned = {
 type LimitForms = {
   readonly budgets: Budgets;
   readonly toolTimeout: number | null;
+  readonly cancelGraceMs: number;
   readonly maxConcurrency: number | null;
   readonly maxToolResultLength: number;
   /** `null`: a function of the engine decides. */
@@ -101,6 +102,9 @@ export function pinnedProtocol(
     onEmptyReply: onEmptyReply ?? "error",
   };
 }
+
+/** The default of `cancelGraceMs`, in milliseconds, as in lash. */
+export const defaultCancelGraceMs = 50;
 
 const stopAfter = fallback(nullable(oneOf(["step", "reply"] as const)), null);
 const onEmptyReply = oneOf(["complete", "error"] as const);
@@ -166,6 +170,7 @@ const pinnedShape: Shape<Pinned> = object<Pinned>({
         {},
       ),
       toolTimeout: fallback(nullable(number), null),
+      cancelGraceMs: fallback(number, defaultCancelGraceMs),
       maxConcurrency: fallback(nullable(number), null),
       maxToolResultLength: required(number),
       onToolError: fallback(nullable(oneOf(["continue", "halt"] as const)), null),

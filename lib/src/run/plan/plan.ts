@@ -71,7 +71,7 @@ import {
 } from "../../model/internal.ts";
 import { encodeAsJson } from "../perform/encode-result.ts";
 import { newRequestId } from "../request-id.ts";
-import { configOf, pinnedProtocol } from "./pinned.ts";
+import { configOf, defaultCancelGraceMs, pinnedProtocol } from "./pinned.ts";
 import {
   checkCall,
   checkedBudgets,
@@ -120,6 +120,8 @@ export type RunPlan = {
   readonly mode: ToolMode;
   /** Milliseconds for one attempt of a tool that has no limit of its own; `Infinity`: no limit. */
   readonly toolTimeout: number;
+  /** Milliseconds that running tools have to answer after a cancel; 0: none. */
+  readonly cancelGraceMs: number;
   /** Tool calls that run at once; `Infinity`: no limit. */
   readonly maxConcurrency: number;
   /** Characters of each text of a tool result; longer texts are cut in the middle. */
@@ -238,6 +240,7 @@ export function planRun<Context extends CallerContext>(
     output: output === null ? null : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0) },
     mode: pinned.protocol.type === "chat" ? pinned.protocol.mode : "auto",
     toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
+    cancelGraceMs: limits.cancelGraceMs,
     maxConcurrency: limits.maxConcurrency ?? Number.POSITIVE_INFINITY,
     maxToolResultLength: limits.maxToolResultLength,
     onToolError: limits.onToolError ?? onToolError,
@@ -315,6 +318,7 @@ function pin<Context extends CallerContext>(
     limits: {
       budgets: checkedBudgets(pick(sources, "budgets") ?? {}),
       toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"))),
+      cancelGraceMs: checkedNumber("cancelGraceMs", pick(sources, "cancelGraceMs") ?? defaultCancelGraceMs),
       maxConcurrency: finite(
         checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY),
       ),

@@ -12,6 +12,8 @@ export class MemoryJournal implements CancellableJournal {
   readonly #recordedIds: ReadonlySet<string>;
   /** New items that were not handed to the turn yet, in the order in which their effects settled. */
   readonly #settled: JournalItem[] = [];
+  /** The cancel that follows the settled items; `null`: none. */
+  #lastItem: (() => JournalItem) | null = null;
   /** The driver, while it waits for an item. */
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
   /** Set if a performer rejected: `next` rejects with the reason once all settled items are handed out. */
@@ -34,7 +36,7 @@ export class MemoryJournal implements CancellableJournal {
   };
 
   readonly next = (): Promise<JournalItem> => {
-    const item = this.#recorded.shift() ?? this.#settled.shift();
+    const item = this.#recorded.shift() ?? this.#settled.shift() ?? this.#lastItem?.();
     if (item !== undefined) {
       this.items.push(item);
       return Promise.resolve(item);
@@ -51,7 +53,15 @@ export class MemoryJournal implements CancellableJournal {
     this.#settle({ type: "cancel", cancellation });
   };
 
+  /** Cancels the turn after the responses that have settled. */
+  readonly cancelAfterSettled = (cancellation: () => Cancellation): void => {
+    const item = (): JournalItem => ({ type: "cancel", cancellation: cancellation() });
+    if (this.#waiting !== null) this.#settle(item());
+    this.#lastItem = item;
+  };
+
   #settle(item: JournalItem): void {
+    if (this.#lastItem !== null) return;
     const waiting = this.#waiting;
     if (waiting === null) {
       this.#settled.push(item);

@@ -30,10 +30,15 @@ export type Journal = {
   readonly next: () => Promise<JournalItem>;
 };
 
-/** A journal that accepts commands from outside the loop. A command is the next item, before responses that were not handed out yet. */
+/** A journal that accepts commands from outside the loop. */
 export type CancellableJournal = Journal & {
-  /** Ends the turn as cancelled. */
+  /** Ends the turn as cancelled. The cancel is the next item; responses that were not handed out yet are dropped. */
   readonly cancel: (cancellation: Cancellation) => void;
+  /**
+   * Ends the turn as cancelled, after the responses that have settled. Later responses are dropped. `cancellation` is called when the cancel is handed
+   * out, so that it can count the usage of the responses that are missing then.
+   */
+  readonly cancelAfterSettled: (cancellation: () => Cancellation) => void;
   /** Ends a durable turn because a function of the user threw. Without this function the run rejects instead. */
   readonly fail?: (what: string, reason: unknown) => void;
 };

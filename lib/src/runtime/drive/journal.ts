@@ -12,8 +12,8 @@
 // Invariants
 //   1. An effect whose response is recorded is never performed (H1).
 //   2. `before` resolves before an effect is performed: the process still holds the lease.
-//   3. After `cancel`, `next` returns the recorded rows that are left and then the cancel, never another response (Q9). After `stop`, `next`
-//      rejects, and nothing is recorded.
+//   3. After `cancel`, `next` returns the recorded rows that are left and then the cancel, never another response (Q9). After
+//      `cancelAfterSettled`, the responses that have settled come first. After `stop`, `next` rejects, and nothing is recorded.
 
 import type { Cancellation, Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { Json } from "../../model/internal.ts";
@@ -86,6 +86,8 @@ export class DurableJournal implements CancellableJournal {
   readonly #deferred = new Map<string, () => void>();
   /** Items that have settled before `next` was called. */
   readonly #settled: JournalItem[] = [];
+  /** The cancel that follows the settled items; `null`: none. */
+  #lastItem: (() => JournalItem) | null = null;
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
   #stopped: { readonly reason: unknown } | null = null;
   #cancelled = false;
@@ -141,7 +143,7 @@ export class DurableJournal implements CancellableJournal {
     if (this.#ending !== null && this.#inFlight === 0 && this.#settled.length === 0) {
       this.#settled.push(this.#ending.item);
     }
-    const item = this.#settled.shift();
+    const item = this.#settled.shift() ?? this.#lastItem?.();
     if (item !== undefined) {
       this.#freshItems += 1;
       return Promise.resolve(item);
@@ -159,6 +161,15 @@ export class DurableJournal implements CancellableJournal {
     this.#cancelled = true;
     this.#settled.length = 0;
     this.#settle({ type: "cancel", cancellation });
+  };
+
+  /** Ends the turn with a cancel after the responses that have settled. */
+  readonly cancelAfterSettled = (cancellation: () => Cancellation): void => {
+    if (this.#cancelled) return;
+    const item = (): JournalItem => ({ type: "cancel", cancellation: cancellation() });
+    if (this.#waiting !== null) this.#settle(item());
+    this.#cancelled = true;
+    this.#lastItem = item;
   };
 
   /** Ends the turn with a failure: a function of the program threw. */

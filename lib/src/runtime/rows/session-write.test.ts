@@ -58,7 +58,14 @@ const pinned = {
     structuredFinalize: null,
   },
   protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
-  limits: { budgets: {}, toolTimeout: null, maxConcurrency: null, maxToolResultLength: 1, onToolError: null },
+  limits: {
+    budgets: {},
+    toolTimeout: null,
+    cancelGraceMs: 50,
+    maxConcurrency: null,
+    maxToolResultLength: 1,
+    onToolError: null,
+  },
 } as const;
 const turn = (id: string) => ({ id, start, pinned, pinnedTtlMs: null });
 const end = {

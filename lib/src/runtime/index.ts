@@ -11,6 +11,8 @@ export type {
   TurnEnd,
   Withdrawn,
 } from "../model/internal.ts";
+export type { Driven, DriveOptions } from "./verbs/drive-session.ts";
+export type { Swept, SweepOptions } from "./verbs/sweep.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { Runtime } from "./runtime.ts";
 export type {

@@ -42,7 +42,9 @@ import type {
   TurnHandle,
 } from "./types.ts";
 import type { CancelOptions } from "./verbs/cancel.ts";
+import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { TurnRecord } from "./verbs/record.ts";
+import type { Swept, SweepOptions } from "./verbs/sweep.ts";
 import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
 
 import { systemClock } from "../engine/internal.ts";
@@ -60,6 +62,7 @@ import { decide, submitToolResults } from "./verbs/answers.ts";
 import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
 import { cancel } from "./verbs/cancel.ts";
 import { deleteSession } from "./verbs/delete.ts";
+import { driveSession } from "./verbs/drive-session.ts";
 import { continueSession, start, step } from "./verbs/drive-verbs.ts";
 import { fork } from "./verbs/fork.ts";
 import { attach, typedHandle, watch } from "./verbs/handles.ts";
@@ -67,6 +70,7 @@ import { exportTurn } from "./verbs/record.ts";
 import { recover } from "./verbs/recover.ts";
 import { reply, send } from "./verbs/send.ts";
 import { steer, withdraw } from "./verbs/steer.ts";
+import { sweep } from "./verbs/sweep.ts";
 import { complete, token } from "./verbs/tokens.ts";
 import { work } from "./verbs/work.ts";
 
@@ -233,6 +237,17 @@ export type Runtime = {
    */
   readonly work: (options: { readonly concurrency?: number; readonly signal: AbortSignal }) => Promise<void>;
   /**
+   * Drives one session until no turn is open (`idle`), until `deadlineMs` is over (`handed_over`), or not at all because another process holds it (`busy`)
+   * or because the turn is parked (`parked`). For a queue, a cron job or a serverless function that decides where sessions run. Whether and how often it is
+   * called affects when a turn runs, and nothing else. Rejects with the error that stopped the turn here; the turn stays open.
+   */
+  readonly drive: (id: string, options?: DriveOptions) => Promise<Driven>;
+  /**
+   * Does once what a worker does besides driving turns: applies deadlines, removes expired journals and unreferenced rows. Lists the sessions that are due,
+   * of all tenants, at most `limit` (default 256), for `drive`. For deployments without a worker.
+   */
+  readonly sweep: (options?: SweepOptions) => Promise<Swept>;
+  /**
    * Hands over every turn that this process drives: each at its next commit, or during an effect after `graceMs` milliseconds (default
    * 10,000). The leases are released, so other processes continue the turns at once; no turn fails.
    * Resolves when the leases are released, at the latest 5 seconds after `graceMs`: a lease that a busy storage kept from being released
@@ -241,8 +256,8 @@ export type Runtime = {
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 
   /**
-   * Returns the same runtime for one tenant, whose verbs cannot reach sessions of other tenants. `work`, `close`, `recover` without an id
-   * and `complete` concern all tenants. The default tenant is the empty string.
+   * Returns the same runtime for one tenant, whose verbs cannot reach sessions of other tenants. `work`, `sweep`, `close`, `recover` without an
+   * id and `complete` concern all tenants. The default tenant is the empty string.
    */
   readonly tenant: (name: string) => Runtime;
 };
@@ -328,6 +343,8 @@ function runtimeOf(context: VerbContext): Runtime {
     complete: (...args) => complete(context, ...args),
     recover: (...args) => recover(context, ...args),
     work: (...args) => work(context, ...args),
+    drive: (...args) => driveSession(context, ...args),
+    sweep: (...args) => sweep(context, ...args),
     close: async ({ graceMs = 10_000 } = {}) => {
       await context.turns.close(graceMs);
       context.pieces.flush();

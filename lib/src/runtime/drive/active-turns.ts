@@ -64,6 +64,8 @@ type ActiveSession = {
   done: Promise<void>;
   /** The last turn was left before its end: this process failed at it, or lost the session. */
   isLeft: boolean;
+  /** The session is being handed over: no further turn of it is driven here. */
+  handsOver: boolean;
 };
 
 /** Why and when this process left a turn before its end, and under which lease epoch. */
@@ -115,6 +117,19 @@ export class ActiveTurns {
   /** Returns whether this process drives the session: its current turn and the turns that follow. */
   has(key: SessionKey): boolean {
     return this.#active.has(nameOf(key));
+  }
+
+  /** Resolves when this process no longer drives the session. */
+  async done(key: SessionKey): Promise<void> {
+    await this.#active.get(nameOf(key))?.done;
+  }
+
+  /** Hands a session over: at once if `now`, otherwise after the next commit of its turn. Does nothing if this process does not drive it. */
+  handOver(key: SessionKey, now: boolean): void {
+    const active = this.#active.get(nameOf(key));
+    if (active === undefined) return;
+    active.handsOver = true;
+    active.driver?.handOver(now);
   }
 
   /** Resolves when this process no longer drives the turn. */
@@ -418,6 +433,7 @@ export class ActiveTurns {
       over: Promise.resolve(null),
       done: Promise.resolve(),
       isLeft: false,
+      handsOver: false,
     };
     // Replaces an earlier entry of the session whose turn has ended and whose clean-up is not complete.
     this.#active.set(name, active);
@@ -435,7 +451,7 @@ export class ActiveTurns {
     for (;;) {
       const following = await active.over;
       if (following === null) return;
-      const target = await this.#claimed(key, following);
+      const target = await this.#claimed(key, following, active);
       if (target === null) return;
       active.driver = null;
       active.turn = target.id;
@@ -443,13 +459,14 @@ export class ActiveTurns {
     }
   }
 
-  /** Claims the session for the following turn, if its lease was not kept. `null`: another process has it, or this process is closing. */
-  async #claimed(key: SessionKey, following: Following): Promise<Target | null> {
+  /** Claims the session for the following turn, if its lease was not kept. `null`: another process has it, or this process hands the session over. */
+  async #claimed(key: SessionKey, following: Following, { handsOver }: ActiveSession): Promise<Target | null> {
+    const isLeaving = this.#closing || handsOver;
     if (following.lease === null) {
-      const lease = this.#closing ? null : await this.claim(key).catch(() => null);
+      const lease = isLeaving ? null : await this.claim(key).catch(() => null);
       return lease === null ? null : { id: following.id, accepted: null, lease };
     }
-    if (!this.#closing) return following;
+    if (!isLeaving) return following;
     await this.release(key, following.lease);
     return null;
   }
@@ -466,7 +483,7 @@ export class ActiveTurns {
       }
       const driver = new TurnDriver(this.#context, turn, lease);
       active.driver = driver;
-      if (this.#closing) driver.handOver(true);
+      if (this.#closing || active.handsOver) driver.handOver(true);
       await driver.drive();
       const { next } = driver;
       return next === null ? null : { id: next.turn.id, accepted: next.turn, lease: next.lease };

@@ -213,6 +213,39 @@ async function serveEngine(context: VerbContext, pass: Pass, engine: string): Pr
   return false;
 }
 
+/** Lists sessions with due turns of the engines of this runtime, without driving them. Tenants are served in turn, with `share` sessions in each round. */
+export async function listDue(context: VerbContext, limit: number): Promise<readonly SessionKey[]> {
+  const horizon = context.clock.now();
+  const found: SessionKey[] = [];
+  for (const engine of Object.keys(context.engines)) {
+    const tenants = await tenantsDue(context, engine, horizon);
+    for (let round = 1; tenants.size > 0 && found.length < limit; round += 1) {
+      for (const tenant of tenants) {
+        const query = { table: "due", prefix: [engine, tenant], before: horizon + 1, limit: round * share } as const;
+        const [rows = []] = await context.storage.read([query]);
+        for (const { key } of rows.slice((round - 1) * share)) found.push({ tenant, session: String(key[3]) });
+        if (rows.length < round * share) tenants.delete(tenant);
+        if (found.length >= limit) break;
+      }
+    }
+  }
+  return found.slice(0, limit);
+}
+
+/** The tenants of an engine whose earliest row is due. */
+async function tenantsDue(context: VerbContext, engine: string, horizon: number): Promise<Set<string>> {
+  const tenants = new Set<string>();
+  const visited = new Set<string>();
+  for (let after: string | undefined; ;) {
+    const row = await nextTenant(context, engine, after);
+    const tenant = row === null ? null : String(row.key[1]);
+    if (row === null || tenant === null || visited.has(tenant)) return tenants;
+    visited.add(tenant);
+    if (Number(row.key[2]) <= horizon) tenants.add(tenant);
+    after = tenant;
+  }
+}
+
 /** The earliest row of the tenant after that one which has rows in the index, or of the first one. */
 async function nextTenant({ storage }: VerbContext, engine: string, after: string | undefined): Promise<Row | null> {
   const first = { table: "due", prefix: [engine], limit: 1 } as const;

@@ -4,6 +4,7 @@
 // one page of them in each iteration, so the cost of an iteration does not grow with the number of open turns.
 
 import type { VerbContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { OpenCursor } from "./restore-due.ts";
 
@@ -29,8 +30,22 @@ export async function takeOverEnded(
   after: OpenCursor,
   limit: number,
 ): Promise<{ readonly taken: number; readonly next: OpenCursor }> {
+  const { keys, next } = await listEnded({ storage }, after);
+  let taken = 0;
+  for (const key of keys) {
+    if (turns.count >= limit) return { taken, next: after };
+    if (await turns.pickUp(key)) taken += 1;
+  }
+  return { taken, next };
+}
+
+/** The sessions of one page of open turns whose process has ended. Returns where the next page begins; `null` after the last page. */
+export async function listEnded(
+  { storage }: Pick<VerbContext, "storage">,
+  after: OpenCursor,
+): Promise<{ readonly keys: readonly SessionKey[]; readonly next: OpenCursor }> {
   const { liveness } = storage;
-  if (liveness === undefined) return { taken: 0, next: null };
+  if (liveness === undefined) return { keys: [], next: null };
   const { rows, next } = await openPage(storage, after);
   const leases = await storage.read(rows.map(({ key }) => ({ table: "leases", prefix: key }) as const));
   const isAbandoned = (lease: Row | undefined): boolean => {
@@ -41,10 +56,5 @@ export async function takeOverEnded(
       return false;
     }
   };
-  let taken = 0;
-  for (const row of rows.filter((_, index) => isAbandoned(leases[index]?.[0]))) {
-    if (turns.count >= limit) return { taken, next: after };
-    if (await turns.pickUp(keyIn(row))) taken += 1;
-  }
-  return { taken, next };
+  return { keys: rows.filter((_, index) => isAbandoned(leases[index]?.[0])).map(keyIn), next };
 }

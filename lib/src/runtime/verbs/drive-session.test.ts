@@ -1,0 +1,201 @@
+// `drive` and `sweep`: sessions that run where and when the caller decides.
+
+import type { HostStorage } from "everturn/runtime";
+
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { EngineError } from "everturn/model";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+
+import { latch, rejectionOf, says, toolCall, workTool } from "../../../test/runtime/sessions.ts";
+
+/** A process that only accepts turns, and one that drives them on request. */
+function processes(of: Parameters<typeof engine>[0], host: HostStorage = memoryStorage()) {
+  const clock = handClock();
+  const options = { host, engines: { default: engine({ model: "fake:m", ...of }) }, live: false, clock } as const;
+  return { clock, host, web: runtime({ ...options, drive: false }), other: runtime({ ...options, drive: false }) };
+}
+
+const replies = (...texts: readonly string[]) => fake({ scripts: texts.map((text) => [says(text)]) });
+
+/** A tool that a person has to approve. */
+const approved = tool({
+  name: "work",
+  description: "Works.",
+  schema: { type: "object" },
+  needsApproval: true,
+  handler: () => "ok",
+});
+
+describe("drive", () => {
+  test("drives the open turn to its end, and is idle without one", async () => {
+    const { web, other } = processes({ adapter: replies("one", "two") });
+    const turn = await web.start("go", { id: "s" });
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+    expect(await turn.result).toMatchObject({ status: "ended", text: "one" });
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+  });
+
+  test("drives the turns that are queued behind it, too", async () => {
+    const { web, other } = processes({ adapter: replies("one", "two") });
+    await web.start("go", { id: "s" });
+    await web.send("s", "more", { whenBusy: "queue" });
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+    const view = await web.get("s");
+    expect(view?.session.thread.messages.map(({ content }) => content)).toEqual(["go", "one", "more", "two"]);
+  });
+
+  test("a session that another process holds is busy, for as long as its lease lasts", async () => {
+    const { passed, open } = latch();
+    const { web, other } = processes({
+      adapter: fake({ scripts: [[toolCall("work")], [says("done")]] }),
+      tools: [workTool(() => passed.then(() => "ok"))],
+    });
+    await web.start("go", { id: "s" });
+    const driving = web.drive("s");
+    await expect.poll(() => other.drive("s")).toMatchObject({ status: "busy" });
+    const busy = await other.drive("s");
+    expect(busy.status === "busy" && busy.retryAfterMs).toBeGreaterThan(1000);
+    expect(busy.status === "busy" && busy.retryAfterMs).toBeLessThanOrEqual(30_000);
+    open();
+    expect(await driving).toEqual({ status: "idle" });
+  });
+
+  test("at the deadline the session is handed over, and another call continues it without repeating recorded effects", async () => {
+    const { passed, open } = latch();
+    let runs = 0;
+    const { clock, web, other } = processes({
+      adapter: fake({ scripts: [[toolCall("work")], [says("done")]] }),
+      tools: [
+        workTool(() => {
+          runs += 1;
+          return runs === 1 ? passed.then(() => "late") : "ok";
+        }),
+      ],
+    });
+    const turn = await web.start("go", { id: "s" });
+    const driving = web.drive("s", { deadlineMs: 5000 });
+    await expect.poll(() => runs).toBe(1);
+    await clock.advance(4999);
+    expect((await web.get("s"))?.openTurn?.status).toBe("running");
+    await clock.advance(1);
+    expect(await driving).toEqual({ status: "handed_over" });
+    open();
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+    expect(await turn.result).toMatchObject({ status: "ended", text: "done" });
+    expect(runs).toBe(2);
+  });
+
+  test("before the deadline no further effect is started", async () => {
+    const { passed, open } = latch();
+    let calls = 0;
+    const { clock, web, other } = processes({
+      adapter: fake({ scripts: [[toolCall("work")], [says("done")]] }),
+      tools: [
+        workTool(() => {
+          calls += 1;
+          return passed.then(() => "ok");
+        }),
+      ],
+    });
+    await web.start("go", { id: "s" });
+    const driving = web.drive("s", { deadlineMs: 5000, graceMs: 1000 });
+    await expect.poll(() => calls).toBe(1);
+    await clock.advance(4500);
+    open();
+    expect(await driving).toEqual({ status: "handed_over" });
+    expect((await web.get("s"))?.openTurn).not.toBeNull();
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+    expect(calls).toBe(1);
+  });
+
+  test("an aborted signal hands the session over", async () => {
+    const { web, other } = processes({ adapter: replies("one") });
+    await web.start("go", { id: "s" });
+    expect(await web.drive("s", { signal: AbortSignal.abort() })).toEqual({ status: "handed_over" });
+    const abort = new AbortController();
+    const { passed } = latch();
+    const waiting = processes({
+      adapter: fake({ scripts: [[toolCall("work")]] }),
+      tools: [workTool(() => passed.then(() => ""))],
+    });
+    await waiting.web.start("go", { id: "s" });
+    const driving = waiting.web.drive("s", { signal: abort.signal });
+    await expect.poll(async () => (await waiting.web.get("s"))?.openTurn?.status).toBe("running");
+    abort.abort();
+    expect(await driving).toEqual({ status: "handed_over" });
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+  });
+
+  test("a session without an open turn that waits for an answer is idle", async () => {
+    const { web } = processes({
+      adapter: fake({ scripts: [[toolCall("work")]] }),
+      tools: [approved],
+    });
+    await web.start("go", { id: "s" });
+    expect(await web.drive("s")).toEqual({ status: "idle" });
+    expect((await web.get("s"))?.session.pendingToolCalls).toHaveLength(1);
+  });
+
+  test("a missing engine, a missing session and invalid times are errors", async () => {
+    const { web, host } = processes({ adapter: replies("one") });
+    await web.start("go", { id: "s" });
+    const lacking = runtime({ host, engines: { other: engine({ adapter: replies("x"), model: "fake:m" }) } });
+    const error = await rejectionOf(lacking.drive("s"));
+    expect(error).toBeInstanceOf(EngineError);
+    expect(String(error)).toContain('uses the engine "default", which this runtime does not have');
+    expect(await rejectionOf(web.drive("missing"))).toMatchObject({ reason: "not_found" });
+    for (const options of [{ deadlineMs: -1 }, { deadlineMs: 10, graceMs: 11 }, { deadlineMs: Number.NaN }]) {
+      expect(await rejectionOf(web.drive("s", options))).toMatchObject({ reason: "invalid_argument" });
+    }
+    expect((await web.get("s"))?.openTurn?.status).toBe("queued");
+  });
+});
+
+describe("sweep", () => {
+  test("lists due sessions of all tenants, in turn, and drives none", async () => {
+    const { web, other } = processes({ adapter: replies("x") });
+    for (const tenant of ["a", "b"]) {
+      for (let count = 0; count < 20; count += 1) await web.tenant(tenant).start("go", { id: `${tenant}${count}` });
+    }
+    const { due, expired, removed } = await other.sweep({ limit: 24 });
+    expect(due).toHaveLength(24);
+    const ofTenant = (tenant: string) => due.filter((session) => session.tenant === tenant).length;
+    expect([ofTenant("a"), ofTenant("b")]).toEqual([16, 8]);
+    expect({ expired, removed }).toEqual({ expired: 0, removed: 0 });
+    expect((await other.sweep()).due).toHaveLength(40);
+    expect((await web.tenant("a").get("a0"))?.openTurn?.status).toBe("queued");
+  });
+
+  test("a session that was handed over is due again; one that is driven or done is not", async () => {
+    const { web, other } = processes({ adapter: replies("one", "two") });
+    await web.start("go", { id: "done" });
+    await other.drive("done");
+    await web.start("go", { id: "s" });
+    expect((await other.sweep()).due).toEqual([{ tenant: "", sessionId: "s" }]);
+    expect(await other.drive("s", { deadlineMs: 0 })).toEqual({ status: "handed_over" });
+    expect((await other.sweep()).due).toEqual([{ tenant: "", sessionId: "s" }]);
+  });
+
+  test("applies deadlines of pending calls", async () => {
+    const { clock, web, other } = processes({
+      adapter: fake({ scripts: [[toolCall("work")], [says("too late")]] }),
+      tools: [approved],
+    });
+    await web.start("go", { id: "s", waits: { approval: { afterMs: 1000, onTimeout: "error_as_result" } } });
+    await web.drive("s");
+    expect((await other.sweep()).expired).toBe(0);
+    await clock.advance(1000);
+    const { expired, due } = await other.sweep();
+    expect({ expired, due }).toEqual({ expired: 1, due: [{ tenant: "", sessionId: "s" }] });
+    expect(await other.drive("s")).toEqual({ status: "idle" });
+    expect((await web.get("s"))?.session.status).toBe("completed");
+  });
+
+  test("an invalid limit is an error", async () => {
+    const { web } = processes({ adapter: replies("x") });
+    expect(await rejectionOf(web.sweep({ limit: 0 }))).toMatchObject({ reason: "invalid_argument" });
+  });
+});

@@ -28,7 +28,7 @@ import type {
   Timeouts,
   TransportLimits,
 } from "../engine/internal.ts";
-import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
+import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest, ProviderRoute } from "../model/internal.ts";
 import type { BackgroundResponses, Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
 import type { BaseURLVariable } from "./base-url.ts";
@@ -113,6 +113,7 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
   const { background } = codec;
   return {
     provider,
+    checkModel: (model) => void requiredModelName(profile, model),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     stream: (request, call) => ({ [Symbol.asyncIterator]: () => streamReply(server, request, call) }),
     ...(background === undefined ? {} : backgroundMethods(server, background)),
@@ -314,14 +315,19 @@ function* replyWithoutStream(
   yield events[0]?.type === "message_started" ? events : [started, ...events];
 }
 
-/** The context of the codec. Throws `MisuseError` if the request names no model, and `EngineError` if it names a model of another provider. */
+/** The model name that the provider knows. Throws `EngineError` (`missing_model`) if none is set, or if it is of another provider. */
+function requiredModelName(profile: ProviderProfile, model: ModelName | null): string {
+  const name = modelNameFor(profile, model);
+  if (name !== "") return name;
+  const { provider } = profile;
+  const message = `no model is set for ${provider}; set one: engine({ model: "…" })`;
+  throw new EngineError("missing_model", { provider, message });
+}
+
+/** The context of the codec. Throws like `requiredModelName`. */
 function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
   const { profile, quirks } = server;
-  const name = modelNameFor(profile, request.model);
-  if (name === "") {
-    const message = `no model is set for ${profile.provider}; set one: engine({ model: "…" })`;
-    throw new MisuseError("invalid_argument", message, { path: ["model"] });
-  }
+  const name = requiredModelName(profile, request.model);
   const { background = false } = profile;
   return { route: routeOf(server, name), rawChunks: call.rawChunks, quirks, background };
 }

@@ -12,21 +12,34 @@ import { objectAt, textAt } from "../wire/internal.ts";
  */
 export function providers(adapters: { readonly [name: string]: Adapter }): Adapter {
   const names = Object.keys(adapters);
-  const resolveTarget = (request: ModelRequest) => {
-    const { provider, model } = splitModelName(request.model, names);
+  const findTarget = (modelName: ModelName | null) => {
+    const { provider, model } = splitModelName(modelName, names);
     const name = provider ?? (names.length === 1 ? (names[0] ?? "") : "");
     const adapter = adapterNamed(adapters, name);
-    if (adapter === undefined) {
-      const message = `no provider for the model ${JSON.stringify(nameOf(request.model))}; name one: ${names.map((name) => `"${name}:…"`).join(", ")}`;
-      throw new EngineError("missing_model", { message });
-    }
+    return adapter === undefined ? null : { adapter, name, model };
+  };
+  const requiredTarget = (modelName: ModelName | null) => {
+    const target = findTarget(modelName);
+    if (target !== null) return target;
+    const what =
+      modelName === null ? "no model is set" : `no provider for the model ${JSON.stringify(nameOf(modelName))}`;
+    const message = `${what}; name one: ${names.map((name) => `"${name}:…"`).join(", ")}`;
+    throw new EngineError("missing_model", { message });
+  };
+  const resolveTarget = (request: ModelRequest) => {
+    const { adapter, name, model } = requiredTarget(request.model);
     return { adapter, name, request: { ...request, model } };
   };
   return {
     provider: "providers",
+    checkModel: (modelName) => {
+      const { adapter, model } = requiredTarget(modelName);
+      adapter.checkModel?.(model);
+    },
+    // Also called for a request whose model is set later, by `prepareStep`.
     needsFinalize: (request) => {
-      const target = resolveTarget(request);
-      return target.adapter.needsFinalize?.(target.request) ?? false;
+      const target = findTarget(request.model);
+      return target?.adapter.needsFinalize?.({ ...request, model: target.model }) ?? false;
     },
     stream: (request, call) => {
       const target = resolveTarget(request);

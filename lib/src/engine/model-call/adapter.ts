@@ -15,7 +15,14 @@
 //      does not stop the work; `cancel` does.
 
 import type { Clock } from "../../clock/clock.ts";
-import type { ImageRequest, ImageResponse, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
+import type {
+  ImageRequest,
+  ImageResponse,
+  JsonObject,
+  ModelEvent,
+  ModelName,
+  ModelRequest,
+} from "../../model/internal.ts";
 
 /**
  * Makes model calls. A stream has exactly one terminal event, `message_completed` or `error`; only `usage` and
@@ -27,6 +34,11 @@ export type Adapter = {
   readonly provider: string;
   /** Makes one model call and yields its events in batches, one per network read. */
   readonly stream: (request: ModelRequest, call: AdapterCall) => AsyncIterable<readonly ModelEvent[]>;
+  /**
+   * Throws `EngineError` (`missing_model`) if the adapter cannot call this model: none is set (`null`), or it is of another provider. Called when a verb
+   * is called, so that nothing is sent or stored. Not called if `prepareStep` is set, which may choose another model. Default: every model is accepted.
+   */
+  readonly checkModel?: (model: ModelName | null) => void;
   /**
    * Returns whether the provider can answer this request in its schema only with a separate call after the tools
    * have run.

@@ -214,6 +214,8 @@ export function planRun<Context extends CallerContext>(
     cell: details.cell ?? null,
   });
   const hooks = pick(sources, "hooks") ?? {};
+  // `prepareStep` may set another model for the first step.
+  if (details.pinned === undefined && !pinned.policy.syncEnvironment) adapter.checkModel?.(config.model);
   if (details.pinned === undefined) checkPrices(engine, config, limits.budgets);
   // A stored history was validated when it was stored.
   if (details.history === undefined) checkRequest(withAnswers(thread, details), config);

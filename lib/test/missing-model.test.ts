@@ -1,0 +1,63 @@
+// A run without a model, or with a model that the adapter cannot call, is an `EngineError` before anything is sent or stored.
+
+import { anthropic, chat, engine, fake, gemini, generate, openai, providers, step, stream } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
+import * as session from "everturn/session";
+import { describe, expect, test } from "vitest";
+
+const refuse = () => Promise.reject(new Error("no request may be sent"));
+const options = { apiKey: "k", fetch: refuse };
+const adapters = {
+  openai: openai(options),
+  "openai, Chat Completions": openai({ ...options, api: "chat" }),
+  anthropic: anthropic(options),
+  gemini: gemini(options),
+  providers: providers({ openai: openai(options), gemini: gemini(options) }),
+};
+
+describe.each(Object.entries(adapters))("%s without a model", (_, adapter) => {
+  const agent = engine({ adapter });
+  const missing = expect.objectContaining({ name: "EngineError", reason: "missing_model" });
+  const verbs = {
+    generate: () => generate(agent, "hi"),
+    step: () => step(agent, "hi"),
+    chat: () => chat(agent, "hi"),
+    "session start": () => session.start(agent, "hi"),
+    "durable start": () => runtime({ host: memoryStorage(), engines: { default: agent } }).start("hi"),
+  };
+
+  test.each(Object.entries(verbs))("%s rejects with missing_model", async (__, verb) => {
+    await expect(verb()).rejects.toEqual(missing);
+  });
+
+  test("stream throws when it is called, and the error names the option", () => {
+    expect(() => stream(agent, "hi")).toThrow(missing);
+    expect(() => stream(agent, "hi")).toThrow(/model/);
+  });
+
+  test("a durable start stores nothing", async () => {
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    await expect(sessions.start("hi", { id: "s" })).rejects.toEqual(missing);
+    expect(await sessions.get("s")).toBeNull();
+  });
+});
+
+test("a model of another provider is refused by the verb, and not by the turn that it would start", async () => {
+  const agent = engine({ adapter: openai(options), model: "anthropic:claude-x" });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  await expect(sessions.start("hi", { id: "s" })).rejects.toThrow(/is of the provider anthropic/);
+  expect(() => stream(agent, "hi")).toThrow(/is of the provider anthropic/);
+});
+
+test("prepareStep may set the model, and a step for which it sets none fails with missing_model", async () => {
+  const agent = engine({ adapter: openai(options), retry: { maxAttempts: 1 } });
+  const named = await chat(agent, "hi", { prepareStep: () => ({ model: "gpt-x" }) });
+  expect(named.metadata.error).toMatchObject({ cause: { message: "no request may be sent" } });
+  await expect(chat(agent, "hi", { prepareStep: () => ({}) })).rejects.toMatchObject({ reason: "missing_model" });
+});
+
+test("an adapter of the program that needs no model runs without one", async () => {
+  const result = await chat(engine({ adapter: fake({ script: [{ type: "text", text: "hi" }] }) }), "hi");
+  expect(result.haltedReason).toBe("completed");
+});

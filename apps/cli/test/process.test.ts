@@ -40,6 +40,8 @@ describe("the command as a process", () => {
     child.stdin.end();
     const over = ended(child);
     await says(child.stderr, /· countdown/);
+    expect((await run(["sessions"])).stdout).toMatch(/stopped +running /);
+    expect((await run(["show", "stopped"])).stdout).toMatch(/^session stopped {2}running /m);
     child.kill("SIGINT");
     const { code, stderr } = await over;
     expect(code).toBe(130);

@@ -38,13 +38,23 @@ describe("a turn in its first model call", () => {
     const accepting = runtime({ host, engines, drive: false });
     const turn = await accepting.start("go", { id: "s" });
     expect((await accepting.get("s"))?.openTurn).toMatchObject({ turnId: turn.turnId, status: "queued" });
+    const other = await accepting.start("go", { id: "other" });
+    await accepting.cancel("other", { waitMs: 0 });
+    expect((await accepting.list()).items.map(({ id, turnStatus }) => [id, turnStatus])).toContainEqual([
+      "s",
+      "queued",
+    ]);
     const driving = runtime({ host, engines });
     await driving.recover();
     const call = await model.call(1);
-    for (const sessions of [accepting, driving])
+    expect((await other.result).haltedReason).toBe("cancelled");
+    for (const sessions of [accepting, driving]) {
       expect((await sessions.get("s"))?.openTurn).toMatchObject({ status: "running", step: 0 });
+      const listed = Object.fromEntries((await sessions.list()).items.map(({ id, turnStatus }) => [id, turnStatus]));
+      expect(listed).toEqual({ s: "running", other: null });
+    }
     call.finish();
-    await turn.result;
+    expect((await turn.result).session).toMatchObject({ status: "completed", turnId: null, turnStatus: null });
     expect((await driving.get("s"))?.openTurn).toBeNull();
     await driving.close();
   });

@@ -104,11 +104,11 @@ async function sessions(chat: Conversation): Promise<void> {
   const now = chat.context.now();
   lines(
     chat,
-    items.map(({ id, changedAt, length, status, turnId }) => [
+    items.map(({ id, changedAt, length, status, turnStatus }) => [
       `${id === chat.id ? "›" : " "} ${brief(id, 40)}`,
       `${age(now - changedAt)} ago`,
       plural(length, "message"),
-      turnId === null ? status.replaceAll("_", " ") : "running",
+      turnStatus ?? status.replaceAll("_", " "),
     ]),
   );
   if (next !== null) chat.say("There are more sessions: everturn sessions lists them.", "dim");

@@ -40,8 +40,13 @@ export async function listSessions(context: CommandContext, { limit, after, json
 }
 
 function cells(item: SessionSummary, words: string, now: number): readonly string[] {
-  const status = item.turnId === null ? item.status : "open";
-  return [brief(item.id, 200), status, String(item.length), age(now - item.changedAt), brief(words, 60)];
+  return [
+    brief(item.id, 200),
+    item.turnStatus ?? item.status,
+    String(item.length),
+    age(now - item.changedAt),
+    brief(words, 60),
+  ];
 }
 
 /** The beginning of the first user message. */

@@ -90,7 +90,7 @@ async function exportRecord(
 
 /** The status of the session, its open turn, and what it waits for. */
 function headLines({ session, length, openTurn }: SessionView, id: string, cost: string): readonly string[] {
-  const facts = [session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
+  const facts = [openTurn?.status ?? session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
   const open = openTurn === null ? [] : [`  open: ${openTurn.turnId} (${openTurn.status}, step ${openTurn.step + 1})`];
   const failure = openTurn?.failure ?? null;
   const parked = failure === null ? [] : [`  parked: ${brief(failure.message, 300)}`];

@@ -59,6 +59,7 @@ export const schemas = {
     usage: ref("Usage"),
     metadata: data,
     turnId: nullableText,
+    turnStatus: { oneOf: [{ type: "null" }, { enum: [...turnStatuses] }] },
     createdAt: countType,
     changedAt: countType,
   }),

@@ -349,6 +349,7 @@ describe("a reply", () => {
       usage: noUsage,
       metadata: {},
       turnId: "t",
+      turnStatus: "parked",
       createdAt: 0,
       changedAt: 0,
     } as const;

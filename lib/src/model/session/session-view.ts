@@ -59,7 +59,7 @@ export type TurnEnd<Output = Json> = {
 export type SessionSummary = {
   /** The id of the session. */
   readonly id: string;
-  /** What the session waits for. */
+  /** What the session waits for, as of its last committed turn. `turnStatus` is the state of the open turn. */
   readonly status: Session["status"];
   /** The number of changes. Pass it to a verb to detect a concurrent change. */
   readonly version: number;
@@ -75,6 +75,8 @@ export type SessionSummary = {
   readonly metadata: JsonObject;
   /** The open turn; `null` if there is none. */
   readonly turnId: string | null;
+  /** The state of the open turn: `running` while a process drives it, `queued` or `parked`; `null` if there is none. */
+  readonly turnStatus: TurnStatus | null;
   /** In milliseconds since 1970-01-01 UTC. */
   readonly createdAt: number;
   /** The time of the last change, in milliseconds since 1970-01-01 UTC. */

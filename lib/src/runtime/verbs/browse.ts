@@ -10,7 +10,7 @@ import { loadHistory, readMessages } from "../history-cache.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { summary } from "./handles.ts";
-import { find, openTurn, sessionKey } from "./session-rows.ts";
+import { find, openTurn, openTurnStatuses, sessionKey } from "./session-rows.ts";
 
 /** The session as of its last boundary commit, and its open turn; `null`: there is no such session. */
 export async function getSession(
@@ -99,10 +99,13 @@ export async function listSessions(
   const heads = await storage.read(
     pageRows.map((row) => ({ table: "sessions", prefix: [tenant, String(row.key[2])] }) as const),
   );
-  const items = heads.flat().flatMap((row): readonly SessionSummary[] => {
+  const listed = heads.flat().flatMap((row) => {
     const head = readableHead(row);
-    return head === null || head.deleted ? [] : [summary(head, row.tag)];
+    if (head === null || head.deleted) return [];
+    return [{ head, version: row.tag, key: sessionKey(context, head.session.id ?? ""), turn: head.turn }];
   });
+  const statuses = await openTurnStatuses(context, listed);
+  const items = listed.map(({ head, version }, index) => summary(head, version, statuses[index] ?? null));
   const last = pageRows.at(-1);
   return { items, next: rows.length > limit && last !== undefined ? `${last.key[1]}:${last.key[2]}` : null };
 }

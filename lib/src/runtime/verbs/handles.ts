@@ -4,7 +4,7 @@
 // the commit that ended or parked the turn, so it is the same in every process.
 
 import type { AnySchema, StandardSchema } from "../../engine/internal.ts";
-import type { RuntimeEvent, SessionSummary, TurnEnd } from "../../model/internal.ts";
+import type { RuntimeEvent, SessionSummary, TurnEnd, TurnStatus } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Cursor } from "../read/cursor.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -26,7 +26,7 @@ import { parseCursor } from "../read/cursor.ts";
 import { EventReader } from "../read/reader.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { find, headOf, sessionKey } from "./session-rows.ts";
+import { find, headOf, openTurnStatuses, sessionKey } from "./session-rows.ts";
 
 /**
  * The turn of a handle: by its id (`exists`: a verb has just stored it, so its existence is not checked; otherwise the handle also waits for a
@@ -226,13 +226,15 @@ async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): P
       ]);
       const { head, version } = headOf(key.session, heads[0]);
       const [row] = turns;
-      if (turn === null) return endWithoutTurn(head, version);
+      if (turn === null) return endWithoutTurn(head, await currentSummary(context, key, head, version));
       if (row === undefined) {
         if ((await turnState(context, key, turn)) === "queued") await changes.changed();
         continue;
       }
       const progress = readValue("turns", row);
-      if (progress.status === "ended" || progress.status === "parked") return endOf(turn, progress, head, version);
+      if (progress.status === "ended" || progress.status === "parked") {
+        return endOf(turn, progress, await currentSummary(context, key, head, version));
+      }
       const error = active.reasonLeft(key, turn, leases[0]?.tag ?? 0);
       if (isHandedOver(error)) {
         throw new RuntimeError("lease_lost", {
@@ -261,7 +263,7 @@ async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): P
 }
 
 /** A session as `list` and results show it: without messages. */
-export function summary(head: SessionHead, version: number): SessionSummary {
+export function summary(head: SessionHead, version: number, turnStatus: TurnStatus | null): SessionSummary {
   const { session, length, turn, createdAt, changedAt } = head;
   const { id, status, pendingToolCalls, pendingQuestion, usage, metadata } = session;
   return {
@@ -274,14 +276,25 @@ export function summary(head: SessionHead, version: number): SessionSummary {
     usage,
     metadata,
     turnId: turn,
+    turnStatus,
     createdAt,
     changedAt,
   };
 }
 
+/** The summary of a session whose rows were read just now. Usually no turn is open, and nothing is read. */
+async function currentSummary(
+  context: VerbContext,
+  key: SessionKey,
+  head: SessionHead,
+  version: number,
+): Promise<SessionSummary> {
+  const [turnStatus = null] = await openTurnStatuses(context, [{ key, turn: head.turn }]);
+  return summary(head, version, turnStatus);
+}
+
 /** The result of a verb that started no turn: the session still waits. */
-function endWithoutTurn(head: SessionHead, version: number): TurnEnd {
-  const { session } = head;
+function endWithoutTurn({ session }: SessionHead, after: SessionSummary): TurnEnd {
   const { lastRun } = session;
   return {
     turnId: null,
@@ -295,13 +308,13 @@ function endWithoutTurn(head: SessionHead, version: number): TurnEnd {
     usage: noUsage,
     metadata: {},
     failure: sessionError(session),
-    session: summary(head, version),
+    session: after,
   };
 }
 
 /** The result of a turn that has ended or is parked, from its row. */
-function endOf(turnId: string, { status, end, failure }: TurnProgress, head: SessionHead, version: number): TurnEnd {
-  const shared = { turnId, session: summary(head, version) };
+function endOf(turnId: string, { status, end, failure }: TurnProgress, session: SessionSummary): TurnEnd {
+  const shared = { turnId, session };
   if (end === null) {
     const parked = failure ?? runtimeFailure("diverged");
     const outcome = {

@@ -1,7 +1,7 @@
 // Reads the rows of a session for verbs, and builds the errors that they share. A verb reads all it needs in one read (`readSession`).
 
 import type { TurnHistory } from "../../kernel/internal.ts";
-import type { JsonObject, Message, OpenTurnView, Session } from "../../model/internal.ts";
+import type { JsonObject, Message, OpenTurnView, Session, TurnStatus } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -121,9 +121,36 @@ export function extendHistory(history: TurnHistory, messages: readonly Message[]
 }
 
 /**
- * The open turn of a session as callers see it. The row of a turn says `queued` until its first commit, which follows the first reply of
- * the model; a turn whose session has a valid lease is being driven, and is reported as `running`.
+ * The state of an open turn as callers see it. The row of a turn says `queued` until its first commit, which follows the first reply of the model;
+ * a turn whose session has a valid lease is being driven, and is reported as `running`.
  */
+function visibleStatus(stored: TurnStatus, leaseRow: Row | undefined): TurnStatus {
+  return stored === "queued" && (leaseRow?.remainingMs ?? 0) > 0 ? "running" : stored;
+}
+
+/** The states of the open turns of these sessions, in order; `null`: a session without one. One read, and none if no session has an open turn. */
+export async function openTurnStatuses(
+  { storage }: VerbContext,
+  sessions: readonly { readonly key: SessionKey; readonly turn: string | null }[],
+): Promise<readonly (TurnStatus | null)[]> {
+  const open = sessions.flatMap(({ key, turn }) => (turn === null ? [] : [{ key, turn }]));
+  if (open.length === 0) return sessions.map(() => null);
+  const rows = await storage.read(
+    open.flatMap(({ key, turn }) => [
+      { table: "turns", prefix: turnKey(key, turn) } as const,
+      { table: "leases", prefix: keyOf(key) } as const,
+    ]),
+  );
+  const statuses = open.map((_, index) => {
+    const turnRow = rows[2 * index]?.[0];
+    // The turn has ended, and its row was removed, since the session was read.
+    return turnRow === undefined ? null : visibleStatus(readValue("turns", turnRow).status, rows[2 * index + 1]?.[0]);
+  });
+  let next = 0;
+  return sessions.map(({ turn }) => (turn === null ? null : (statuses[next++] ?? null)));
+}
+
+/** The open turn of a session as callers see it. */
 export async function openTurn(
   { storage }: VerbContext,
   key: SessionKey,
@@ -138,8 +165,7 @@ export async function openTurn(
   const [turnRow, startRow] = [turns[0], starts[0]];
   if (turnRow === undefined || startRow === undefined) return null;
   const { status: storedStatus, step, failure } = readValue("turns", turnRow);
-  const isDriven = (leases[0]?.remainingMs ?? 0) > 0;
-  const status = storedStatus === "queued" && isDriven ? "running" : storedStatus;
+  const status = visibleStatus(storedStatus, leases[0]);
   return { turnId: turn, status, step, failure, engine: readValue("starts", startRow).engine };
 }
 

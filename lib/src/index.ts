@@ -17,6 +17,7 @@ export type {
   TurnEvent,
   TurnOutcome,
   Usage,
+  Warning,
 } from "./model/index.ts";
 
 export {

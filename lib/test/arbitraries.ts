@@ -63,6 +63,7 @@ import type {
   TurnEvent,
   TurnOutcome,
   Usage,
+  Warning,
   UserMessage,
   ValidationFailure,
 } from "everturn/model";
@@ -100,6 +101,7 @@ import {
   toolFailureClasses,
   toolFailureSources,
   toolMessageStatuses,
+  warningReasons,
   toolModes,
   validationErrorReasons,
 } from "../src/model/internal.ts";
@@ -547,6 +549,7 @@ const request = record<ModelRequest>({
 });
 
 const output = orNull(record({ value: json }));
+const warning = record<Warning>({ reason: word(warningReasons), path: text, message: text });
 const reply = record<ModelReply>({
   id: orNull(text),
   requestId: orNull(text),
@@ -560,6 +563,7 @@ const reply = record<ModelReply>({
   output,
   usage,
   error: orNull(failure),
+  warnings: few(warning),
   raw: json,
   metadata: jsonObject,
 });
@@ -733,6 +737,7 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
   tool_call_delta: record({ type: is("tool_call_delta"), id: text, argumentsDelta: text }),
   tool_call_completed: record({ type: is("tool_call_completed"), ...toolCallFields, providerExecuted: fc.boolean() }),
   usage: record({ type: is("usage"), usage }),
+  warning: record({ type: is("warning"), warning }),
   message_completed: record({
     type: is("message_completed"),
     message: assistantMessage,

@@ -21,7 +21,7 @@ import type { Failure, Json, JsonObject, ModelEvent } from "../model/internal.ts
 import type { BackgroundResponses, ResumableDecoder, WireContext } from "../wire/internal.ts";
 
 import { TransportFailure } from "../engine/internal.ts";
-import { adapterFailure, assistant, parseJson, streamFailure } from "../model/internal.ts";
+import { adapterFailure, parseJson, streamFailure } from "../model/internal.ts";
 import { textAt } from "../wire/internal.ts";
 
 /** The requests of one model call, and what they need. */
@@ -41,6 +41,8 @@ export type Exchange = {
   readonly failureOf: (answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>) => Failure;
   /** Removes the key from error events. */
   readonly redact: (events: readonly ModelEvent[]) => readonly ModelEvent[];
+  /** Adds what precedes the first events of a reply: `message_started`, if it is missing, and the warnings about the request. */
+  readonly begin: (events: readonly ModelEvent[]) => readonly ModelEvent[];
 };
 
 /** Milliseconds between two readings of the status of a response that is still running. */
@@ -72,7 +74,7 @@ export async function* resumeResponse(
     const { provider } = exchange;
     const message = `${provider}: the reference does not belong to a response of this server`;
     const error = adapterFailure("invalid_request", { provider, message });
-    yield [started, { type: "error", error }];
+    yield exchange.begin([{ type: "error", error }]);
     return;
   }
   const path = exchange.background.statusPath(responseId, exchange.include);
@@ -256,11 +258,9 @@ class ResponseReader {
     const redacted = this.#exchange.redact(events);
     const isFirst = !this.#hasYielded;
     this.#hasYielded = true;
-    return isFirst && redacted[0]?.type !== "message_started" ? [started, ...redacted] : redacted;
+    return isFirst ? this.#exchange.begin(redacted) : redacted;
   }
 }
-
-const started: ModelEvent = { type: "message_started", message: assistant("") };
 
 function connectionLost(failure: Failure): Extract<ConnectionOutcome, { readonly type: "lost" }> {
   return { type: "lost", failure, status: null, isNew: false };

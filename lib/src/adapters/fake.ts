@@ -18,6 +18,7 @@ import type {
   TextPart,
   ToolCall,
   Usage,
+  Warning,
 } from "../model/internal.ts";
 import type { NamesOf } from "./option-names.ts";
 
@@ -66,6 +67,8 @@ export type FakeStep =
   /** Usage of this call, merged over the adapter's `usage`. */
   | { readonly type: "usage"; readonly usage: Partial<Usage> }
   | { readonly type: "raw_chunk"; readonly chunk: Json }
+  /** A warning about the request, as a real adapter reports a field that its API does not have. */
+  | { readonly type: "warning"; readonly warning: Warning }
   /** Ends the reply. Later steps are not played; `trailing` is. Without this step a script ends with `tool_calls` if it has calls, otherwise with `stop`. */
   | { readonly type: "finish"; readonly reason: FinishReason; readonly trailing?: readonly FakeTrailing[] }
   /** Throws `AdapterError` before the first event. Only valid as the first step. */
@@ -231,6 +234,7 @@ const stepTypes: { readonly [T in FakeStep["type"]]: true } = {
   tool_call_delta: true,
   usage: true,
   raw_chunk: true,
+  warning: true,
   finish: true,
   preflight_error: true,
   error: true,
@@ -293,6 +297,7 @@ class ScriptedReply {
         case "tool_call_delta":
         case "usage":
         case "raw_chunk":
+        case "warning":
           yield this.#emit(step);
           break;
       }
@@ -304,7 +309,7 @@ class ScriptedReply {
   #emit(
     step: Extract<
       FakeStep,
-      { readonly type: "text" | "reasoning" | "tool_call" | "tool_call_delta" | "usage" | "raw_chunk" }
+      { readonly type: "text" | "reasoning" | "tool_call" | "tool_call_delta" | "usage" | "raw_chunk" | "warning" }
     >,
   ): readonly ModelEvent[] {
     switch (step.type) {
@@ -320,6 +325,8 @@ class ScriptedReply {
         return [{ type: "usage", usage: usage({ ...this.#usage, ...step.usage }) }];
       case "raw_chunk":
         return [{ type: "raw_chunk", chunk: step.chunk }];
+      case "warning":
+        return [{ type: "warning", warning: step.warning }];
       case "tool_call": {
         const { name, id = `call_${this.#calls.length}` } = step;
         const args = step.arguments === undefined ? {} : step.arguments;

@@ -14,7 +14,7 @@
 //   A request that starts a background response takes `background.ts` instead of steps 4 and 5.
 //
 // Invariants
-//   1. The first event of a call is `message_started`, also if the server fails before any event.
+//   1. The first event of a call is `message_started`, also if the server fails before any event. The warnings of the codec follow it.
 //   2. Exactly one terminal event (E1). A connection that breaks after a complete reply (`decoder.end()` returns it) gives that reply, not a failure.
 //   3. No error holds the key: servers repeat keys in error messages, so every failure passes `failureWithoutKey`.
 //   4. After the terminal event the stream is read to its end for trailing usage, within the grace time of the transport that `finish()` starts.
@@ -45,7 +45,7 @@ import {
   TransportFailure,
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
-import { listAt, noQuirks } from "../wire/internal.ts";
+import { listAt, noQuirks, warningsOf } from "../wire/internal.ts";
 import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { readDotenv } from "./dotenv.ts";
@@ -166,6 +166,7 @@ function createExchange(
     },
     failureOf: (response) => failureOf(server, response, context, key, call.clock.now()),
     redact: (events) => redactKeys(events, key),
+    begin: opening(encoded),
   };
 }
 
@@ -189,11 +190,11 @@ async function* streamReply(
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
-  const started: ModelEvent = { type: "message_started", message: assistant("") };
+  const begin = opening(encoded);
   if (key !== null && !isHeaderValue(key)) {
     const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
     const details = { provider: profile.provider, message, retryable: false };
-    yield [started, { type: "error", error: adapterFailure("authentication_failed", details) }];
+    yield begin([{ type: "error", error: adapterFailure("authentication_failed", details) }]);
     return;
   }
   if (codec.background?.isRequested(encoded.body) === true) {
@@ -206,7 +207,7 @@ async function* streamReply(
   }
   const response = await send(server, call, key, encoded, "POST", encoded.body);
   if (response.type !== "stream") {
-    yield* replyWithoutStream(server, response, context, key, started, call.clock.now());
+    yield begin(replyWithoutStream(server, response, context, key, call.clock.now()));
     return;
   }
   const decoder = codec.decoder(context);
@@ -216,7 +217,7 @@ async function* streamReply(
     for await (const frames of response.frames) {
       const events = redactKeys(decoder.push(frames), key);
       if (events.length === 0) continue;
-      yield hasStarted || events[0]?.type === "message_started" ? events : [started, ...events];
+      yield hasStarted ? events : begin(events);
       hasStarted = true;
       if (hasTerminated || !events.some(isTerminal)) continue;
       hasTerminated = true;
@@ -231,14 +232,23 @@ async function* streamReply(
       type: "error",
       error: failureWithoutKey(withRequestId(error.failure, response.headers), key),
     };
-    yield [
-      ...(hasStarted ? [] : [started]),
-      ...(decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent]),
-    ];
+    const lastEvents = decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent];
+    yield hasStarted ? lastEvents : begin(lastEvents);
     return;
   }
   const lastEvents = redactKeys(decoder.end(), key);
-  if (lastEvents.length > 0) yield hasStarted ? lastEvents : [started, ...lastEvents];
+  if (lastEvents.length > 0) yield hasStarted ? lastEvents : begin(lastEvents);
+}
+
+/** Returns a function that begins a reply: the first events of the codec, with `message_started` first and then the warnings about the request. */
+function opening({ omissions }: EncodedRequest): (events: readonly ModelEvent[]) => readonly ModelEvent[] {
+  const warnings = warningsOf(omissions).map((warning): ModelEvent => ({ type: "warning", warning }));
+  return (events) => {
+    const [first, ...following] = events;
+    return first?.type === "message_started"
+      ? [first, ...warnings, ...following]
+      : [{ type: "message_started", message: assistant("") }, ...warnings, ...events];
+  };
 }
 
 /** Sends one request after the check of `beforeRequest` (fencing). */
@@ -289,18 +299,14 @@ function failureOf(
 }
 
 /** The events of a response that is not a stream: a whole reply, an HTTP error, or no response. */
-function* replyWithoutStream(
+function replyWithoutStream(
   server: Server,
   response: Exclude<HttpAnswer, { readonly type: "stream" }>,
   context: WireContext,
   key: string | null,
-  started: ModelEvent,
   now: number,
-): Generator<readonly ModelEvent[]> {
-  if (response.type !== "body") {
-    yield [started, { type: "error", error: failureOf(server, response, context, key, now) }];
-    return;
-  }
+): readonly ModelEvent[] {
+  if (response.type !== "body") return [{ type: "error", error: failureOf(server, response, context, key, now) }];
   const { codec, profile } = server;
   const { text } = response;
   const body = parseJson(text);
@@ -308,11 +314,9 @@ function* replyWithoutStream(
   if (body === null) {
     const message = `${profile.provider} answered with a body that is not JSON`;
     const error = adapterFailure("malformed_response", { provider: profile.provider, requestId, message, raw: text });
-    yield [started, { type: "error", error: failureWithoutKey(error, key) }];
-    return;
+    return [{ type: "error", error: failureWithoutKey(error, key) }];
   }
-  const events = redactKeys(codec.decodeReply(body.value, context), key);
-  yield events[0]?.type === "message_started" ? events : [started, ...events];
+  return redactKeys(codec.decodeReply(body.value, context), key);
 }
 
 /** The model name that the provider knows. Throws `EngineError` (`missing_model`) if none is set, or if it is of another provider. */

@@ -33,6 +33,7 @@ import type {
   TurnEvent,
   TurnOutcome,
   Usage,
+  Warning,
 } from "../model/internal.ts";
 
 import {
@@ -83,6 +84,7 @@ class Draft {
   finishReason: FinishReason | null = null;
   usage: Usage = noUsage;
   error: Failure | null = null;
+  readonly warnings: Warning[] = [];
   metadata: JsonObject = {};
 }
 
@@ -153,6 +155,9 @@ export class Collector {
       case "usage":
         this.#draft.usage = event.usage;
         return;
+      case "warning":
+        this.#draft.warnings.push(event.warning);
+        return;
       case "message_completed":
         this.#draft.completed = event;
         // A missing finish reason does not erase an earlier one, and an error is final.
@@ -207,7 +212,7 @@ export class Collector {
 
   /** The reply so far. A failure is in `error`; this does not throw. */
   reply(): ModelReply {
-    const { completed, finishReason, usage, error, metadata } = this.#draft;
+    const { completed, finishReason, usage, error, warnings, metadata } = this.#draft;
     // Calls of a failed reply are never run, so it has none.
     const toolCalls = error === null ? this.#toolCalls() : [];
     return {
@@ -223,6 +228,7 @@ export class Collector {
       toolCalls,
       usage,
       error,
+      warnings: [...warnings],
       raw: null,
       metadata,
     };

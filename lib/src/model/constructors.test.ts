@@ -126,6 +126,7 @@ test("[allm 10] replyText returns outputText, else the text of the message, else
     usage: noUsage,
     output: null,
     error: null,
+    warnings: [],
     metadata: {},
   });
   expect(replyText(modelReply({ outputText: "a", message: assistant("b") }))).toBe("a");

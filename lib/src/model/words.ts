@@ -5,6 +5,7 @@ export { finishReasons } from "./call/finish-reason.ts";
 export { imageOperations } from "./call/image-operation.ts";
 export { imageBackgrounds, imageFormats, imageStyles } from "./call/image-request.ts";
 export { cacheBreakpoints, cacheRetentions } from "./call/request.ts";
+export { warningReasons } from "./call/warning.ts";
 export {
   adapterErrorReasons,
   engineErrorReasons,

@@ -433,6 +433,7 @@ const modelEventTypes: { readonly [Type in ModelEvent["type"]]: true } = {
   usage: true,
   message_completed: true,
   raw_chunk: true,
+  warning: true,
   error: true,
 };
 

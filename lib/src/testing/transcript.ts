@@ -33,6 +33,8 @@ export function line(event: TurnEvent): string {
       return `${event.type} ${event.finishReason ?? "unknown"}`;
     case "error":
       return `${event.type} ${event.error.reason}`;
+    case "warning":
+      return `${event.type} ${event.warning.path}`;
     case "retry_scheduled":
       return `${event.type} ${event.delayMs} ms`;
     case "step_reset":

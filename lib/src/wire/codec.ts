@@ -28,8 +28,9 @@
 //   an error inside a stream      one error event; what follows is ignored
 //
 // Invariants
-//   1. `encode` is total for a valid request. A setting or a part for which the API has no field is left out and listed in `omissions`. Content that
-//      cannot be sent and must not be dropped silently (an image without a MIME type) throws `AdapterError` (`unsupported_feature`, `invalid_request`).
+//   1. `encode` is total for a valid request. A setting or a part for which the API has no field is left out and listed in `omissions`, with a sentence that
+//      reaches the caller as a warning of the reply. Content without which the request makes no sense (an image without a MIME type) throws `AdapterError`
+//      (`unsupported_feature`, `invalid_request`).
 //   2. W1: decoding never throws on unknown input. W2: the cuts between chunks change no event; the parser of `sse.ts` absorbs them.
 //   3. W3: a streamed reply and a whole reply give the same message, finish reason, usage and calls.
 //   4. W4: replay data is sent back unchanged, and only to the route it is stamped with (`replayFor`). Data of another route is listed in `omissions` as
@@ -149,11 +150,19 @@ export type EncodedRequest = {
 };
 
 /**
- * One part of a request that is not sent, or not sent as it is. `path` points into the request (`messages[1].content[0]`).
- * `foreign_replay`: replay data of another route. `unsupported`: the API or the server has no field for it. `repaired`: the history could not be sent as it
- * is (an unanswered call, an empty message), and was changed.
+ * One part of a request that is not sent, or not sent as it is. `foreign_replay`: replay data of another route. `unsupported`: the API, the server or the model
+ * has no field for it. `repaired`: the history could not be sent as it is (an unanswered call, an empty message), and was changed.
  */
-export type Omission = { readonly path: string; readonly reason: "foreign_replay" | "unsupported" | "repaired" };
+export type Omission = {
+  /** Points into the request: `seed`, `messages[1].content[0]`. */
+  readonly path: string;
+  readonly reason: "foreign_replay" | "unsupported" | "repaired";
+  /**
+   * One sentence for the caller: what was not sent, and why. It makes the omission a warning of the reply (`omission.ts`). Absent if the caller need not know:
+   * replay data of another route, and repairs that lose nothing, are normal in a history of several providers.
+   */
+  readonly message?: string;
+};
 
 /** One event of a server-sent event stream (WHATWG HTML, section 9.2). */
 export type Frame = {

@@ -4,7 +4,7 @@
 //   - every tool call has exactly one result, directly after the reply that made the call. A missing result is replaced by a placeholder.
 //   - every tool result has a call; results without one are dropped, unless the provider has stored earlier messages, which may hold the call.
 //   - every call has a name, and an id that the target accepts and that is unique in the request.
-// Every repair is listed in `omissions` with the reason `repaired`, except changed ids, which change nothing for the model.
+// Every repair is listed in `omissions` with the reason `repaired`, except changed ids, which change nothing for the model. Lost results are warnings.
 //
 // Invariants
 //   1. The id of a call depends only on the calls before it. Appending messages does not change what was sent before, because prompt caches of
@@ -58,7 +58,7 @@ export function sendableHistory(
       // A result that belongs to a call was appended together with its reply. The others have no call.
       if (usedIndexes.has(index)) continue;
       if (keepsLoneResults) append(message, index);
-      else omissions.push({ path: `messages[${index}]`, reason: "repaired" });
+      else omissions.push(resultWithoutCall(`messages[${index}]`));
       continue;
     }
     if (message.role !== "assistant" || message.toolCalls.length === 0) {
@@ -73,12 +73,25 @@ export function sendableHistory(
     append(reply, index);
     for (const [slot, call] of reply.toolCalls.entries()) {
       const result = takeToolResult(message.toolCalls[slot]?.id ?? call.id, messages, index, usedIndexes);
-      if (result === null) omissions.push({ path: `messages[${index}].toolCalls[${slot}]`, reason: "repaired" });
+      if (result === null) omissions.push(callWithoutResult(`messages[${index}].toolCalls[${slot}]`));
       if (result === null) append(placeholderResult(call), index);
       else append(withCallId(result.toolMessage, call.id), result.at);
     }
   }
   return { messages: sendable, requestIndexes, omissions };
+}
+
+function resultWithoutCall(path: string): Omission {
+  return {
+    path,
+    reason: "repaired",
+    message: `${path} is not sent: it is the result of a call that is not in the history`,
+  };
+}
+
+function callWithoutResult(path: string): Omission {
+  const message = `${path} has no result in the history: the model reads "${placeholderText}" in its place`;
+  return { path, reason: "repaired", message };
 }
 
 /** Repairs of the calls of one reply: a second call with the same id, a call without a name. */

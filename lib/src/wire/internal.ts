@@ -5,6 +5,7 @@ export * from "./index.ts";
 
 export type { BackgroundResponses, EncodedRequest, ResumableDecoder, WireApi } from "./codec.ts";
 export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "./fields.ts";
+export { warningsOf } from "./omission.ts";
 export { mergeFields } from "./provider-options.ts";
 export { PartialJson } from "./partial-json.ts";
 export { FrameTooLong } from "./sse.ts";

@@ -137,6 +137,7 @@ const thread = fromMessages([
   searched,
 ]);
 
+const warning = { reason: "unsupported", path: "seed", message: "seed is not sent: the API has no seed" } as const;
 const answer = modelReply({
   route: { provider: "anthropic", endpoint: "messages", model: "claude" },
   output: { value: { sky: "clear" } },
@@ -148,6 +149,7 @@ const answer = modelReply({
   finishReason: "stop",
   rawFinishReason: "end_turn",
   usage: spent,
+  warnings: [warning],
 });
 const broken = modelReply({ finishReason: "error", error: adapterFailure, toolCalls: [call], raw: { status: 429 } });
 const step = stepResult({ thread, response: answer, toolResults: [answered], done: true });
@@ -297,6 +299,7 @@ const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { reado
   tool_call_delta: { type: "tool_call_delta", id: "call_1", argumentsDelta: '{"city"' },
   tool_call_completed: { type: "tool_call_completed", ...decodedCall, providerExecuted: false },
   usage: { type: "usage", usage: spent },
+  warning: { type: "warning", warning },
   message_completed: {
     type: "message_completed",
     message: asked,

@@ -163,6 +163,13 @@ test("prints the reason and the delay of a retry", () => {
   expect(newView().apply(retry, 0)).toBe("\n↻ adapter error (openai): rate_limited; retry in 1.5 s (2 of 4)\n");
 });
 
+test("prints a warning once", () => {
+  const view = newView();
+  const warning = { reason: "unsupported", path: "seed", message: "seed is not sent: the API has no seed" } as const;
+  expect(view.apply(runtimeEvent({ type: "warning", warning }), 0)).toBe("\n! seed is not sent: the API has no seed\n");
+  expect(view.apply(runtimeEvent({ type: "warning", warning }), 0)).toBe("");
+});
+
 test("prints a failure once", () => {
   const view = newView();
   const failure = adapterFailure("invalid_request", { message: "no such model" });

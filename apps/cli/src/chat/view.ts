@@ -49,6 +49,8 @@ export class ChatView {
   readonly #incoming = new Map<string, string>();
   /** Failures that were printed. */
   readonly #shownFailures = new Set<string>();
+  /** Warnings that were printed. Every model call of a turn repeats those about its settings. */
+  readonly #shownWarnings = new Set<string>();
   #steps = 0;
   /** When the last output was printed. */
   #quietSince: number;
@@ -192,6 +194,8 @@ export class ChatView {
         return "";
       case "error":
         return this.failure(event.error);
+      case "warning":
+        return this.#warning(event.warning.message);
       case "chat_completed": {
         const { outcome, usage } = event.result;
         this.#running.clear();
@@ -213,6 +217,13 @@ export class ChatView {
     if (this.#shownFailures.has(text)) return "";
     this.#shownFailures.add(text);
     return this.note(`✗ ${text}`, { hue: "red" });
+  }
+
+  /** Prints a warning; the same warning only once. */
+  #warning(text: string): string {
+    if (this.#shownWarnings.has(text)) return "";
+    this.#shownWarnings.add(text);
+    return this.note(`! ${safeText(text)}`, { dim: true });
   }
 
   #ending(text: string): string {

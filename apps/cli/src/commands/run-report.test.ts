@@ -21,25 +21,30 @@ const request: RunRequest = {
   decision: null,
 };
 
-/** The text on standard output for these events. */
-function printed(events: readonly RuntimeEvent[]): string {
-  let text = "";
-  const output = { isTerminal: false, columns: 80, write: (more: string) => void (text += more) };
+/** The text on standard output and on standard error for these events. */
+function written(
+  events: readonly RuntimeEvent[],
+  given: RunRequest,
+): { readonly stdout: string; readonly stderr: string } {
+  const text = { stdout: "", stderr: "" };
+  const output = { isTerminal: false, columns: 80, write: (more: string) => void (text.stdout += more) };
   const io: Io = {
     environment: {},
     folder: "/",
     stdin: async () => "",
     stdout: output,
-    stderr: { ...output, write: () => undefined },
+    stderr: { ...output, write: (more) => void (text.stderr += more) },
     onInterrupt: () => () => undefined,
     onTerminate: () => () => undefined,
     exit: () => undefined,
   };
-  const { event, end } = eventPrinter(io, colours(false), request);
+  const { event, end } = eventPrinter(io, colours(false), given);
   for (const runtimeEvent of events) event(runtimeEvent);
   end();
   return text;
 }
+
+const printed = (events: readonly RuntimeEvent[]): string => written(events, request).stdout;
 
 test("prints a complete reply once, with and without its deltas", async () => {
   const pieces = ["Still ", "here."].map((text) => ({ type: "text", text }) as const);
@@ -54,4 +59,18 @@ test("prints a complete reply once, with and without its deltas", async () => {
   expect(stored.some(({ event }) => event.type === "text_delta")).toBe(false);
   expect([printed(live), printed(stored)]).toEqual(["Still here.\n", "Still here.\n"]);
   await sessions.close();
+});
+
+test("prints a warning once on standard error, unless it is to be quiet", () => {
+  const warning = { reason: "unsupported", path: "seed", message: "seed is not sent: the API has no seed" } as const;
+  const event: RuntimeEvent = {
+    cursor: "1",
+    turnId: "t1",
+    sequence: 1,
+    delta: null,
+    event: { type: "warning", warning },
+  };
+  const { stderr } = written([event, event], { ...request, quiet: false });
+  expect(stderr).toBe("! seed is not sent: the API has no seed\n");
+  expect(written([event], request).stderr).toBe("");
 });

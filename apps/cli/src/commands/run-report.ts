@@ -22,9 +22,15 @@ export function eventPrinter(io: Io, err: Colours, request: RunRequest): EventPr
   }
   const streams = request.form === "text" && request.schema === null;
   const answer = new AnswerWriter(io);
+  // Every model call of a turn repeats the warnings about its settings. Each is printed once.
+  const shownWarnings = new Set<string>();
   return {
     event: ({ event }) => {
       if (streams) answer.write(event);
+      if (event.type === "warning") {
+        if (shownWarnings.has(event.warning.message)) return;
+        shownWarnings.add(event.warning.message);
+      }
       // A reset before any text was printed has nothing to withdraw.
       const isIdle = event.type === "step_reset" && !answer.isLineOpen;
       const line = request.quiet || isIdle ? null : noticeOf(event, err);
@@ -88,6 +94,8 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
     }
     case "retry_scheduled":
       return yellow(`↻ retry in ${duration(event.delayMs)}: ${brief(event.error.message)}`);
+    case "warning":
+      return dim(`! ${safeLine(event.warning.message)}`);
     case "step_reset":
       return yellow(`↻ the reply starts again (${event.reason}); discard the part printed above`);
     case "input_accepted":

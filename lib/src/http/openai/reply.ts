@@ -211,6 +211,7 @@ export class ChunkEncoder {
       case "usage":
       case "message_completed":
       case "raw_chunk":
+      case "warning":
       case "error":
       case "tool_execution_started":
       case "tool_progress":

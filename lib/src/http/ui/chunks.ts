@@ -5,7 +5,7 @@
 // version 7 knows are not used: `tool-approval-response`, `steering-message`, and the finish reason `interrupted`. The exception is
 // `reset-step`, for which version 6 has no substitute: a client of version 6 says so with the header `ai-sdk-version: 6`.
 
-import type { HaltedReason, Json, JsonObject, SessionStatus, Usage } from "../../model/internal.ts";
+import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } from "../../model/internal.ts";
 import type { UiApproval, UiProgress, UiQuestion, UiSteeringMessage, UiToolMetadata } from "./parts.ts";
 
 /** A chunk of the stream. */
@@ -50,6 +50,8 @@ export type UiChunk =
   | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage }
   /** The parts of the step before it are withdrawn. Sent in place of `reset-step` to clients of version 6. */
   | { readonly type: "data-step-reset"; readonly id: string; readonly data: JsonObject }
+  /** For `onData` of the client only: a transient chunk does not become a part of the message. */
+  | { readonly type: "data-warning"; readonly data: Warning; readonly transient: true }
   | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }
   | { readonly type: "error"; readonly errorText: string }
   | { readonly type: "abort"; readonly reason: string }

@@ -158,6 +158,21 @@ describe("a turn", () => {
     ]);
   });
 
+  test("sends warnings as transient data, which is not part of the message", async () => {
+    const warning = { reason: "unsupported", path: "seed", message: "seed is not sent: the API has no seed" } as const;
+    const chunks = translated(
+      await recorded([
+        [
+          { type: "warning", warning },
+          { type: "text", text: "Done." },
+        ],
+      ]),
+    );
+    expect(chunks).toContainEqual({ type: "data-warning", data: warning, transient: true });
+    const { message, errors } = await readChunks(chunks);
+    expect([message?.parts.map(({ type }) => type), errors]).toEqual([["step-start", "text"], []]);
+  });
+
   test("shows calls that were not run as errors", async () => {
     for (const name of ["unfinished", "unknown"] as const) {
       const { message } = await readChunks(translated(await recorded(turns[name] ?? [])));

@@ -15,6 +15,7 @@
 //   tool_progress                   data-tool-progress
 //   tool_execution_completed        tool-output-available or tool-output-error, also for a denial by policy
 //   input_accepted (steering)       data-steering-message
+//   warning                         data-warning (transient: not part of the message)
 //   step_reset                      reset-step; data-step-reset for version 6 of the SDK
 //   step_completed                  tool-output-error for calls that were not run, finish-step
 //   chat_completed                  approval requests and questions of pending calls
@@ -169,6 +170,8 @@ export class UiTranslator {
               ]
             : [],
         );
+      case "warning":
+        return [{ type: "data-warning", data: event.warning, transient: true }];
       case "step_reset":
         return this.#reset();
       case "step_completed":

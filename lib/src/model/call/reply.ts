@@ -9,6 +9,7 @@ import type { Shape } from "../parse/shape.ts";
 import type { ToolCall } from "../tool/tool.ts";
 import type { FinishReason } from "./finish-reason.ts";
 import type { Usage } from "./usage.ts";
+import type { Warning } from "./warning.ts";
 
 import { failureShape } from "../failure/failure.ts";
 import { assistantMessageShape, messageText } from "../message/message.ts";
@@ -29,6 +30,7 @@ import {
 import { toolCallShape } from "../tool/tool.ts";
 import { finishReasons } from "./finish-reason.ts";
 import { noUsage, usageShape } from "./usage.ts";
+import { warningShape } from "./warning.ts";
 
 /**
  * The result of one model call. When the call failed after it started, `error` holds the failure and the other
@@ -59,6 +61,8 @@ export type ModelReply = {
   readonly usage: Usage;
   /** The failure, if `finishReason` is `error`. The other fields hold what was received before it. */
   readonly error: Failure | null;
+  /** What of the request the provider did not get as the caller wrote it, for example a `seed` that its API does not have. Empty if everything was sent. */
+  readonly warnings: readonly Warning[];
   /** The provider's response body, if the caller asks to keep it; otherwise `null`. */
   readonly raw: Json;
   /** Data of the caller. The library stores it and does not interpret it. */
@@ -83,6 +87,7 @@ export const replyShape: Shape<ModelReply> = object<ModelReply>({
   output: fallback(nullable(structuredOutputShape), null),
   usage: fallback(usageShape, noUsage),
   error: fallback(nullable(failureShape), null),
+  warnings: fallback(array(warningShape), []),
   raw: fallback(json, null),
   metadata: fallback(settings, emptyObject),
 });

@@ -31,11 +31,13 @@ import type {
   TurnEvent,
   TurnStarted,
   UsageReported,
+  WarningReported,
 } from "./event.ts";
 
 import { finishReasons } from "../call/finish-reason.ts";
 import { replyShape, structuredOutputShape } from "../call/reply.ts";
 import { noUsage, usageShape } from "../call/usage.ts";
+import { warningShape } from "../call/warning.ts";
 import { failureShape } from "../failure/failure.ts";
 import { assistantMessageShape, messageShape, toolAnswerFields } from "../message/message.ts";
 import { textPhases } from "../message/part.ts";
@@ -117,6 +119,7 @@ const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEve
     metadata: opts,
   }),
   usage: object<UsageReported>({ type: name("usage"), usage: required(usageShape) }),
+  warning: object<WarningReported>({ type: name("warning"), warning: required(warningShape) }),
   message_completed: object<MessageCompleted>({
     type: name("message_completed"),
     message: required(assistantMessageShape),

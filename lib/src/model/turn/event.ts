@@ -11,6 +11,7 @@
 import type { FinishReason } from "../call/finish-reason.ts";
 import type { ModelReply, StructuredOutput } from "../call/reply.ts";
 import type { Usage } from "../call/usage.ts";
+import type { Warning } from "../call/warning.ts";
 import type { Failure } from "../failure/failure.ts";
 import type { AssistantMessage, Message, ToolMessage } from "../message/message.ts";
 import type { TextPhase } from "../message/part.ts";
@@ -38,6 +39,7 @@ export type ModelEvent =
   | ToolCallDelta
   | ToolCallCompleted
   | UsageReported
+  | WarningReported
   | MessageCompleted
   | RawChunk
   | ErrorReported;
@@ -112,6 +114,12 @@ export type ToolCallCompleted = {
 
 /** The usage of the model call so far. Cumulative: a later report replaces an earlier one. */
 export type UsageReported = { readonly type: "usage"; readonly usage: Usage };
+
+/**
+ * Something in the request was not sent to the provider, or was sent in another form. One event for each warning of the reply, at the start of every attempt at
+ * the model call. The event log has the warnings of the attempt that was recorded, after its `message_completed`.
+ */
+export type WarningReported = { readonly type: "warning"; readonly warning: Warning };
 
 /** The reply is complete. `finishReason` is the library's word, `rawFinishReason` the provider's. */
 export type MessageCompleted = {

@@ -367,6 +367,9 @@ class ModelCalls {
         return isEvent(event) ? { ...event, usage: withCosts(event.usage, model) } : null;
       case "raw_chunk":
         return isEvent(event) ? event : null;
+      case "warning":
+        // A warning is about the request: it shows nothing of the answer, so the attempt may still be retried.
+        return progress.terminal === null && isEvent(event) ? event : null;
       case "message_completed":
       case "error": {
         if (progress.terminal !== null) return null;

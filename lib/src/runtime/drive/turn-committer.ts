@@ -406,8 +406,8 @@ export class TurnCommitter {
 
   /** Publishes live events: to readers here through the channel, to readers in other processes as pieces. */
   #live(events: readonly TurnEvent[], of: LiveOrigin): void {
-    // `message_completed` is published by the commit that stores the reply (H2).
-    const liveEvents = events.filter(({ type }) => type !== "message_completed");
+    // `message_completed` and `warning` are published by the commit that stores the reply (H2).
+    const liveEvents = events.filter(({ type }) => type !== "message_completed" && type !== "warning");
     if (liveEvents.length === 0) return;
     const items = this.channel.tail.add(liveEvents, of);
     this.#context.pieces.add(this.at, this.channel.sequence, items);

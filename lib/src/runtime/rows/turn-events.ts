@@ -35,7 +35,9 @@ export function eventsOfItem(
 function eventsOfResponse(turnId: string, item: JournalItem): readonly TurnEvent[] {
   if (item.type !== "response") return [];
   const { response } = item;
-  if (response.type === "model_replied") return [messageCompleted(response.reply)];
+  if (response.type === "model_replied") return [messageCompleted(response.reply), ...warningsOf(response.reply)];
+  if (response.type === "model_failed")
+    return response.error.partial === null ? [] : warningsOf(response.error.partial);
   if (response.type !== "checkpoint_delivered" || response.delivery.inputs.length === 0) return [];
   const { messages, transientMessages, inputs } = response.delivery;
   const checkpoint = response.id.endsWith("before_completion") ? "before_completion" : "after_work";
@@ -80,6 +82,11 @@ function messageCompleted(reply: ModelReply): MessageCompleted {
     output,
     metadata,
   };
+}
+
+/** The `warning` events of a reply. They follow `message_completed`, which must be the first event of the row: it settles the attempt. */
+function warningsOf({ warnings }: ModelReply): readonly TurnEvent[] {
+  return warnings.map((warning) => ({ type: "warning", warning }));
 }
 
 /** Removes what grows with the turn. Readers rebuild the thread from the earlier events. */

@@ -73,7 +73,7 @@ describe("[allm 110] [allm 111] [allm 115] requests", () => {
     if (given === null || body === null) continue;
     test(name, () => {
       const encoded = anthropicMessages.encode(requestFrom(given), context);
-      expect(encoded).toEqual({
+      expect({ ...encoded, omissions: encoded.omissions.map(({ path, reason }) => ({ path, reason })) }).toEqual({
         path: "/messages",
         headers: { "anthropic-version": "2023-06-01" },
         body: json(body),
@@ -103,7 +103,7 @@ describe("[allm 110] [allm 111] [allm 115] requests", () => {
     });
     expect(encoded.body["thinking"]).toBeUndefined();
     expect(encoded.body["max_tokens"]).toBe(4096);
-    expect(encoded.omissions).toEqual([{ path: "reasoning", reason: "unsupported" }]);
+    expect(encoded.omissions).toMatchObject([{ path: "reasoning", reason: "unsupported" }]);
   });
 
   test("maps reasoning effort and budget", () => {
@@ -127,7 +127,7 @@ describe("[allm 110] [allm 111] [allm 115] requests", () => {
       disable_parallel_tool_use: true,
     });
     expect(body({ toolChoice: "none" }).body["tool_choice"]).toBeUndefined();
-    expect(body({ toolChoice: "required" }).omissions).toEqual([{ path: "toolChoice", reason: "unsupported" }]);
+    expect(body({ toolChoice: "required" }).omissions).toMatchObject([{ path: "toolChoice", reason: "unsupported" }]);
   });
 
   test("applies quirks: removed fields, no schemas", () => {

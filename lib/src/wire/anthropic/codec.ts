@@ -16,6 +16,7 @@ import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../co
 
 import { isJsonArray, messageText, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish } from "../fields.ts";
+import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
@@ -39,16 +40,18 @@ const defaultMaxTokens = 4096;
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
 function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const omissions: Omission[] = [];
-  const reportUnsupported = (path: string): void => void omissions.push({ path, reason: "unsupported" });
-  const tools = encodeTools(request, context.route, reportUnsupported);
-  const thinking = encodeThinking(request, reportUnsupported);
+  const tools = encodeTools(request, context.route, omissions);
+  const thinking = encodeThinking(request, omissions);
   const isThinking = thinking !== null && thinking["type"] !== "disabled";
   const { temperature, topP, seed, stopSequences, maxTokens, promptCache, reasoning } = request;
   const keepsTemperature = !isThinking || temperature === null || temperature === 1;
   const keepsTopP = !isThinking || topP === null || topP >= 0.95;
-  if (!keepsTemperature) reportUnsupported("temperature");
-  if (!keepsTopP) reportUnsupported("topP");
-  if (seed !== null) reportUnsupported("seed");
+  if (!keepsTemperature)
+    omissions.push(unsupported("temperature", "the API refuses a temperature other than 1 beside thinking"));
+  if (!keepsTopP) omissions.push(unsupported("topP", "the API refuses a top_p below 0.95 beside thinking"));
+  if (seed !== null) omissions.push(unsupported("seed", "the Messages API has no seed"));
+  if (promptCache !== null && promptCache.key !== null)
+    omissions.push(unsupported("promptCache.key", "the Messages API caches by prefix and has no cache keys"));
   const options = callerFields(request, context.route);
   const unmarked = {
     tools,
@@ -62,7 +65,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     system: systemField(prompt.system),
     messages: prompt.messages,
     tools: prompt.tools.length === 0 ? null : prompt.tools,
-    tool_choice: encodeToolChoice(request, tools.length > 0, reportUnsupported),
+    tool_choice: encodeToolChoice(request, tools.length > 0, omissions),
     thinking,
     output_config: encodeOutputConfig(request, context.quirks, omissions),
     temperature: keepsTemperature ? temperature : null,
@@ -71,7 +74,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     stream: true,
   });
   const { without = [] } = context.quirks;
-  for (const key of without) if (key in fields) reportUnsupported(key);
+  for (const key of without) if (key in fields) omissions.push(removedField(key));
   const allowedFields = Object.entries(fields).filter(([key]) => !without.includes(key));
   return {
     path: "/messages",
@@ -80,8 +83,6 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     omissions,
   };
 }
-
-type ReportUnsupported = (path: string) => void;
 
 /**
  * The blocks of the system prompt: one for each system message, or one for each of its parts if these have provider options. The prompt of a request without
@@ -116,7 +117,7 @@ function systemField(blocks: readonly JsonObject[]): Json {
 function encodeTools(
   { tools, providerTools }: ModelRequest,
   route: ProviderRoute,
-  reportUnsupported: ReportUnsupported,
+  omissions: Omission[],
 ): readonly JsonObject[] {
   const functionTools = tools.map((tool) => {
     const { name, description, schema } = tool;
@@ -129,7 +130,7 @@ function encodeTools(
   });
   const hostedTools = providerTools.flatMap(({ provider, name, options }, index): readonly JsonObject[] => {
     if (provider !== route.provider) {
-      reportUnsupported(`providerTools[${index}]`);
+      omissions.push(foreignTool(index, provider));
       return [];
     }
     const undatedName = /^(.+)_\d{8}$/.exec(name)?.[1];
@@ -147,20 +148,11 @@ const toolNamesByType: ReadonlyMap<string, string> = new Map([
   ["text_editor_20250728", "str_replace_based_edit_tool"],
 ]);
 
-/** Does the request force a tool call? */
-function isForced({ toolChoice }: ModelRequest): boolean {
-  return toolChoice === "required" || (typeof toolChoice === "object" && toolChoice !== null);
-}
-
 /** `tool_choice`, only with tools. `disable_parallel_tool_use` is a field of it, so `{ type: "auto" }` is sent if only that is set. */
-function encodeToolChoice(
-  request: ModelRequest,
-  hasTools: boolean,
-  reportUnsupported: ReportUnsupported,
-): JsonObject | null {
+function encodeToolChoice(request: ModelRequest, hasTools: boolean, omissions: Omission[]): JsonObject | null {
   const { toolChoice, parallelToolCalls } = request;
   if (!hasTools) {
-    if (isForced(request)) reportUnsupported("toolChoice");
+    if (isForced(request)) omissions.push(choiceWithoutTools);
     return null;
   }
   if (toolChoice === "none") return { type: "none" };
@@ -171,14 +163,14 @@ function encodeToolChoice(
 }
 
 /** The field `thinking` by invariant 2; `null` leaves the decision to the model. A summary requests `display: "summarized"`. */
-function encodeThinking(request: ModelRequest, reportUnsupported: ReportUnsupported): JsonObject | null {
+function encodeThinking(request: ModelRequest, omissions: Omission[]): JsonObject | null {
   const { reasoning, tools, providerTools } = request;
   if (reasoning === null) return null;
   const { effort, budgetTokens, summary } = reasoning;
   if (effort === "none") return { type: "disabled" };
   if (effort === null && budgetTokens === null && summary === null) return null;
   if (budgetTokens !== null && isForced(request) && tools.length + providerTools.length > 0) {
-    reportUnsupported("reasoning");
+    omissions.push(unsupported("reasoning", "the API refuses a thinking budget together with a forced tool"));
     return null;
   }
   const display = summary === null ? null : "summarized";
@@ -195,7 +187,14 @@ function encodeOutputConfig(
   const effort = reasoning === null || reasoning.effort === "none" ? null : reasoning.effort;
   const isNative = responseFormat?.type === "json_schema" && quirks.jsonSchema !== false;
   if (responseFormat !== null && responseFormat.type !== "text" && !isNative)
-    omissions.push({ path: "responseFormat", reason: "unsupported" });
+    omissions.push(
+      responseFormat.type === "json_object"
+        ? unsupported(
+            "responseFormat",
+            "the Messages API has no JSON without a schema; use a format of type json_schema",
+          )
+        : unsupported("responseFormat", "the server has no output by JSON Schema"),
+    );
   const schema = isNative ? closeObjects(responseFormat.schema) : null;
   if (isNative && JSON.stringify(schema) !== JSON.stringify(responseFormat.schema))
     omissions.push({ path: "responseFormat.schema", reason: "repaired" });

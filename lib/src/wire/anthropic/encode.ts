@@ -33,6 +33,7 @@ import {
 } from "../../model/internal.ts";
 import { asObject, omitNullish } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 
 /** Ids of `tool_use` blocks that the API accepts. */
@@ -69,7 +70,7 @@ export function encodeMessages(
       continue;
     }
     const encoded = encodeOnce(message, key, context.route);
-    omissions.push(...encoded.omissions.map(({ path, reason }) => ({ path: `${messagePath}.${path}`, reason })));
+    omissions.push(...encoded.omissions.map((omission) => inMessage(messagePath, omission)));
     if (encoded.blocks.length === 0) {
       omissions.push({ path: messagePath, reason: "repaired" });
       continue;
@@ -122,12 +123,26 @@ function encodeMessage(message: NonSystemMessage, route: ProviderRoute): Encoded
   switch (message.role) {
     case "user":
     case "event":
-      return { role: "user", blocks: userBlocks(message.content, route), omissions: [] };
+      return {
+        role: "user",
+        blocks: userBlocks(message.content, route),
+        omissions: [...imageDetails(message.content), ...authorName(message)],
+      };
     case "tool":
-      return { role: "user", blocks: [resultBlock(message, route)], omissions: [] };
+      return { role: "user", blocks: [resultBlock(message, route)], omissions: imageDetails(message.content) };
     case "assistant":
       return encodeAssistant(message, route);
   }
+}
+
+/** The API has no field for the resolution at which an image is read. */
+function imageDetails(content: string | readonly UserPart[]): readonly Omission[] {
+  if (typeof content === "string") return [];
+  return content.flatMap((part, index) =>
+    part.type === "image" && part.detail !== "auto" && part.pruneState === null
+      ? [unsupported(`.content[${index}].detail`, "the Messages API has no image detail")]
+      : [],
+  );
 }
 
 /** A text block, or none for blank text (invariant 2). */
@@ -265,7 +280,7 @@ function encodeAssistant(message: AssistantMessage, route: ProviderRoute): Encod
   const blocks: JsonObject[] = [];
   const placeCall = (toolCall: ToolCall): void => {
     placedCalls.add(toolCall);
-    blocks.push(callBlock(toolCall, `toolCalls[${toolCalls.indexOf(toolCall)}]`, route, omissions));
+    blocks.push(callBlock(toolCall, `.toolCalls[${toolCalls.indexOf(toolCall)}]`, route, omissions));
   };
   if (typeof content === "string") {
     blocks.push(...textBlocks(content));
@@ -273,7 +288,7 @@ function encodeAssistant(message: AssistantMessage, route: ProviderRoute): Encod
     const callIdsWithoutResult = callsWithoutResult(content, route);
     content.forEach((part, index) => {
       if (part.type !== "tool_call" || part.providerExecuted !== null) {
-        blocks.push(...partBlocks(part, `content[${index}]`, route, callIdsWithoutResult, omissions));
+        blocks.push(...partBlocks(part, `.content[${index}]`, route, callIdsWithoutResult, omissions));
         return;
       }
       const referencedCall = toolCalls.find(({ id }) => id === part.toolCallId);
@@ -314,7 +329,7 @@ function partBlocks(
   omissions: Omission[],
 ): readonly JsonObject[] {
   if (part.type === "image" || part.type === "file") {
-    omissions.push({ path, reason: "unsupported" });
+    omissions.push(unsupported(path, "the Messages API accepts no images and files in replies of the model"));
     return [];
   }
   const verdict = replayFor(

@@ -33,6 +33,16 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { AdapterError, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import {
+  authorName,
+  choiceWithoutTools,
+  foreignTool,
+  inMessage,
+  isForced,
+  noSchemaOutput,
+  removedField,
+  unsupported,
+} from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
@@ -51,11 +61,19 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     toolConfig: encodeToolConfig(request, omissions),
     generationConfig: Object.keys(config).length === 0 ? null : config,
   });
-  if (request.promptCache !== null) omissions.push({ path: "promptCache", reason: "unsupported" });
-  if (request.parallelToolCalls === false) omissions.push({ path: "parallelToolCalls", reason: "unsupported" });
+  if (request.promptCache !== null) {
+    const why =
+      "the Gemini API caches prefixes by itself and has no field for it; explicit caches are options.cachedContent";
+    omissions.push(unsupported("promptCache", why));
+  }
+  if (request.parallelToolCalls === false)
+    omissions.push(unsupported("parallelToolCalls", "the Gemini API cannot limit a reply to one call"));
+  const removedFields = quirks.without ?? [];
+  const presentFields = [...Object.keys(body), ...Object.keys(config)];
+  omissions.push(...presentFields.filter((field) => removedFields.includes(field)).map(removedField));
   return {
     path: `/${modelPath(route)}:streamGenerateContent?alt=sse`,
-    body: omitFields(mergeFields(body, options), quirks.without ?? []),
+    body: omitFields(mergeFields(body, options), removedFields),
     headers: {},
     omissions,
   };
@@ -111,7 +129,7 @@ function encodeGenerationConfig(
   const { responseFormat, reasoning, stopSequences } = request;
   const takesSchema = quirks.jsonSchema !== false;
   const schema = responseFormat?.type === "json_schema" ? withoutSchemaKeyword(responseFormat.schema) : null;
-  if (schema !== null && !takesSchema) omissions.push({ path: "responseFormat.schema", reason: "unsupported" });
+  if (schema !== null && !takesSchema) omissions.push(unsupported("responseFormat.schema", noSchemaOutput));
   const thinking = reasoning === null ? {} : encodeThinking(reasoning, route, omissions);
   return omitNullish({
     maxOutputTokens: request.maxTokens,
@@ -131,8 +149,14 @@ function encodeThinking(reasoning: ReasoningSettings, route: ProviderRoute, omis
   const includeThoughts = summary === null ? null : summary !== "none";
   if (effort === "none") return omitNullish({ thinkingBudget: 0, includeThoughts });
   const takesLevel = effort !== null && !isBeforeGemini3(route.model);
-  if (effort !== null && !takesLevel) omissions.push({ path: "reasoning.effort", reason: "unsupported" });
-  if (takesLevel && budgetTokens !== null) omissions.push({ path: "reasoning.budgetTokens", reason: "unsupported" });
+  if (effort !== null && !takesLevel) {
+    const why = "models before Gemini 3 have no thinking levels; set reasoning.budgetTokens";
+    omissions.push(unsupported("reasoning.effort", why));
+  }
+  if (takesLevel && budgetTokens !== null) {
+    const why = "the API refuses a thinking budget beside a thinking level, and reasoning.effort is set";
+    omissions.push(unsupported("reasoning.budgetTokens", why));
+  }
   return takesLevel
     ? omitNullish({ thinkingLevel: effort, includeThoughts })
     : omitNullish({ thinkingBudget: budgetTokens, includeThoughts });
@@ -158,17 +182,18 @@ function encodeTools(request: ModelRequest, route: ProviderRoute, omissions: Omi
   });
   const hostedTools = request.providerTools.flatMap((tool, index): readonly JsonObject[] => {
     if (tool.provider === route.provider) return [{ [tool.name]: tool.options }];
-    omissions.push({ path: `providerTools[${index}]`, reason: "unsupported" });
+    omissions.push(foreignTool(index, tool.provider));
     return [];
   });
   return functionDeclarations.length === 0 ? hostedTools : [{ functionDeclarations }, ...hostedTools];
 }
 
 /** `toolConfig`. The API refuses a `functionCallingConfig` without functions, so it is omitted then. */
-function encodeToolConfig({ tools, toolChoice }: ModelRequest, omissions: Omission[]): JsonObject | null {
+function encodeToolConfig(request: ModelRequest, omissions: Omission[]): JsonObject | null {
+  const { tools, toolChoice } = request;
   if (toolChoice === null) return null;
   if (tools.length === 0) {
-    omissions.push({ path: "toolChoice", reason: "unsupported" });
+    if (isForced(request)) omissions.push(choiceWithoutTools);
     return null;
   }
   if (typeof toolChoice === "object")
@@ -210,7 +235,12 @@ function encodeHistory(
   for (const [index, message] of history.messages.entries()) {
     const messagePath = `messages[${history.requestIndexes[index] ?? index}]`;
     if (message.role !== "tool" && optionsFor(message, route) !== null)
-      omissions.push({ path: `${messagePath}.providerOptions`, reason: "unsupported" });
+      omissions.push(
+        unsupported(
+          `${messagePath}.providerOptions`,
+          "the Gemini API has no fields of a message besides its role and its parts",
+        ),
+      );
     if (message.role === "system") {
       const text = textOf(message.content);
       if (text === "") omissions.push({ path: messagePath, reason: "repaired" });
@@ -220,7 +250,7 @@ function encodeHistory(
     if (message.role === "assistant") calls = message.toolCalls;
     const call = message.role === "tool" ? (calls.find(({ id }) => id === message.toolCallId) ?? null) : null;
     const { parts, omissions: messageOmissions } = encodeOnce(message, call, route);
-    omissions.push(...messageOmissions.map(({ path, reason }) => ({ path: `${messagePath}.${path}`, reason })));
+    omissions.push(...messageOmissions.map((omission) => inMessage(messagePath, omission)));
     if (parts.length === 0) {
       omissions.push({ path: messagePath, reason: "repaired" });
       continue;
@@ -265,6 +295,7 @@ function encodeParts(
   switch (message.role) {
     case "user":
     case "event":
+      omissions.push(...authorName(message));
       return userParts(message.content, route, omissions);
     case "tool":
       return resultParts(message, call, route, omissions);
@@ -289,7 +320,7 @@ function userParts(
   omissions: Omission[],
 ): readonly JsonObject[] {
   if (typeof content === "string") return textParts(content);
-  return content.flatMap((part, index) => userPart(part, `content[${index}]`, route, omissions));
+  return content.flatMap((part, index) => userPart(part, `.content[${index}]`, route, omissions));
 }
 
 /** The part of a user part, with its options. A pruned part is its placeholder text, without options. */
@@ -298,16 +329,20 @@ function userPart(part: UserPart, path: string, route: ProviderRoute, omissions:
   const options = optionsFor(part, route);
   if (part.type === "text") return textParts(part.text).map((encoded) => withOptions(encoded, options));
   if (part.type === "file") return [withOptions(mediaPart(part.source, part.mimeType, path, route), options)];
-  if (part.detail !== "auto") omissions.push({ path: `${path}.detail`, reason: "unsupported" });
+  if (part.detail !== "auto")
+    omissions.push(
+      unsupported(`${path}.detail`, "the Gemini API has no image detail; set generationConfig.mediaResolution"),
+    );
   return [withOptions(mediaPart(part.image.source, part.image.mimeType, path, route), options)];
 }
 
 /** Inline data or a file URI. `data:` URLs become inline data; inline data needs a MIME type. */
 function mediaPart(source: ContentSource, mimeType: string | null, path: string, route: ProviderRoute): JsonObject {
+  const name = path.slice(1);
   switch (source.type) {
     case "base64":
       if (mimeType === null) {
-        throw requestError(`${path} has no MIME type; Gemini requires one for inline data`, route, "invalid_request");
+        throw requestError(`${name} has no MIME type; Gemini requires one for inline data`, route, "invalid_request");
       }
       return { inlineData: { mimeType, data: source.data } };
     case "url": {
@@ -318,9 +353,9 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
     }
     case "provider_file":
       if (source.provider === route.provider) return { fileData: omitNullish({ mimeType, fileUri: source.id }) };
-      throw requestError(`${path} was uploaded to ${source.provider} and cannot be sent here; send its bytes`, route);
+      throw requestError(`${name} was uploaded to ${source.provider} and cannot be sent here; send its bytes`, route);
     case "file":
-      throw requestError(`${path} is a file on disk; read it and send its bytes`, route);
+      throw requestError(`${name} is a file on disk; read it and send its bytes`, route);
   }
 }
 
@@ -383,7 +418,7 @@ function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: 
   let isFirstCall = true;
   const encodeCall = ({ call, index }: { readonly call: ToolCall; readonly index: number }): JsonObject => {
     unplacedCalls.delete(call.id);
-    const path = `toolCalls[${index}]`;
+    const path = `.toolCalls[${index}]`;
     const replay = replayFieldsOrOmit(call.provider, `${path}.provider`, route, omissions);
     if (call.arguments === null) omissions.push({ path: `${path}.arguments`, reason: "repaired" });
     const signature = textAt(replay, "thoughtSignature") ?? (isFirstCall ? placeholderSignature(route.model) : null);
@@ -398,7 +433,7 @@ function replyParts(message: AssistantMessage, route: ProviderRoute, omissions: 
           const call =
             part.type === "tool_call" && part.providerExecuted === null ? unplacedCalls.get(part.toolCallId) : null;
           if (call !== null) return call === undefined ? [] : [encodeCall(call)];
-          return replyPart(part, `content[${index}]`, route, omissions);
+          return replyPart(part, `.content[${index}]`, route, omissions);
         });
   return [...contentParts, ...[...unplacedCalls.values()].map(encodeCall)];
 }

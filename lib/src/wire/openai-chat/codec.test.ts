@@ -108,7 +108,7 @@ describe("[allm 107] [allm 115] fixtures", () => {
       const encoded = openaiChat.encode(asked, context);
       expect(encoded).toMatchObject({ path: "/chat/completions", headers: {} });
       expect(encoded.body).toEqual(body);
-      expect(encoded.omissions).toEqual(omissions ?? []);
+      expect(encoded.omissions.map(({ path, reason }) => ({ path, reason }))).toEqual(omissions ?? []);
     });
   }
   for (const { name, context, stream, events } of cases) {

@@ -33,6 +33,15 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import {
+  choiceWithoutTools,
+  foreignTool,
+  inMessage,
+  isForced,
+  noSchemaOutput,
+  removedField,
+  unsupported,
+} from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { encodeMedia } from "./media.ts";
 
@@ -65,11 +74,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     path: "/chat/completions",
     body: body["stream"] === true || options["stream_options"] !== undefined ? body : unstreamed,
     headers: {},
-    omissions: [
-      ...omissions,
-      ...settings.omissions,
-      ...removedFields.map((path): Omission => ({ path, reason: "unsupported" })),
-    ],
+    omissions: [...omissions, ...settings.omissions, ...removedFields.map(removedField)],
   };
 }
 
@@ -79,14 +84,16 @@ type Settings = { readonly fields: JsonObject; readonly omissions: readonly Omis
 /** Encodes everything except the messages. */
 function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   const { quirks } = context;
-  const { reasoning, promptCache, stopSequences, maxTokens, toolChoice } = request;
+  const { reasoning, promptCache, stopSequences, maxTokens } = request;
   const tools = encodeTools(request, context);
   const format = encodeFormat(request, context);
   const hasTools = tools.fields["tools"] !== undefined;
-  const unsupported = [
-    ...(reasoning !== null && reasoning.budgetTokens !== null ? ["reasoning.budgetTokens"] : []),
-    ...(reasoning !== null && reasoning.summary !== null ? ["reasoning.summary"] : []),
-    ...(!hasTools && toolChoice !== null && toolChoice !== "auto" && toolChoice !== "none" ? ["toolChoice"] : []),
+  const noBudget = "Chat Completions has no token budget for reasoning; set reasoning.effort";
+  const noSummary = "Chat Completions has no reasoning summaries";
+  const omissions = [
+    ...(reasoning !== null && reasoning.budgetTokens !== null ? [unsupported("reasoning.budgetTokens", noBudget)] : []),
+    ...(reasoning !== null && reasoning.summary !== null ? [unsupported("reasoning.summary", noSummary)] : []),
+    ...(!hasTools && isForced(request) ? [choiceWithoutTools] : []),
   ];
   const fields = omitNullish({
     stream: true,
@@ -103,11 +110,7 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   });
   return {
     fields: { ...fields, ...tools.fields, ...format.fields },
-    omissions: [
-      ...tools.omissions,
-      ...format.omissions,
-      ...unsupported.map((path): Omission => ({ path, reason: "unsupported" })),
-    ],
+    omissions: [...tools.omissions, ...format.omissions, ...omissions],
   };
 }
 
@@ -119,7 +122,7 @@ function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route
     ...hostedTools.map(({ name, options }) => ({ type: name, ...options })),
   ];
   const omissions = providerTools.flatMap(({ provider }, index): Omission[] =>
-    provider === route.provider ? [] : [{ path: `providerTools[${index}]`, reason: "unsupported" }],
+    provider === route.provider ? [] : [foreignTool(index, provider)],
   );
   if (all.length === 0) return { fields: {}, omissions };
   const choice =
@@ -147,7 +150,7 @@ function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext)
   if (responseFormat.type === "json_object") return { fields: jsonObjectFormat, omissions: [] };
   const { name, schema, strict } = responseFormat;
   if (quirks.jsonSchema === false) {
-    return { fields: jsonObjectFormat, omissions: [{ path: "responseFormat.schema", reason: "unsupported" }] };
+    return { fields: jsonObjectFormat, omissions: [unsupported("responseFormat.schema", noSchemaOutput)] };
   }
   const jsonSchema = omitNullish({ name, schema, strict: quirks.strict === false ? null : strict });
   return { fields: { response_format: { type: "json_schema", json_schema: jsonSchema } }, omissions: [] };
@@ -181,7 +184,7 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   for (const [at, message] of history.messages.entries()) {
     const encoded = encodeOnce(message, key, context);
     const messagePath = `messages[${history.requestIndexes[at] ?? at}]`;
-    omissions.push(...encoded.omissions.map(({ path, reason }) => ({ path: `${messagePath}${path}`, reason })));
+    omissions.push(...encoded.omissions.map((omission) => inMessage(messagePath, omission)));
     if (encoded.type === "nothing") {
       omissions.push({ path: messagePath, reason: "repaired" });
       continue;
@@ -244,12 +247,15 @@ function encodeUser(message: UserMessage, context: WireContext): EncodedMessage 
   const [first] = pieces;
   if (first === undefined) return { type: "nothing", omissions: [] };
   const isText = pieces.length === 1 && isPlainText(first) && parts.every(({ type }) => type === "text");
+  const takesName = name !== null && /^[\w-]{1,64}$/.test(name);
   const wire = omitNullish({
     role: "user",
-    name: name !== null && /^[\w-]{1,64}$/.test(name) ? name : null,
+    name: takesName ? name : null,
     content: isText ? textAt(first, "text") : pieces,
   });
-  return { type: "message", wire: withOptions(wire, optionsFor(message, context.route)), omissions: [] };
+  const wrongName = "the API accepts names of 1 to 64 letters, digits, _ and -";
+  const omissions = name === null || takesName ? [] : [unsupported(".name", wrongName)];
+  return { type: "message", wire: withOptions(wire, optionsFor(message, context.route)), omissions };
 }
 
 /** A text piece with its options. A pruned part has none. */
@@ -356,7 +362,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
         break;
       case "image":
       case "file":
-        omissions.push({ path, reason: "unsupported" });
+        omissions.push(unsupported(path, "Chat Completions accepts no images and files in replies of the model"));
         break;
     }
   }

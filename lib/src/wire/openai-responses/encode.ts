@@ -31,6 +31,16 @@ import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, flagAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
+import {
+  authorName,
+  choiceWithoutTools,
+  foreignTool,
+  inMessage,
+  isForced,
+  noSchemaOutput,
+  removedField,
+  unsupported,
+} from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { resultField } from "./items.ts";
 import { modelReasons } from "./reasoning-models.ts";
@@ -77,9 +87,9 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   });
   const merged: JsonObject = { ...mergeFields(fields, options), ...mergeInclude(fields, options) };
   const removedFields = new Set(quirks.without ?? []);
-  const body = Object.fromEntries(
-    Object.entries(merged).filter(([name]) => !removedFields.has(name) || Object.hasOwn(options, name)),
-  );
+  const isSent = (name: string): boolean => !removedFields.has(name) || Object.hasOwn(options, name);
+  const body = Object.fromEntries(Object.entries(merged).filter(([name]) => isSent(name)));
+  omissions.push(...Object.keys(merged).flatMap((name) => (isSent(name) ? [] : [removedField(name)])));
   return { path: "/responses", body, headers: {}, omissions };
 }
 
@@ -104,14 +114,16 @@ function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
  */
 function encodeSettings(request: ModelRequest, { quirks }: WireContext, omissions: Omission[]): JsonObject {
   const { reasoning, promptCache, responseFormat, stopSequences, seed, scope } = request;
-  if (stopSequences.length > 0) omissions.push({ path: "stopSequences", reason: "unsupported" });
-  if (seed !== null) omissions.push({ path: "seed", reason: "unsupported" });
-  if (reasoning !== null && reasoning.budgetTokens !== null)
-    omissions.push({ path: "reasoning.budgetTokens", reason: "unsupported" });
+  if (stopSequences.length > 0) omissions.push(unsupported("stopSequences", "the Responses API has no stop sequences"));
+  if (seed !== null) omissions.push(unsupported("seed", "the Responses API has no seed"));
+  if (reasoning !== null && reasoning.budgetTokens !== null) {
+    const why = "the Responses API has no token budget for reasoning; set reasoning.effort";
+    omissions.push(unsupported("reasoning.budgetTokens", why));
+  }
   const thinking = omitNullish({ effort: reasoning?.effort, summary: reasoning?.summary });
   const hasSchema = quirks.jsonSchema ?? true;
   if (responseFormat?.type === "json_schema" && !hasSchema)
-    omissions.push({ path: "responseFormat", reason: "unsupported" });
+    omissions.push(unsupported("responseFormat.schema", noSchemaOutput));
   const sessionKey = scope !== null && scope.sessionId.length <= maxKeyLength ? scope.sessionId : null;
   return omitNullish({
     temperature: request.temperature,
@@ -150,13 +162,12 @@ function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omis
   });
   const hosted = request.providerTools.flatMap(({ provider, name, options }, at): readonly JsonObject[] => {
     if (provider === route.provider) return [{ type: name, ...options }];
-    omissions.push({ path: `providerTools[${at}]`, reason: "unsupported" });
+    omissions.push(foreignTool(at, provider));
     return [];
   });
   const tools = [...functions, ...hosted];
   if (tools.length === 0) {
-    if (request.toolChoice === "required" || typeof request.toolChoice === "object")
-      if (request.toolChoice !== null) omissions.push({ path: "toolChoice", reason: "unsupported" });
+    if (isForced(request)) omissions.push(choiceWithoutTools);
     return {};
   }
   return omitNullish({
@@ -202,9 +213,7 @@ function encodeMessages(
     }
     if (message.role === "assistant") calls = message.toolCalls;
     const encoded = encodeOnce(message, target);
-    omissions.push(
-      ...encoded.omissions.map(({ path: innerPath, reason }) => ({ path: `${path}${innerPath}`, reason })),
-    );
+    omissions.push(...encoded.omissions.map((omission) => inMessage(path, omission)));
     if (encoded.items.length === 0 && encoded.omissions.every(({ path: innerPath }) => innerPath !== ""))
       omissions.push({ path, reason: "repaired" });
     if (message.role !== "tool") input.push(...encoded.items);
@@ -250,7 +259,7 @@ function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
       const content = parts.map((part) => encodePart(part, target.context)).filter(isNotEmptyText);
       const item = withOptions({ type: "message", role: "user", content }, optionsFor(message, route));
       const items = content.length === 0 ? [] : [item];
-      return { items, omissions: foreignParts(parts, target) };
+      return { items, omissions: [...foreignParts(parts, target), ...authorName(message)] };
     }
     case "tool":
       return { items: [encodeToolResult(message, target.context)], omissions: [] };
@@ -338,7 +347,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
         break;
       case "image":
       case "file":
-        omissions.push({ path, reason: "unsupported" });
+        omissions.push(unsupported(path, "the Responses API accepts no images and files in replies of the model"));
         break;
     }
   }

@@ -1,9 +1,10 @@
 // The hooks `beforeTurn` and `afterTurn`, and the directives of `onCheckpoint`, in memory. The durable cases are in runtime/program-callbacks.test.ts.
 
+import type { ChatOptions } from "everturn";
 import type { TurnCause } from "everturn/kernel";
 
-import { chat, generate, step, system, tool, user } from "everturn";
-import { messageText } from "everturn/model";
+import { askUser, chat, finish, generate, halt, step, system, tool, user } from "everturn";
+import { messageText, validateSession } from "everturn/model";
 import * as sessions from "everturn/session";
 import { describe, expect, test } from "vitest";
 
@@ -86,6 +87,36 @@ describe("[lash 74] beforeTurn", () => {
     const { session: paid } = await resume(() => ({ turnCauses: [mail] }));
     expect(paid.thread.messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "event", "assistant"]);
     expect(runs).toBe(1);
+  });
+
+  test("adds its input also if the turn ends with the calls that it resumes, unless it asks the user", async () => {
+    const resumed = async (handler: () => unknown, options: ChatOptions = {}) => {
+      const described = { name: "pay", description: "Pays.", schema: { type: "object" } };
+      const pay = tool({ ...described, needsApproval: true, handler });
+      const { engine: asking } = playing([calls("pay")], [pay]);
+      const { session: waiting } = await sessions.start(asking, "Pay.");
+      const decided = await sessions.decide(asking, waiting, "c0", { type: "approve" });
+      const { engine: of, adapter } = playing([says('{"paid":true}')], [pay]);
+      const hooks = { beforeTurn: () => ({ turnCauses: [mail], messages: [user("Thanks.")] }) };
+      const { session } = await sessions.continue(of, decided, null, { hooks, ...options });
+      expect(validateSession(session).ok).toBe(true);
+      return { session, roles: session.thread.messages.map(({ role }) => role), adapter };
+    };
+    const input = ["user", "event"];
+    expect((await resumed(() => halt("paid", 1))).roles).toEqual(["user", "assistant", "tool", ...input]);
+    const controller = new AbortController();
+    const cancelled = await resumed(() => controller.abort(), { signal: controller.signal });
+    expect(cancelled.session.status).toBe("idle");
+    expect(cancelled.roles).toEqual(["user", "assistant", "tool", ...input]);
+    const responseFormat = { type: "json_object" } as const;
+    const structured = await resumed(() => finish("paid"), { structuredFinalize: true, responseFormat });
+    expect(structured.roles).toEqual(["user", "assistant", "tool", ...input, "event", "assistant"]);
+    expect(structured.adapter.calls[0]?.request.messages.some((message) => messageText(message) === "Thanks.")).toBe(
+      true,
+    );
+    const asks = await resumed(() => askUser("Which account?"));
+    expect(asks.session).toMatchObject({ status: "awaiting_user", pendingQuestion: "Which account?" });
+    expect(asks.roles).not.toContain("event");
   });
 
   test("rejects the run if it throws or returns an invalid message", async () => {

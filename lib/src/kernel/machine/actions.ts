@@ -10,6 +10,7 @@ import type { Ending } from "./turn.ts";
 
 import { haltedReasonOf, runtimeFailure, user } from "../../model/internal.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
+import { deliverDeferred } from "./deliver.ts";
 import { pendingEffects } from "./turn.ts";
 
 /** Applies the actions of a protocol in order. Actions after `finish` are ignored. */
@@ -124,6 +125,8 @@ export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, lo
   const { turnId, step } = builder.turn;
   const nudge = structured.nudge === "" ? null : user(structured.nudge, { id: `${turnId}/${step}/nudge` });
   const overrides = { responseFormat: { ...structured.format } };
+  // The structured call reads input that waited for resumed calls, if one of them ended the loop.
+  deliverDeferred(builder);
   builder.update({ finalize: { pass1: loopEnd, nudge } });
   builder.wait({ type: "awaiting_model", useTools: false, overrides, driverState: null });
 }

@@ -20,6 +20,15 @@ export function deliver<P extends TurnProtocol>(
   return builder.addCauses(turnCauses) || allowed.length > 0 || allowedTransient.length > 0;
 }
 
+/** Adds the input of `before_turn` that waited for the calls or the cell that the turn resumes. */
+export function deliverDeferred<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  const { deferredInput } = builder.turn;
+  // Truthiness: a turn that an older release stored has no such field.
+  if (!deferredInput) return;
+  builder.update({ deferredInput: null });
+  deliver(builder, deferredInput, "before_turn");
+}
+
 /** A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does not count as input. */
 function mayBeDelivered(message: Message): boolean {
   return (message.role === "user" || message.role === "system") && renderPrompt([message]).length > 0;

@@ -7,21 +7,17 @@ import type { ApprovedCall } from "./turn.ts";
 import { unrunAnswer } from "../protocol/tool-answer.ts";
 import { applyActions } from "./actions.ts";
 import { resumeCell } from "./batch.ts";
-import { deliver } from "./deliver.ts";
+import { deliverDeferred } from "./deliver.ts";
 
 /** Enters the phase for the next thing that the step has to do. Called again after each of them. */
 export function prepare<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
-  const { step, syncedStep, approved, resumes, deferredInput, policy } = builder.turn;
+  const { step, syncedStep, approved, resumes, policy } = builder.turn;
   if (policy.syncEnvironment && syncedStep !== step) {
     return builder.wait({ type: "awaiting_environment", update: syncedStep !== null });
   }
   if (resumes !== null) return resumeCell(builder, resumes);
   if (approved.length > 0) return startApproved(builder, approved);
-  // Truthiness: a turn that an older release stored has no such field.
-  if (deferredInput) {
-    builder.update({ deferredInput: null });
-    deliver(builder, deferredInput, "before_turn");
-  }
+  deliverDeferred(builder);
   applyActions(builder, builder.config.protocolDriver.prepareProtocolIteration(builder.view));
 }
 

@@ -42,6 +42,7 @@ import { openCalls } from "../protocol/open-calls.ts";
 import { DriverContextView } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { answerOf, cancelledAnswer } from "../protocol/tool-answer.ts";
+import { deliverDeferred } from "./deliver.ts";
 import { callEffectId } from "./turn.ts";
 
 /** The transition under construction. */
@@ -235,9 +236,13 @@ export class TransitionBuilder<P extends TurnProtocol> {
     this.end({ ...ending(outcome), pendingToolCalls });
   }
 
-  /** Ends the turn (K5): answers the calls that are still open, reports progress, enters the phase `ended` and adds the `done` notice. */
+  /**
+   * Ends the turn (K5): answers the calls that are still open, adds input that waited for resumed calls, reports progress, enters the phase `ended`
+   * and adds the `done` notice. If the turn waits for an answer, such input is dropped: it would separate a call or a question from its answer.
+   */
   end(requested: Ending): void {
     this.#answerOpenCalls(requested.pendingToolCalls);
+    if (requested.outcome.type !== "ask_user" && requested.pendingToolCalls.length === 0) deliverDeferred(this);
     this.#reportProgress();
     const { usage, step, finalize, policy } = this.#turn;
     // With structuredFinalize, `pass1` reports how the loop ended even if the structured call was not made.

@@ -2,7 +2,7 @@
 //
 // Theory of operation
 //   `createHandler` builds a route table once (sessions, turns, AI SDK chat, OpenAI chat completions, health, OpenAPI) and mounts
-//   it in a Hono router. It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
+//   it in a Hono router, which the first request builds (hono.ts). It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
 //   Several processes can serve one storage, and a client may resume a stream at any of them.
 //
 // Order of operations for a request. Each check runs before anything that costs more or discloses more.
@@ -28,6 +28,7 @@
 //   process shuts down       streams end with a comment, waiting requests get 202 with `Location`, new requests get 503
 //   error in a route         500 `internal` with a fixed message; the error itself goes to `onError` only
 //   `onError` throws         ignored, because an error handler must not change the response
+//   Hono is not installed    the handler rejects with an error that names the package
 //
 // Invariants
 //   1. No session is read or written before steps 3 to 6 have passed.
@@ -45,13 +46,11 @@ import type { HttpLimits } from "./limits.ts";
 import type { Route, ServerContext } from "./routes/route.ts";
 import type { AllowedOption } from "./routes/turn-options.ts";
 
-import { Hono } from "hono";
-import { cors } from "hono/cors";
-
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
 import { errorResponse, HttpError } from "./failure.ts";
+import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
 import { checkedLimits, ConcurrencyLimit } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
@@ -101,7 +100,8 @@ export type HttpOptions = {
 
 /**
  * Serves the sessions of a runtime over HTTP: a function from `Request` to `Response` that can be mounted in any
- * server. Needs the `hono` package. Throws `MisuseError` for invalid options.
+ * server. Needs the `hono` package; without it, the handler rejects with an `EngineError` that names it. Throws
+ * `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -180,34 +180,41 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     }
   };
 
-  const app = new Hono();
-  if (origins.length > 0) app.use(cors({ origin: [...origins], exposeHeaders, maxAge: 600 }));
-  for (const served of servedRoutes) {
-    const path = base + served.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    app.on(served.method, path, (context) =>
-      handleRequest(served, context.req.raw, (name) => context.req.param(name) ?? ""),
-    );
-  }
-  // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the GET route.
-  for (const [path, methods] of methodsByPath(servedRoutes)) {
-    const allowedMethods = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
-    app.all(base + path.replaceAll(/\{(\w+)\}/g, ":$1"), () => {
-      throw new HttpError("method_not_allowed", `this path accepts ${allowedMethods}`, {
-        headers: { allow: allowedMethods },
+  const createRouter = ({ Hono, cors }: Awaited<ReturnType<typeof loadHono>>) => {
+    const app = new Hono();
+    if (origins.length > 0) app.use(cors({ origin: [...origins], exposeHeaders, maxAge: 600 }));
+    for (const served of servedRoutes) {
+      const path = base + served.path.replaceAll(/\{(\w+)\}/g, ":$1");
+      app.on(served.method, path, (context) =>
+        handleRequest(served, context.req.raw, (name) => context.req.param(name) ?? ""),
+      );
+    }
+    // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the GET route.
+    for (const [path, methods] of methodsByPath(servedRoutes)) {
+      const allowedMethods = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
+      app.all(base + path.replaceAll(/\{(\w+)\}/g, ":$1"), () => {
+        throw new HttpError("method_not_allowed", `this path accepts ${allowedMethods}`, {
+          headers: { allow: allowedMethods },
+        });
       });
+    }
+    app.notFound(() =>
+      errorResponse(new HttpError("no_such_route", "no such path; GET /openapi.json describes all routes")),
+    );
+    app.onError((error, context) => {
+      const response = errorResponseFor(context.req.path.slice(base.length), error);
+      if (response.status >= 500) reportError(error, context.req.raw);
+      return response;
     });
-  }
-  app.notFound(() =>
-    errorResponse(new HttpError("no_such_route", "no such path; GET /openapi.json describes all routes")),
-  );
-  app.onError((error, context) => {
-    const response = errorResponseFor(context.req.path.slice(base.length), error);
-    if (response.status >= 500) reportError(error, context.req.raw);
-    return response;
-  });
+    return app;
+  };
+  // Built by the first request. Concurrent first requests may each build one: an edge platform may not let a request await the promise of another.
+  let router: ReturnType<typeof createRouter> | null = null;
   return async (request) => {
+    // Rejects if Hono is not installed: every request would fail, and the message is for the operator and not for a client.
+    router ??= createRouter(await loadHono());
     try {
-      return await app.fetch(request);
+      return await router.fetch(request);
     } catch (error) {
       // Errors of the router itself, such as a URL that it cannot decode.
       reportError(error, request);

@@ -73,7 +73,7 @@ function addChat(program: Command, io: Io, done: Done): void {
     .command("chat")
     .summary("chat with the model in the terminal")
     .description(
-      "Chat with the model in the terminal. Ctrl-C cancels the running turn, a second Ctrl-C exits. The session is stored.",
+      "Chat with the model in the terminal. Ctrl-C cancels the turn, a second Ctrl-C exits. The session is stored.",
     )
     .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
     .option("--continue", "continue the session that changed last")

@@ -11,7 +11,7 @@
 //   3. A failed `stop` request is not reported: the SDK has ended its request and has no reader for an error. The turn then continues, as after a disconnect.
 
 /**
- * Returns a `fetch` for `DefaultChatTransport` of the AI SDK with which `stop()` cancels the running turn. Without it `stop()` only
+ * Returns a `fetch` for `DefaultChatTransport` of the AI SDK with which `stop()` cancels the open turn. Without it `stop()` only
  * closes the connection, and the turn continues. `fetch` sends the requests; default: the global one at the time of the request.
  *
  * @example

@@ -295,7 +295,7 @@ test("completes a call once by its token and reports later attempts", async () =
   await expect(client.token("s1", "c9")).rejects.toMatchObject({ reason: "not_found" });
 });
 
-test("steers, sends to and cancels a running turn", async () => {
+test("steers, sends to and cancels an open turn", async () => {
   const model = handModel();
   const { client } = world(model);
   const turn = await client.start("hi", { id: "s1" });

@@ -247,10 +247,10 @@ export type EverturnClient = {
     options?: AnswerOptions,
   ) => Promise<ClientTurn>;
 
-  // Verbs on a running turn.
+  // Verbs on the open turn.
 
   /**
-   * Adds input to the running turn at its next checkpoint, or to the next turn if there is none. `transient` input
+   * Adds input to the open turn at its next checkpoint, or to the next turn if there is none. `transient` input
    * is not kept in the history.
    */
   readonly steer: (
@@ -261,7 +261,7 @@ export type EverturnClient = {
   /** Withdraws input that no turn has accepted yet: the id of steered input, or the `key` of a queued message. */
   readonly withdraw: (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>;
   /**
-   * Cancels the running turn. `stored` means that no process drives the turn at the moment; the next one ends it.
+   * Cancels the open turn. `stored` means that no process drives the turn at the moment; the next one ends it.
    * Without a `turnId` the open turn is cancelled, and the request is not retried.
    */
   readonly cancel: (

@@ -322,7 +322,7 @@ describe("the message of a provider", () => {
   });
 });
 
-describe("steering a session without a running turn", () => {
+describe("steering a session without an open turn", () => {
   test("takes a turn slot", async () => {
     const { ask, sessions } = world({ agent: stuck(), http: { limits: { turnsPerTenant: 1 } } });
     const ids = ["a", "b"];

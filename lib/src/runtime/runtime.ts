@@ -130,10 +130,10 @@ export type Runtime = {
     options?: MessageOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
 
-  // Commands for a running turn.
+  // Commands for the open turn.
 
   /**
-   * Adds input to the running turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is running. Returns
+   * Adds input to the open turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is open. Returns
    * the id of the input and the turn that is expected to accept it. `id` makes the call idempotent.
    */
   readonly steer: (
@@ -147,7 +147,7 @@ export type Runtime = {
    */
   readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
   /**
-   * Cancels the running turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for the end
+   * Cancels the open turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for the end
    * of the turn, for up to `waitMs` (default 60,000), and returns `cancelled`; `completion_won` if the end of the turn was committed first (Q9);
    * `stored` if the turn has not ended in time; or `nothing_open`.
    */

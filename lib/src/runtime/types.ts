@@ -202,7 +202,7 @@ export type TurnHandle<Output = Json> = {
 };
 
 /**
- * Input for a running turn. A string is a user message. `message`: a message that becomes part of the history. `transient`: a message
+ * Input for the open turn. A string is a user message. `message`: a message that becomes part of the history. `transient`: a message
  * that the model sees in this turn only. `cause`: an event from outside the conversation, rendered to the model as a turn cause.
  */
 export type SteerInput =

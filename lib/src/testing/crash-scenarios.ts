@@ -72,7 +72,7 @@ const approvedTool = (name: string, replay: ReplayPolicy): Tool =>
     handler: (input) => `${name} ${JSON.stringify(input)}`,
   });
 
-/** A tool that runs until the script has sent its input to the running turn. */
+/** A tool that runs until the script has sent its input to the open turn. */
 const waitingTool = (process: CrashableProcess): Tool =>
   simpleTool("wait", "safe", async () => {
     process.reach("waiting");

@@ -80,8 +80,8 @@ function help(chat: Conversation): void {
   );
   chat.context.screen.print("\n");
   lines(chat, [
-    ["  Ctrl-C", "cancel the running turn; again: exit"],
-    ["  Ctrl-D", "exit; a running turn is not lost"],
+    ["  Ctrl-C", "cancel the turn; again: exit"],
+    ["  Ctrl-D", "exit; an open turn is not lost"],
     ["  Alt-Enter", "new line (also Ctrl-J, or a backslash before Enter)"],
     ["  Up, Down", "earlier input"],
     ["  Tab", "complete a command"],

@@ -91,7 +91,7 @@ export const uiRoutes: readonly Route[] = [
     method: "GET",
     path: "/ui/chat/{id}/stream",
     operationId: "resumeUiChat",
-    summary: "Streams the running turn from the start of its message. 204 if no turn is running.",
+    summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
       const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
@@ -103,7 +103,7 @@ export const uiRoutes: readonly Route[] = [
     method: "POST",
     path: "/ui/chat/{id}/stop",
     operationId: "stopUiChat",
-    summary: "Cancels the running turn of the chat. The client's `stop()` alone only closes its connection.",
+    summary: "Cancels the open turn of the chat. The client's `stop()` alone only closes its connection.",
     body: objectSchema<StopBody>({ turnId: optionalField(stringSchema) }),
     answers: cancelAnswers,
     handle: (call, { turnId }) => cancelResponse(call, stopUiChat(call.sessions, call.param("id"), turnId)),

@@ -119,7 +119,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/sessions/{id}",
     operationId: "deleteSession",
-    summary: "Deletes a session. A running turn is stopped.",
+    summary: "Deletes a session. Its open turn is stopped.",
     answers: { 204: { description: "The session is deleted." } },
     handle: async ({ sessions, param }) => {
       await sessions.delete(param("id"));

@@ -288,7 +288,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/steer",
       operationId: "steer",
-      summary: "Adds input to the running turn at its next checkpoint, or to the next turn if there is none.",
+      summary: "Adds input to the open turn at its next checkpoint, or to the next turn if there is none.",
       body: objectSchema<SteerBody>({
         input: requiredField(stringOr(userMessage)),
         transient: optionalField(

@@ -286,7 +286,7 @@ describe("a conversation", () => {
     expect(textOf(chat.messages[1])).toBe("Good.Done.");
   });
 
-  test("shows steered input inside of the message of the running turn", async () => {
+  test("shows steered input inside of the message of the open turn", async () => {
     const model = handModel();
     const sessions = runtime({
       host: memoryStorage(),

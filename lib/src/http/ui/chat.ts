@@ -65,7 +65,7 @@ export type UiChat = {
   readonly messages: readonly UiMessage[];
   readonly status: SessionStatus;
   readonly version: number;
-  /** The running turn, which `resumeUiChat` streams. */
+  /** The open turn, which `resumeUiChat` streams. */
   readonly turnId: string | null;
   /** The failure of a session in status `error`. */
   readonly error: string | null;
@@ -88,7 +88,7 @@ function noChat(chatId: string): RuntimeError {
   return new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
 }
 
-/** Streams the running turn from the start of the message that it extends; `null` if no turn is running. */
+/** Streams the open turn from the start of the message that it extends; `null` if no turn is open. */
 export async function resumeUiChat(
   sessions: Runtime,
   chatId: string,
@@ -117,7 +117,7 @@ export async function resumeUiChat(
 }
 
 /**
- * Cancels the running turn, or the given one; the client's own `stop()` only closes its connection, which does not affect the turn.
+ * Cancels the open turn, or the given one; the client's own `stop()` only closes its connection, which does not affect the turn.
  * `nothing_open` if no turn is running.
  */
 export async function stopUiChat(sessions: Runtime, chatId: string, turnId: string | null = null): Promise<Cancelled> {
@@ -126,7 +126,7 @@ export async function stopUiChat(sessions: Runtime, chatId: string, turnId: stri
   return sessions.cancel(branch.sessionId, turnId === null ? {} : { turnId });
 }
 
-/** The conversation as messages of the AI SDK; `null` if there is no such session. It excludes the output of a running turn, which `resumeUiChat` streams. */
+/** The conversation as messages of the AI SDK; `null` if there is no such session. It excludes the output of an open turn, which `resumeUiChat` streams. */
 export async function loadUiChat(sessions: Runtime, chatId: string): Promise<UiChat | null> {
   const branch = await currentBranch(sessions, chatId);
   const view = branch === null ? null : await sessions.get(branch.sessionId);
@@ -250,7 +250,7 @@ async function noTurnStarted(sessions: Runtime, chatId: string, turn: TurnHandle
 }
 
 /**
- * The session and its newest UI message, without the output of a running turn. Reads more messages until the newest UI message is
+ * The session and its newest UI message, without the output of an open turn. Reads more messages until the newest UI message is
  * complete, since one UI message may span many messages of the session.
  */
 async function readNewest(
@@ -271,7 +271,7 @@ function runningTurn({ openTurn }: SessionView): string | null {
   return openTurn === null || openTurn.status === "parked" ? null : openTurn.turnId;
 }
 
-/** The UI messages of a session, without the output of a running turn. */
+/** The UI messages of a session, without the output of an open turn. */
 function messagesOf(view: SessionView): readonly UiMessage[] {
   const { session, length } = view;
   const turnId = runningTurn(view);

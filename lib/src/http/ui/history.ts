@@ -3,7 +3,7 @@
 //
 // Rules
 //   1. An assistant message has the id of the turn that started it. Turns that continued it with answers to its calls extend it.
-//   2. Input that was steered into a running turn is a part of the assistant message of that turn.
+//   2. Input that was steered into an open turn is a part of the assistant message of that turn.
 //   3. An answer that became the result of a call is shown as a user message.
 //   4. Calls are shown with their current state: answered, decided or pending.
 
@@ -78,7 +78,7 @@ class Conversation {
   /** The place of each call's part; the newest call of an id. */
   readonly #calls = new Map<string, { readonly parts: UiPart[]; readonly at: number }>();
   #draft: Draft | null = null;
-  /** User messages without a reply yet: they become messages of their own, or parts of the reply of a running turn. */
+  /** User messages without a reply yet: they become messages of their own, or parts of the reply of the open turn. */
   #unanswered: { readonly message: UserMessage; readonly index: number }[] = [];
 
   readonly #questionOpts: JsonObject;

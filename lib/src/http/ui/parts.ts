@@ -26,7 +26,7 @@ export type UiMessage = {
   readonly parts: readonly UiPart[];
 };
 
-/** A part of a message. `data-steering-message` is input that was added to the running turn. */
+/** A part of a message. `data-steering-message` is input that was added to the open turn. */
 export type UiPart =
   | UiTextPart
   | UiFilePart
@@ -88,7 +88,7 @@ export type UiToolMetadata = { readonly turnId: string };
 /** A question of a tool. The next user message is the answer. */
 export type UiQuestion = { readonly toolCallId: string; readonly question: string; readonly opts: JsonObject };
 
-/** Input that was added to the running turn. */
+/** Input that was added to the open turn. */
 export type UiSteeringMessage = { readonly parts: readonly (UiTextPart | UiFilePart)[] };
 
 /** A progress report of a tool. */

@@ -56,7 +56,7 @@ async function deliver(
   messageOptions: MessageOptions<unknown>,
   verbPolicy: WhenBusy,
 ): Promise<TurnHandle> {
-  // Validated also if the text becomes input of a running turn, which keeps its own options.
+  // Validated also if the text becomes input of the open turn, which keeps its own options.
   storedMessageOptions(messageOptions);
   const { whenBusy, ...options } = messageOptions;
   const { key, engine } = options;

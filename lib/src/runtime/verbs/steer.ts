@@ -1,4 +1,4 @@
-// Input for a running turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The rules of the inbox are in
+// Input for the open turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The rules of the inbox are in
 // `rows/inbox.ts`.
 
 import type { Message, Withdrawn } from "../../model/internal.ts";

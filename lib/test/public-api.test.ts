@@ -22,7 +22,7 @@ describe("public names", () => {
       ".": 98,
       "./model": 165,
       "./kernel": 58,
-      "./engine": 52,
+      "./engine": 53,
       "./run": 17,
       "./session": 19,
       "./runtime": 33,
@@ -36,7 +36,7 @@ describe("public names", () => {
       "./http": 10,
       "./client": 8,
     });
-    expect(names.size).toBe(427);
+    expect(names.size).toBe(428);
   });
 
   test("entry points list their names one by one", () => {

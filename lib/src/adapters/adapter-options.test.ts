@@ -1,6 +1,7 @@
 // Base URLs from environment variables, and options that no adapter has.
 
 import type { Adapter } from "everturn/engine";
+import type { IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 
 import { createServer } from "node:http";
@@ -19,14 +20,19 @@ import {
   openaiCompatible,
   openaiImages,
   preset,
+  providers,
 } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 
 const paths: string[] = [];
+const received: IncomingHttpHeaders[] = [];
 const server = createServer((request, response) => {
   request.resume();
   request.on("end", () => {
     paths.push(request.url ?? "");
+    received.push(request.headers);
     // A refusal is enough: only the path matters here.
     response.writeHead(400, { "content-type": "application/json" }).end(`{"error":{"message":"recorded"}}`);
   });
@@ -42,6 +48,7 @@ afterAll(() => new Promise((resolve) => server.close(resolve)));
 afterEach(() => {
   vi.unstubAllEnvs();
   paths.splice(0);
+  received.splice(0);
 });
 
 const apiKey = "sk-test-key-1234";
@@ -123,5 +130,119 @@ describe("an unknown option of an adapter", () => {
   test("is refused inside quirks", () => {
     const quirks: object = { stricct: false };
     expect(() => openaiCompatible({ baseURL, quirks })).toThrow(/unknown option "quirks.stricct"/);
+  });
+});
+
+describe("adapterOptions", () => {
+  const adapters: readonly [string, () => Adapter][] = [
+    ["openai", () => openai({ apiKey, baseURL: origin })],
+    ["openai, background", () => openai({ apiKey, baseURL: origin, background: true })],
+    ["openai, chat", () => openai({ apiKey, baseURL: origin, api: "chat" })],
+    ["anthropic", () => anthropic({ apiKey, baseURL: origin })],
+    ["gemini", () => gemini({ apiKey, baseURL: origin })],
+    ["a preset", () => preset("groq", { apiKey, baseURL: origin })],
+    ["openaiCompatible", () => openaiCompatible({ apiKey, baseURL: origin })],
+    ["providers", () => providers({ openai: openai({ apiKey, baseURL: origin }) })],
+  ];
+
+  test.each(adapters)("add headers to the requests of %s; those of the call win", async (_, make) => {
+    const agent = engine({
+      adapter: make(),
+      model: "m",
+      retry: false,
+      adapterOptions: { headers: { "X-Team": "engine", "x-trace": "t1" } },
+    });
+    await generate(agent, "hi", { adapterOptions: { headers: { "x-team": "call" } } });
+    expect(received).toMatchObject([{ "x-team": "call", "x-trace": "t1", "content-type": "application/json" }]);
+    expect(JSON.stringify(received)).toContain(apiKey);
+  });
+
+  test("override headers of the adapter", async () => {
+    const adapter = openai({ apiKey, baseURL: origin, headers: { "x-team": "adapter", "x-keep": "1" } });
+    await generate(engine({ adapter, model: "m", retry: false }), "hi", {
+      adapterOptions: { headers: { "X-Team": "call" } },
+    });
+    expect(received).toMatchObject([{ "x-team": "call", "x-keep": "1" }]);
+  });
+
+  test("join the betas of the adapter, the engine and the call for Anthropic, and send them to no other provider", async () => {
+    const betas = { adapterOptions: { betas: ["b", "c"] } };
+    const agent = engine({
+      adapter: anthropic({ apiKey, baseURL: origin, betas: ["a", "b"] }),
+      model: "m",
+      retry: false,
+      ...betas,
+    });
+    await generate(agent, "hi", { adapterOptions: { betas: ["d"], headers: { "anthropic-beta": "e" } } });
+    expect(String(received[0]?.["anthropic-beta"]).split(",").sort()).toEqual(["a", "b", "c", "d", "e"]);
+    await generate(engine({ adapter: gemini({ apiKey, baseURL: origin }), model: "m", retry: false, ...betas }), "hi");
+    expect(JSON.stringify(received[1])).not.toContain("beta");
+  });
+
+  test("add headers to image requests", async () => {
+    for (const imageAdapter of [openaiImages({ apiKey, baseURL: origin }), geminiImages({ apiKey, baseURL: origin })]) {
+      const agent = engine({ imageAdapter, retry: false, adapterOptions: { headers: { "x-team": "engine" } } });
+      const options = { model: "m", adapterOptions: { headers: { "X-Trace": "t1" } } };
+      await expect(generateImage(agent, "a cat", options)).rejects.toMatchObject({ name: "ImageAdapterError" });
+    }
+    expect(received).toMatchObject([
+      { "x-team": "engine", "x-trace": "t1" },
+      { "x-team": "engine", "x-trace": "t1" },
+    ]);
+  });
+
+  const wrong: readonly [object, RegExp][] = [
+    [{ header: {} }, /^openai: adapterOptions.header is not an option; the options are headers, betas$/],
+    [{ headers: "x" }, /adapterOptions.headers must be an object/],
+    [{ headers: { "x-a": 1 } }, /adapterOptions.headers.x-a must be text/],
+    [{ headers: { "x-a": "1\r\nx-b: 2" } }, /adapterOptions.headers.x-a must be text/],
+    [{ headers: { "x a": "1" } }, /is not a header name/],
+    [{ headers: { "": "1" } }, /is not a header name/],
+    [{ betas: "a" }, /adapterOptions.betas must be a list/],
+    [{ betas: ["a b"] }, /adapterOptions.betas must be a list/],
+    [{ headers: { "X-Api-Key": "hunter2" } }, /credential/],
+  ];
+
+  test.each(wrong)(
+    "of a wrong form are refused by engine(), by every verb and by durable verbs: %j",
+    async (options, message) => {
+      const adapter = openai({ apiKey, baseURL: origin });
+      const agent = engine({ adapter, model: "m", retry: false });
+      const adapterOptions: object = { adapterOptions: options };
+      const misuse = { name: "MisuseError", message: expect.stringMatching(message) };
+      expect(() => engine({ adapter, ...adapterOptions })).toThrow(message);
+      expect(() => engine({ adapter, ...adapterOptions })).not.toThrow(/hunter2/);
+      await expect(generate(agent, "hi", { ...adapterOptions })).rejects.toMatchObject(misuse);
+      const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+      const started = sessions.start("hi", { ...adapterOptions });
+      await expect(started).rejects.toMatchObject({ name: "MisuseError" });
+      await expect(started).rejects.not.toThrow(/hunter2/);
+      await sessions.close();
+      expect(received).toEqual([]);
+    },
+  );
+
+  test("of image calls are refused in the same way", async () => {
+    const agent = engine({ imageAdapter: openaiImages({ apiKey, baseURL: origin }) });
+    const adapterOptions: object = { adapterOptions: { header: {} } };
+    await expect(generateImage(agent, "a cat", { model: "m", ...adapterOptions })).rejects.toMatchObject({
+      name: "MisuseError",
+      path: ["adapterOptions", "header"],
+    });
+  });
+
+  test("are stored with a durable turn and sent with its model calls", async () => {
+    const agent = engine({ adapter: anthropic({ apiKey, baseURL: origin }), model: "m", retry: false });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const turn = await sessions.start("hi", { adapterOptions: { headers: { "x-team": "durable" }, betas: ["a"] } });
+    await turn.result;
+    await sessions.close();
+    expect(received).toMatchObject([{ "x-team": "durable", "anthropic-beta": "a" }]);
+  });
+
+  test("of a custom adapter may be any", async () => {
+    const adapter = fake({ scripts: [[{ type: "text", text: "A" }]] });
+    const reply = await generate(engine({ adapter, model: "fake:m" }), "hi", { adapterOptions: { region: "eu" } });
+    expect(reply.outputText).toBe("A");
   });
 });

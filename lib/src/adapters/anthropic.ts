@@ -27,6 +27,7 @@ export function anthropic(options: AnthropicOptions = {}): Adapter {
     baseURL: "https://api.anthropic.com/v1",
     baseURLVariables: [{ name: "ANTHROPIC_BASE_URL", path: "/v1" }],
     auth: "x-api-key",
+    betaHeader: "anthropic-beta",
     variables: ["ANTHROPIC_API_KEY"],
   } as const;
   return httpAdapter(profile, { ...providerOptions, headers });

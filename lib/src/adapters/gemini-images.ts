@@ -24,6 +24,7 @@ import {
   textAt,
 } from "../wire/internal.ts";
 import { geminiServer, resolveBaseURL } from "./base-url.ts";
+import { checkCallOptions } from "./call-options.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
 import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
@@ -45,7 +46,12 @@ export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
     options,
     decodeError: geminiGenerateContent.decodeError,
   };
-  return { provider, operations, generate: (request, call) => generate(server, request, call) };
+  return {
+    provider,
+    operations,
+    checkOptions: (callOptions) => checkCallOptions(provider, callOptions),
+    generate: (request, call) => generate(server, request, call),
+  };
 }
 
 async function generate(server: ImageServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {

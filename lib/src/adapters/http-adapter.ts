@@ -48,6 +48,7 @@ import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "
 import { listAt, noQuirks, warningsOf } from "../wire/internal.ts";
 import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
 import { resolveBaseURL } from "./base-url.ts";
+import { checkCallOptions, headersOfCall, isHeaderValue, joinHeaders, lowerCaseNames } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
 import { modelNameFor } from "./model-name.ts";
 import { checkUserContent } from "./user-content.ts";
@@ -99,6 +100,8 @@ export type ProviderProfile = ModelOwner & {
   readonly needsFinalize?: (request: ModelRequest) => boolean;
   /** Start responses in the background unless a request decides. Default: `false`. */
   readonly background?: boolean;
+  /** The header for beta features, in lower case. Default: the provider has none. */
+  readonly betaHeader?: string;
 };
 
 /** The header that carries the key. `bearer`: `Authorization: Bearer <key>`. */
@@ -115,6 +118,7 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
     provider,
     checkModel: (model) => void requiredModelName(profile, model),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
+    checkOptions: (options) => checkCallOptions(provider, options),
     stream: (request, call) => ({ [Symbol.asyncIterator]: () => streamReply(server, request, call) }),
     ...(background === undefined ? {} : backgroundMethods(server, background)),
   };
@@ -267,7 +271,7 @@ async function send(
   return sendRequest({
     method,
     url: `${baseURL}${path}${appendQuery(path, profile.query ?? "")}`,
-    headers: headersOf(server, headers, key),
+    headers: headersOf(server, headers, key, call),
     body,
     provider: profile.provider,
     signal: call.signal,
@@ -353,28 +357,20 @@ async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<s
   });
 }
 
-/** The headers of a request: standard headers, those of the codec, then those of the user, which win. */
+/** The headers of a request: standard headers, those of the codec, of the adapter and of the call. Later ones win; lists of betas are joined. */
 function headersOf(
   { profile, options }: Server,
   headers: EncodedRequest["headers"],
   key: string | null,
+  call: AdapterCall,
 ): { readonly [name: string]: string } {
   const standardHeaders = {
     "content-type": "application/json",
     accept: "text/event-stream",
     ...(key === null ? {} : keyHeader(profile.auth, key)),
   };
-  return { ...standardHeaders, ...lowerCaseNames(headers), ...lowerCaseNames(options.headers ?? {}) };
-}
-
-/** Headers with lower-case names. Names are case-insensitive (RFC 9110, section 5.1); two spellings of one name would both be sent. */
-export function lowerCaseNames(headers: { readonly [name: string]: string }): { readonly [name: string]: string } {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-/** Can the text be a header value (RFC 9110, section 5.5)? `fetch` refuses others with an error that may quote the key. */
-function isHeaderValue(key: string): boolean {
-  return /^[\u0020-\u007e\u0080-\u00ff]*$/.test(key);
+  const ofCall = headersOfCall(profile.provider, call.options, profile.betaHeader ?? null);
+  return joinHeaders(standardHeaders, lowerCaseNames(headers), lowerCaseNames(options.headers ?? {}), ofCall);
 }
 
 /** The timeouts with defaults for absent ones. Throws `MisuseError` for a value that is not above 0; only `total` may be `null`. */

@@ -27,8 +27,9 @@ import {
 } from "../engine/internal.ts";
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray, parseJson } from "../model/internal.ts";
 import { noQuirks, asObject } from "../wire/internal.ts";
+import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
-import { resolveTimeouts, keyHeader, lowerCaseNames } from "./http-adapter.ts";
+import { resolveTimeouts, keyHeader } from "./http-adapter.ts";
 import { modelNameFor } from "./model-name.ts";
 
 /** An image server as data. */
@@ -80,7 +81,7 @@ export async function requestImages(
   const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
   const answer = await sendRequest({
     url: `${baseURL}${path}`,
-    headers: headersOf(server, body, key),
+    headers: headersOf(server, body, key, call),
     body: body.type === "json" ? JSON.stringify(body.value) : "",
     provider,
     signal: call.signal,
@@ -234,9 +235,16 @@ async function keyOf({ provider, variables, options }: ImageServer, call: Adapte
   return findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
 }
 
-function headersOf({ auth, options }: ImageServer, body: ImageBody, key: string): { readonly [name: string]: string } {
+/** The headers of a request: standard headers, those of the adapter, then those of the call. Later ones win. */
+function headersOf(
+  { provider, auth, options }: ImageServer,
+  body: ImageBody,
+  key: string,
+  call: AdapterCall,
+): { readonly [name: string]: string } {
+  const ofCall = headersOfCall(provider, call.options, null);
   // `fetch` sets the `content-type` of a form, because it contains the boundary.
-  const userHeaders = Object.entries(lowerCaseNames(options.headers ?? {})).filter(
+  const userHeaders = Object.entries(joinHeaders(lowerCaseNames(options.headers ?? {}), ofCall)).filter(
     ([name]) => body.type === "json" || name !== "content-type",
   );
   return {

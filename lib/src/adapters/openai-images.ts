@@ -17,6 +17,7 @@ import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-htt
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
 import { countAt, numberAt, objectAt, objectsAt, omitNullish, textAt, openaiResponses } from "../wire/internal.ts";
 import { openaiServer, resolveBaseURL } from "./base-url.ts";
+import { checkCallOptions } from "./call-options.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
 import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
@@ -52,7 +53,12 @@ export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
     options: { ...providerOptions, headers },
     decodeError: openaiResponses.decodeError,
   };
-  return { provider, operations, generate: (request, call) => generate(server, request, call) };
+  return {
+    provider,
+    operations,
+    checkOptions: (callOptions) => checkCallOptions(provider, callOptions),
+    generate: (request, call) => generate(server, request, call),
+  };
 }
 
 async function generate(server: ImageServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {

@@ -1,6 +1,6 @@
 // Combines several adapters into one. A model name selects the adapter: `"openai:gpt-5"`, or a model reference with a provider.
 
-import type { Adapter, AdapterCall } from "../engine/internal.ts";
+import type { Adapter, AdapterCall, AdapterOptions } from "../engine/internal.ts";
 import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
 
 import { adapterFailure, assistant, EngineError } from "../model/internal.ts";
@@ -32,6 +32,12 @@ export function providers(adapters: { readonly [name: string]: Adapter }): Adapt
   };
   return {
     provider: "providers",
+    checkOptions: (options) => {
+      const refusals = Object.values(adapters).map((adapter) => refusalOf(adapter, options));
+      const [refusal] = refusals;
+      // The model decides which adapter gets the options, so they are refused only if every adapter refuses them.
+      if (refusal !== undefined && refusal !== null && !refusals.includes(null)) throw refusal.error;
+    },
     checkModel: (modelName) => {
       const { adapter, model } = requiredTarget(modelName);
       adapter.checkModel?.(model);
@@ -58,6 +64,16 @@ export function providers(adapters: { readonly [name: string]: Adapter }): Adapt
       if (name !== null && innerReference !== null) await adapterNamed(adapters, name)?.cancel?.(innerReference, call);
     },
   };
+}
+
+/** The error with which an adapter refuses options; `null`: it accepts them. */
+function refusalOf(adapter: Adapter, options: AdapterOptions): { readonly error: unknown } | null {
+  try {
+    adapter.checkOptions?.(options);
+    return null;
+  } catch (error) {
+    return { error };
+  }
 }
 
 /** Wraps references to background work with the provider, because `cancel` gets a reference without a model. */

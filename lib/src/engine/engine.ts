@@ -7,7 +7,7 @@
 
 import type { Clock } from "../clock/clock.ts";
 import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
-import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
+import type { Adapter, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
 import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
@@ -43,8 +43,8 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly params: JsonObject;
   /** Passed to tool handlers if neither the call nor its session has a context. */
   readonly context: Context;
-  /** Settings of the adapter. */
-  readonly adapterOptions: JsonObject;
+  /** Settings of the adapter for all calls: headers and betas. */
+  readonly adapterOptions: AdapterOptions;
   /** Runs tool calls; `null`: their handlers are called directly. */
   readonly toolExecutor: ToolExecutor | null;
   /** Converts tool results for the model; `null`: JSON. */
@@ -149,6 +149,7 @@ export function engine(fields: EngineFields<CallerContext> = {}): Engine {
     const issues = parsed.issues.map(renderIssue).join("; ");
     throw new MisuseError("invalid_argument", `engine: ${key}: ${issues}`, { path: [key] });
   }
+  fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   if (fields.middleware !== undefined && fields.middleware.length > 0) {
     throw new MisuseError("invalid_argument", "engine: middleware is reserved and has to stay empty", {
       path: ["middleware"],

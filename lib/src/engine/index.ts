@@ -1,6 +1,6 @@
 // Entry point `everturn/engine`: the engine value, tools, options and the contracts of adapters and executors.
 
-export type { Adapter, AdapterCall, ImageAdapter } from "./model-call/adapter.ts";
+export type { Adapter, AdapterCall, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 export type { Clock } from "../clock/clock.ts";
 export type { Catalog } from "./model-call/catalog.ts";
 export type { EngineRegistry } from "./describe.ts";

@@ -21,6 +21,7 @@ export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTa
 export { startSpan, emitTelemetry } from "./telemetry.ts";
 
 // model-call
+export { mergeAdapterOptions } from "./model-call/adapter.ts";
 export { missingCapabilities } from "./model-call/capability.ts";
 export { placeOf, isMisplacedParam } from "./option-place.ts";
 export { withCatalogData } from "./model-call/catalog.ts";

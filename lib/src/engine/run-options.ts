@@ -29,6 +29,7 @@ import type {
   ToolChoice,
   ToolMode,
 } from "../model/internal.ts";
+import type { AdapterOptions } from "./model-call/adapter.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
 import type {
   Budgets,
@@ -79,8 +80,8 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly output?: AnySchema;
   /** How many times the model may correct an answer that does not match the schema of `output`. Default: 0. */
   readonly repair?: number;
-  /** Settings of the adapter, merged over those of the engine. */
-  readonly adapterOptions?: JsonObject;
+  /** Settings of the adapter: headers and betas. Merged over those of the engine. */
+  readonly adapterOptions?: AdapterOptions;
   /** More settings by name. Names of request fields set those fields; all others go into the provider's request body. */
   readonly params?: JsonObject;
   /** The API key for this call. Never stored or shown. */

@@ -1,6 +1,13 @@
 // Image calls: generate, edit, variations. All checks come before the first request, and retries happen here: an adapter makes one attempt.
 
-import type { AdapterCall, Engine, ImageAdapter, RetryPolicy, RetrySetting } from "../engine/internal.ts";
+import type {
+  AdapterCall,
+  AdapterOptions,
+  Engine,
+  ImageAdapter,
+  RetryPolicy,
+  RetrySetting,
+} from "../engine/internal.ts";
 import type {
   CallerContext,
   EverturnError,
@@ -8,11 +15,17 @@ import type {
   ImageRequest,
   ImageResponse,
   Issue,
-  JsonObject,
   ModelName,
 } from "../model/internal.ts";
 
-import { delayBefore, isRetryable, retryPolicy, startSpan, emitTelemetry } from "../engine/internal.ts";
+import {
+  delayBefore,
+  isRetryable,
+  retryPolicy,
+  startSpan,
+  emitTelemetry,
+  mergeAdapterOptions,
+} from "../engine/internal.ts";
 import {
   EngineError,
   ImageAdapterError,
@@ -35,7 +48,8 @@ export type ImageOptions = Partial<Omit<ImageRequest, "operation" | "prompt" | "
   readonly retry?: RetrySetting;
   /** The key for this call only. It is never stored or logged. */
   readonly apiKey?: string;
-  readonly adapterOptions?: JsonObject;
+  /** Settings of the adapter: headers. Merged over those of the engine. */
+  readonly adapterOptions?: AdapterOptions;
   readonly signal?: AbortSignal;
 };
 
@@ -117,7 +131,7 @@ async function callImages(
   const call: Omit<AdapterCall, "attempt"> = {
     signal: options.signal ?? new AbortController().signal,
     requestId,
-    options: { ...engine.adapterOptions, ...options.adapterOptions },
+    options: mergeAdapterOptions(engine.adapterOptions, options.adapterOptions),
     apiKey: options.apiKey ?? null,
     rawChunks: false,
     clock: engine.clock,
@@ -125,6 +139,7 @@ async function callImages(
   const span = startSpan("image", requestId, { operation, n }, null, engine.clock.now);
   try {
     const adapter = checkedAdapter(engine.imageAdapter, request);
+    adapter.checkOptions?.(call.options);
     const response = await withRetries(adapter, request, call, retry);
     span.stop({ imageCount: response.images.length });
     return { ...response, requestId: response.requestId ?? requestId };

@@ -24,6 +24,8 @@ import type {
   ModelRequest,
 } from "../../model/internal.ts";
 
+import { isPlainObject } from "../../model/parse/reading.ts";
+
 /**
  * Makes model calls. A stream has exactly one terminal event, `message_completed` or `error`; only `usage` and
  * `raw_chunk` may follow it (E1). What is wrong before a request can be made, such as a missing key, is thrown
@@ -32,6 +34,8 @@ import type {
 export type Adapter = {
   /** The name of the provider in routes, failures and registries. */
   readonly provider: string;
+  /** Throws `MisuseError` for `adapterOptions` that the adapter does not have. Called by `engine()` and by every verb. Absent: all are accepted. */
+  readonly checkOptions?: (options: AdapterOptions) => void;
   /** Makes one model call and yields its events in batches, one per network read. */
   readonly stream: (request: ModelRequest, call: AdapterCall) => AsyncIterable<readonly ModelEvent[]>;
   /**
@@ -57,14 +61,25 @@ export type Adapter = {
   readonly cancel?: (reference: JsonObject, call: AdapterCall) => Promise<void>;
 };
 
+/**
+ * Settings of an adapter for one call, or for all calls of an engine (`adapterOptions`). HTTP adapters have `headers` and `betas` and refuse others; an adapter of
+ * your own may have any. Durable turns store them, so they must not contain secrets: headers that carry credentials are refused.
+ */
+export type AdapterOptions = JsonObject & {
+  /** Further headers of the request. They override those of the adapter. Names are case-insensitive. */
+  readonly headers?: { readonly [name: string]: string };
+  /** Beta features of Anthropic's API, sent as the header `anthropic-beta` together with those of the adapter. Other adapters do not send them. */
+  readonly betas?: readonly string[];
+};
+
 /** What an adapter receives with a request: signal, request id, settings, key. */
 export type AdapterCall = {
   /** Aborted when the call is cancelled. The adapter closes its connection. */
   readonly signal: AbortSignal;
   /** Identifies the call in logs and failures. */
   readonly requestId: string;
-  /** The adapter's settings: those of the call override those of the engine. */
-  readonly options: JsonObject;
+  /** The adapter's settings: those of the call override those of the engine. Headers of both are merged. */
+  readonly options: AdapterOptions;
   /** An API key for this call only. */
   readonly apiKey: string | null;
   /** Whether to emit `raw_chunk` events. */
@@ -89,8 +104,23 @@ export type AdapterCall = {
 export type ImageAdapter = {
   /** The name of the provider, for failures and telemetry. */
   readonly provider: string;
+  /** Throws `MisuseError` for `adapterOptions` that the adapter does not have. Called by every verb. Absent: all are accepted. */
+  readonly checkOptions?: (options: AdapterOptions) => void;
   /** The operations that the provider has. */
   readonly operations: readonly ImageRequest["operation"][];
   /** Makes one request. Rejects with `ImageAdapterError`; the library retries. */
   readonly generate: (request: ImageRequest, call: AdapterCall) => Promise<ImageResponse>;
 };
+
+/** The settings of an engine and of a call as one: those of the call win, headers are merged by name, betas are joined. */
+export function mergeAdapterOptions(ofEngine: AdapterOptions, ofCall: AdapterOptions = {}): AdapterOptions {
+  const { headers, betas } = ofEngine;
+  return {
+    ...ofEngine,
+    ...ofCall,
+    ...(isPlainObject(headers) && isPlainObject(ofCall.headers) ? { headers: { ...headers, ...ofCall.headers } } : {}),
+    ...(Array.isArray(betas) && Array.isArray(ofCall.betas)
+      ? { betas: [...new Set([...betas, ...ofCall.betas])] }
+      : {}),
+  };
+}

@@ -6,6 +6,7 @@
 
 import type {
   Adapter,
+  AdapterOptions,
   AnySchema,
   Budgets,
   Catalog,
@@ -26,7 +27,6 @@ import type {
 import type { CallAnswer, TurnCause, TurnHistory, TurnInput, TurnMachineConfig } from "../../kernel/internal.ts";
 import type {
   CallerContext,
-  JsonObject,
   JsonSchemaFormat,
   Message,
   MessageInput,
@@ -52,6 +52,7 @@ import {
   retryPolicy,
   specOf,
   toJsonSchema,
+  mergeAdapterOptions,
 } from "../../engine/internal.ts";
 import { turnInput } from "../../kernel/internal.ts";
 import {
@@ -108,7 +109,7 @@ export type RunPlan = {
   /** Adds data to a model that `prepareStep` sets; `null`: none. */
   readonly catalog: Catalog | null;
   readonly retry: RetryPolicy;
-  readonly adapterOptions: JsonObject;
+  readonly adapterOptions: AdapterOptions;
   /** The key of the call; `null`: the adapter resolves one. It is never stored. */
   readonly apiKey: string | null;
   /** The tools as data, for requests. */
@@ -219,6 +220,8 @@ export function planRun<Context extends CallerContext>(
   if (details.pinned === undefined) checkPrices(engine, config, limits.budgets);
   // A stored history was validated when it was stored.
   if (details.history === undefined) checkRequest(withAnswers(thread, details), config);
+  const adapterOptions = mergeAdapterOptions(engine.adapterOptions, call.adapterOptions);
+  adapter.checkOptions?.(adapterOptions);
   return {
     verb,
     pinned,
@@ -231,7 +234,7 @@ export function planRun<Context extends CallerContext>(
     fallback: engine.fallback.map((entry) => fallbackWithCatalog(engine, entry)),
     catalog: engine.catalog,
     retry: retryPolicy(call.retry ?? engine.retry),
-    adapterOptions: { ...engine.adapterOptions, ...call.adapterOptions },
+    adapterOptions,
     apiKey: call.apiKey ?? null,
     engine,
     tools,

@@ -39,9 +39,9 @@ import {
   says,
   transcript,
 } from "../../test/turns.ts";
-import { haltedReasonOf, noUsage, opaquePart, reasoningPart } from "../model/internal.ts";
+import { haltedReasonOf, noUsage, opaquePart, reasoningPart, runtimeFailure } from "../model/internal.ts";
 import { readResponse } from "./machine/read-response.ts";
-import { advance, cancelTurn, startTurn } from "./machine/reducer.ts";
+import { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "./machine/respond.ts";
 import { kernelRevision, pendingEffects } from "./machine/turn.ts";
 import { llmTerminalReasons, terminalReasonOf } from "./protocol/terminal-reason.ts";
@@ -586,6 +586,28 @@ test("a cancelled turn ends its open step with the results it has", () => {
   expect(notices.find(({ type }) => type === "progress")).toMatchObject({
     stepEnded: { step: 0, toolResults: [{ status: "cancelled" }, { content: "noon" }] },
   });
+});
+
+test("a cancelled and a failed turn report the completion of each call without a result, once and before the end of the step", () => {
+  const { turn } = transcript(config(), input(), [
+    replied("t/0/model", calls("weather", "clock")),
+    result("t/0/tool/1", "noon"),
+  ]);
+  const evidence = { requestId: "r", origin: null, reason: "enough" };
+  const cancelled = cancelTurn(config(), turn, { evidence, received: null, usage: noUsage });
+  const failed = failTurn(config(), turn, runtimeFailure("callback_failed", { message: "mine" }));
+  for (const [{ notices }, message] of [
+    [cancelled, "enough"],
+    [failed, "the turn failed"],
+  ] as const) {
+    const events = notices.flatMap((notice) => (notice.type === "emit" ? [notice.event] : []));
+    expect(events.filter(({ type }) => type !== "error")).toMatchObject([
+      { type: "tool_execution_completed", id: "c0", name: "weather", result: { type: "cancelled", message } },
+      { type: "tool_result_encoded", id: "c0", status: "cancelled", content: `[Tool execution cancelled]\n${message}` },
+    ]);
+    const types = notices.map(({ type }) => type);
+    expect(types.lastIndexOf("emit")).toBeLessThan(types.indexOf("progress"));
+  }
 });
 
 test("S2: a call that a protocol leaves open and does not list as pending is answered as cancelled", () => {

@@ -327,6 +327,17 @@ describe("Q5: a suspended cell", () => {
     );
   });
 
+  test("reports the completion of its running calls when the turn is cancelled", () => {
+    const { turn } = transcript(coding, input(), [...waiting.slice(0, 1), asks("t/0/code/0", "weather", "clock")]);
+    const evidence = { requestId: "r", origin: null, reason: "enough" };
+    const { notices } = cancelTurn(coding, turn, { evidence, received: null, usage: noUsage });
+    const events = notices.flatMap((notice) => (notice.type === "emit" ? [notice.event] : []));
+    expect(events).toMatchObject([
+      { type: "tool_execution_completed", name: "weather", result: { type: "cancelled", message: "enough" } },
+      { type: "tool_execution_completed", name: "clock", result: { type: "cancelled", message: "enough" } },
+    ]);
+  });
+
   test("is abandoned by a cancelled turn, and the model reads which calls it had completed", () => {
     const running = [...waiting, toolWaits("t/0/cell/1", "approval")].slice(0, 3);
     const { turn } = transcript(coding, input(), [

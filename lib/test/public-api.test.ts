@@ -29,14 +29,14 @@ describe("public names", () => {
       "./testing": 24,
       "./quickjs": 1,
       "./host/memory": 2,
-      "./host/postgres": 8,
+      "./host/postgres": 9,
       "./host/sqlite": 8,
       "./host/sqlite/worker": 0,
       "./wire": 11,
       "./http": 10,
       "./client": 8,
     });
-    expect(names.size).toBe(428);
+    expect(names.size).toBe(429);
   });
 
   test("entry points list their names one by one", () => {

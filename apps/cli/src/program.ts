@@ -24,7 +24,7 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .option("-m, --model <provider:model>", "the model; offline:demo needs no API key (EVERTURN_MODEL)")
-    .option("-d, --database <file>", "the SQLite file that stores sessions (EVERTURN_DATABASE)")
+    .option("-d, --database <file|url>", "the SQLite file or the Postgres URL that stores sessions (EVERTURN_DATABASE)")
     .option("-t, --tools <file>", "a module that exports tools; may be repeated (EVERTURN_TOOLS)", collect)
     .option("-i, --instructions <text>", "the system prompt; @FILE reads it from a file (EVERTURN_INSTRUCTIONS)")
     .option("--max-turns <n>", "the largest number of model calls in one turn (EVERTURN_MAX_TURNS)")
@@ -46,11 +46,14 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
   addChat(program, io, done);
   addRun(program, io, done);
   addServe(program, io, done);
+  addWork(program, io, done);
   addDemo(program, io, done);
   addSessions(program, io, done);
   addShow(program, io, done);
   addReplay(program, io, done);
   addDoctor(program, io, done);
+  addMigrate(program, io, done);
+  addCopy(program, io, done);
   addCompletion(program, io, done);
   return program;
 }
@@ -176,6 +179,57 @@ function addServe(program: Command, io: Io, done: Done): void {
     .action(async (_, command: Command) => {
       const { serve } = await import("./commands/serve.ts");
       done(await serve(contextOf(command, io)));
+    });
+}
+
+function addWork(program: Command, io: Io, done: Done): void {
+  program
+    .command("work")
+    .summary("drive queued and abandoned turns, without HTTP")
+    .description(
+      "Drive queued turns and turns whose process has died, until SIGINT or SIGTERM; then hand the running turns over. Several workers may share a database.",
+    )
+    .option("--concurrency <n>", "how many turns to drive at once", wholeNumber, 16)
+    .addHelpText(
+      "after",
+      examples(["everturn work", "everturn work --database postgres://app@db.example/app --concurrency 64"]),
+    )
+    .action(async (_, command: Command) => {
+      const { work } = await import("./commands/work.ts");
+      const concurrency = Number(command.getOptionValue("concurrency"));
+      done(await work(contextOf(command, io), { concurrency }));
+    });
+}
+
+function addMigrate(program: Command, io: Io, done: Done): void {
+  program
+    .command("migrate")
+    .summary("create or migrate the tables of the database")
+    .description(
+      "Create or migrate the tables of the database, and print their version. Other commands do so when they open the database; use this one if they may not create tables.",
+    )
+    .option("--json", "print the result as one JSON object")
+    .addHelpText("after", examples(["everturn migrate --database postgres://owner@db.example/app"]))
+    .action(async (_, command: Command) => {
+      const { migrate } = await import("./commands/migrate.ts");
+      done(await migrate(contextOf(command, io), { json: flag(command, "json") }));
+    });
+}
+
+function addCopy(program: Command, io: Io, done: Done): void {
+  program
+    .command("copy")
+    .summary("copy all sessions of a database into another one")
+    .description(
+      "Copy all rows of a database into another one, and compare both by digest. A copy that was interrupted is resumed. Stop everything that writes to either of them first.",
+    )
+    .argument("<from>", "a SQLite file or a Postgres URL")
+    .argument("<to>", "a SQLite file or a Postgres URL")
+    .option("--json", "print the result as one JSON object")
+    .addHelpText("after", examples(["everturn copy sessions.db postgres://app@db.example/app"]))
+    .action(async (from: string, to: string, _, command: Command) => {
+      const { copy } = await import("./commands/copy.ts");
+      done(await copy(contextOf(command, io), { from, to, json: flag(command, "json") }));
     });
 }
 

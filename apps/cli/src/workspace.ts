@@ -6,7 +6,7 @@ import type { Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { statSync } from "node:fs";
 
-import { createEngine, missingKey, openDatabase, SettingsError } from "@everturn/server";
+import { createEngine, databaseName, isPostgresUrl, missingKey, openDatabase, SettingsError } from "@everturn/server";
 import { engine as newEngine, isEverturnError } from "everturn";
 import { runtime } from "everturn/runtime";
 
@@ -75,7 +75,7 @@ async function openOver(
 
 /** Opens the configured database. Throws `SettingsError` if the file cannot be opened. */
 async function openNamed({ database: { value, source } }: Settings): Promise<OpenDatabase> {
-  if (statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
+  if (!isPostgresUrl(value) && statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }
   try {
@@ -84,6 +84,6 @@ async function openNamed({ database: { value, source } }: Settings): Promise<Ope
     // The file is open but unusable (a newer schema, for example): that error is exact already.
     if (isEverturnError(cause) && cause.failure.reason !== "storage_failed") throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new SettingsError(`cannot open the database ${value} (${source.name}): ${why}`, { cause });
+    throw new SettingsError(`cannot open the database ${databaseName(value)} (${source.name}): ${why}`, { cause });
   }
 }

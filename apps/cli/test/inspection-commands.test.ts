@@ -267,14 +267,24 @@ describe("help and completion", () => {
       expect(stdout).toContain(part);
   });
 
-  it.each(["chat", "run", "serve", "demo", "sessions", "show", "replay", "doctor", "completion"])(
-    "%s --help has examples",
-    async (name) => {
-      const { code, stdout } = await run([name, "--help"]);
-      expect(code).toBe(0);
-      expect(stdout).toMatch(new RegExp(`Examples:\\n[\\s\\S]*everturn ${name}`));
-    },
-  );
+  it.each([
+    "chat",
+    "run",
+    "serve",
+    "work",
+    "demo",
+    "sessions",
+    "show",
+    "replay",
+    "doctor",
+    "migrate",
+    "copy",
+    "completion",
+  ])("%s --help has examples", async (name) => {
+    const { code, stdout } = await run([name, "--help"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(new RegExp(`Examples:\\n[\\s\\S]*everturn ${name}`));
+  });
 
   it("bash completes commands, flags, choices and files", async () => {
     const { stdout } = await run(["completion", "bash"]);

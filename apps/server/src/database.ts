@@ -1,35 +1,60 @@
-// Opens the session database: creates its folder and file with permissions for the owner only, and opens the SQLite storage, which runs in a worker
-// thread and chooses the driver (libsql is a dependency of this package; docs/decisions/0018).
+// Opens the session database. A SQLite file: creates its folder and file with permissions for the owner only; the storage runs in a worker thread and
+// chooses the driver (libsql is a dependency of this package; docs/decisions/0018). A Postgres database: connects, and migrates its tables.
 
-import type { SqlitePathStorage } from "everturn/host/sqlite";
+import type { HostStorage } from "everturn/runtime";
 
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
+import { postgresStorage } from "everturn/host/postgres";
 import { sqliteStorage } from "everturn/host/sqlite";
+
+import { isPostgresUrl } from "./setting-readers.ts";
 
 /** An open session database. */
 export type OpenDatabase = {
-  /** The path as passed to `openDatabase`. */
-  readonly path: string;
-  /** The SQLite driver in use. */
+  /** The path of the file, or the URL without user and password. */
+  readonly name: string;
+  /** The path of the file; `null` for Postgres and for `:memory:`. */
+  readonly path: string | null;
+  /** The SQLite driver in use, or `postgres`. */
   readonly driver: string;
   /** The version of the table schema, after migration. */
   readonly schemaVersion: number;
-  readonly storage: SqlitePathStorage;
+  readonly storage: HostStorage;
   readonly close: () => Promise<void>;
 };
 
-/** Opens a SQLite file and creates missing folders. `:memory:` is a new database that ends with `close`. */
-export async function openDatabase(path: string): Promise<OpenDatabase> {
-  if (path !== ":memory:") {
+/**
+ * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database that ends with `close`.
+ */
+export async function openDatabase(target: string): Promise<OpenDatabase> {
+  return isPostgresUrl(target) ? openPostgres(target) : openFile(target);
+}
+
+async function openPostgres(url: string): Promise<OpenDatabase> {
+  const storage = postgresStorage({ url });
+  const { name } = storage;
+  try {
+    const { schemaVersion } = await storage.open();
+    return { name, path: null, driver: "postgres", schemaVersion, storage, close: () => storage.close() };
+  } catch (error) {
+    await storage.close();
+    throw error;
+  }
+}
+
+async function openFile(path: string): Promise<OpenDatabase> {
+  const isInMemory = path === ":memory:";
+  if (!isInMemory) {
     makeFolder(dirname(resolve(path)));
     makePrivateFile(path);
   }
   const storage = sqliteStorage({ path, name: path });
   try {
     const { driver, schemaVersion } = await storage.open();
-    return { path, driver, schemaVersion, storage, close: () => storage.close() };
+    const close = () => storage.close();
+    return { name: path, path: isInMemory ? null : path, driver, schemaVersion, storage, close };
   } catch (error) {
     await storage.close();
     throw error;

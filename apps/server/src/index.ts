@@ -1,5 +1,6 @@
 // Entry point of the package `@everturn/server`: settings, engine, database and HTTP server of a process. The command-line program uses it.
 
+export type { CopiedTable } from "./copy-database.ts";
 export type { OpenDatabase } from "./database.ts";
 export type { KnownProvider, ProviderName } from "./known-providers.ts";
 export type { RequestEntry } from "./request-log.ts";
@@ -16,12 +17,13 @@ export type {
   SettingValues,
 } from "./settings.ts";
 
+export { copyDatabase, CopyError } from "./copy-database.ts";
 export { openDatabase } from "./database.ts";
 export { createEngine, isOffline, missingKey } from "./engines.ts";
 export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-providers.ts";
 export { offline } from "./offline-model.ts";
 export { offlineTools } from "./offline-tools.ts";
 export { isLoopback, startServer } from "./serve.ts";
-export { SettingsError } from "./setting-readers.ts";
+export { databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
 export { loadSettings, settingNames } from "./settings.ts";
 export { loadTools } from "./tools-module.ts";

@@ -32,6 +32,25 @@ export function file(value: unknown, origin: Origin): string {
   return path === ":memory:" ? path : resolve(origin.folder, path);
 }
 
+/** The database: a path, made absolute, or the URL of a Postgres database, which is kept. */
+export function database(value: unknown, origin: Origin): string {
+  const target = text(value, origin);
+  return isPostgresUrl(target) ? target : file(target, origin);
+}
+
+/** Returns whether a setting names a Postgres database. */
+export function isPostgresUrl(target: string): boolean {
+  return /^postgres(ql)?:\/\//.test(target);
+}
+
+/** A database as messages show it: a URL without user, password and parameters. */
+export function databaseName(target: string): string {
+  if (!isPostgresUrl(target)) return target;
+  if (!URL.canParse(target)) return "postgres://…";
+  const { host, pathname } = new URL(target);
+  return `postgres://${host}${pathname}`;
+}
+
 export function files(value: unknown, origin: Origin): readonly string[] {
   return listOf(value, origin).map((item) => resolve(origin.folder, text(item, origin)));
 }

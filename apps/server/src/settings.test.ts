@@ -198,7 +198,7 @@ describe("an invalid value is rejected with its source and what was expected", (
   it("a missing home folder is an error only if the database would be in it", () => {
     const system = { environment: {}, platform: "linux", home: "" } as const;
     const sources = { config: null, folder: "/project", system };
-    expect(() => resolveSettings({ ...sources, flags: {} })).toThrow(/no home folder .*--database FILE/);
+    expect(() => resolveSettings({ ...sources, flags: {} })).toThrow(/no home folder .*--database/);
     expect(resolveSettings({ ...sources, flags: { database: "a.db" } }).database.value).toBe("/project/a.db");
   });
 });

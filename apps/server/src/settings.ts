@@ -18,7 +18,7 @@ import { defaultModel } from "./known-providers.ts";
 import {
   addresses,
   count,
-  file,
+  database,
   files,
   instructions,
   onOff,
@@ -110,7 +110,7 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     flag: "--database",
     variable: "EVERTURN_DATABASE",
     list: false,
-    read: file,
+    read: database,
     fallback: (system) => ({ value: defaultDatabase(system), why: defaultReason }),
   },
   tools: {
@@ -276,7 +276,7 @@ function defaultDatabase({ environment, platform, home }: System): string {
   const path = join(folder(), "everturn", "everturn.db");
   // Without a home folder the path would be relative to the working directory, and every directory would have its own database.
   if (isAbsolute(path)) return path;
-  throw new SettingsError("no home folder for the session database: set HOME, or use --database FILE");
+  throw new SettingsError("no home folder for the session database: set HOME, or use --database");
 }
 
 /** The user's home folder; empty if the user has none: `homedir` throws for a user id without an entry in the password database. */

@@ -3,6 +3,8 @@
 import type { Workspace } from "../workspace.ts";
 import type { WhenBusy } from "everturn/engine";
 
+import { databaseName } from "@everturn/server";
+
 import { UsageError } from "../commands/context.ts";
 import { exitCodes } from "../commands/exit-codes.ts";
 import { sessionNamed } from "../commands/id-prefix.ts";
@@ -65,7 +67,9 @@ async function newestSession({ sessions }: Workspace): Promise<string | null> {
 /** The command that continues the session, with the database if a flag set it. */
 function resumeCommand({ settings: { database } }: Workspace, id: string): string {
   const isFromFlag = database.source.from === "flag";
-  return `everturn chat --session ${shellQuote(id)}${isFromFlag ? ` --database ${shellQuote(database.value)}` : ""}`;
+  // The URL of a Postgres database may hold a password, so the command shows it without.
+  const name = shellQuote(databaseName(database.value));
+  return `everturn chat --session ${shellQuote(id)}${isFromFlag ? ` --database ${name}` : ""}`;
 }
 
 function shellQuote(word: string): string {

@@ -41,5 +41,5 @@ test("keeps entries in memory if the file cannot be written", () => {
 
 test("stores the file next to the database, and none for a database in memory", () => {
   expect(historyPath("/data/everturn.db")).toBe("/data/chat-history.jsonl");
-  expect(historyPath(":memory:")).toBeNull();
+  expect(historyPath(null)).toBeNull();
 });

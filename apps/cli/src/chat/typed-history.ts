@@ -34,9 +34,9 @@ export class TypedHistory {
   }
 }
 
-/** The path of the history file for a database; `null` for a database in memory. */
-export function historyPath(database: string): string | null {
-  return database === ":memory:" ? null : join(dirname(database), "chat-history.jsonl");
+/** The path of the history file for a database; `null` for a database that is no file. */
+export function historyPath(database: string | null): string | null {
+  return database === null ? null : join(dirname(database), "chat-history.jsonl");
 }
 
 function load(path: string): string[] {

@@ -9,6 +9,7 @@ import { accessSync, constants } from "node:fs";
 import {
   addressIn,
   createEngine,
+  databaseName,
   isOffline,
   keyVariable,
   knownProviders,
@@ -111,8 +112,8 @@ async function databaseFinding(settings: Settings): Promise<Finding> {
     try {
       const { items, next } = await sessions.list({ limit: 1000 });
       const count = next === null ? plural(items.length, "session") : `more than ${items.length} sessions`;
-      if (database.path !== ":memory:") accessSync(database.path, constants.W_OK);
-      return ok("database", `${database.path} (${database.driver}, schema ${database.schemaVersion}), ${count}`);
+      if (database.path !== null) accessSync(database.path, constants.W_OK);
+      return ok("database", `${database.name} (${database.driver}, schema ${database.schemaVersion}), ${count}`);
     } finally {
       await close();
     }
@@ -153,6 +154,7 @@ async function modelFinding(settings: Settings, environment: Environment): Promi
 function settingLines(settings: Settings): readonly Line[] {
   const all: { readonly [Name in SettingName]: Setting<unknown> } = {
     ...settings,
+    database: { ...settings.database, value: databaseName(settings.database.value) },
     tokens: { ...settings.tokens, value: plural(settings.tokens.value.length, "token") },
     baseUrls: {
       ...settings.baseUrls,

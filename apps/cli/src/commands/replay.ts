@@ -6,7 +6,7 @@ import type { Engine } from "everturn";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { createEngine } from "@everturn/server";
+import { createEngine, databaseName } from "@everturn/server";
 import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
@@ -78,7 +78,9 @@ async function recordOf(context: CommandContext, { source, turn }: ReplayRequest
     const match = await findSession(sessions, source);
     if (match.type === "ambiguous") throw new UsageError(ambiguousText("sessions", source, match.ids));
     if (match.type === "none") {
-      throw new UsageError(`there is no file ${path}, and no session ${JSON.stringify(source)} in ${database.value}`);
+      throw new UsageError(
+        `there is no file ${path}, and no session ${JSON.stringify(source)} in ${databaseName(database.value)}`,
+      );
     }
     return JSON.stringify(await sessions.export(match.id, turn ?? undefined));
   });

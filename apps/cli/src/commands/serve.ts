@@ -6,11 +6,12 @@ import type { CommandContext } from "./context.ts";
 import type { ServerOptions, ServerToken } from "@everturn/server";
 import type { TurnFailure } from "everturn/runtime";
 
-import { startServer } from "@everturn/server";
+import { databaseName, startServer } from "@everturn/server";
 
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { redactor, requestLine, turnFailureLine } from "./server-log.ts";
+import { stopSignal } from "./stop-signal.ts";
 import { brief } from "./text.ts";
 
 export async function serve(context: CommandContext): Promise<number> {
@@ -36,7 +37,11 @@ export async function serve(context: CommandContext): Promise<number> {
       throw usageErrorOf(error, host.value, port.value);
     });
     say(`everturn listens on ${server.url}`);
-    note(err.dim(`${model.value} · ${database.value} · ${tokens.value.length === 0 ? "no token" : "with tokens"}`));
+    note(
+      err.dim(
+        `${model.value} · ${databaseName(database.value)} · ${tokens.value.length === 0 ? "no token" : "with tokens"}`,
+      ),
+    );
     await stopSignal(context);
     note(err.dim("shutting down; press Ctrl-C again to exit immediately"));
     await server.close();
@@ -49,20 +54,6 @@ export async function serve(context: CommandContext): Promise<number> {
 function authOf(tokens: readonly ServerToken[]): ServerOptions["auth"] {
   if (tokens.length === 0) return "none";
   return tokens.map(({ tenant, token }) => (tenant === "" ? { token } : { tenant, token }));
-}
-
-/** Resolves at the first SIGINT or SIGTERM; the second ends the process immediately. */
-function stopSignal({ io }: CommandContext): Promise<void> {
-  return new Promise((resolve) => {
-    let signals = 0;
-    const stop = () => {
-      signals += 1;
-      if (signals > 1) io.exit(exitCodes.interrupted);
-      resolve();
-    };
-    io.onInterrupt(stop);
-    io.onTerminate(stop);
-  });
 }
 
 /** Converts errors of `listen` that another `--host` or `--port` avoids to usage errors. */

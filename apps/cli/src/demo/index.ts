@@ -12,7 +12,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 
-import { isOffline, openDatabase, SettingsError } from "@everturn/server";
+import { isOffline, isPostgresUrl, openDatabase, SettingsError } from "@everturn/server";
 import { sessionError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 
@@ -72,6 +72,9 @@ export async function runDemo(requested: DemoOptions): Promise<number> {
   const limit = longestMs[model === null ? "scripted" : "real"];
   const timer = setTimeout(() => stop.abort(new Error(`the demo did not finish within ${limit / 1000} s`)), limit);
   try {
+    if (options.database !== null && isPostgresUrl(options.database)) {
+      throw new SettingsError("the demo uses a SQLite file; --database postgres://… cannot be used");
+    }
     if (options.database !== null && basename(options.database) === ":memory:") {
       throw new SettingsError("the processes of the demo share a database file; --database :memory: cannot be used");
     }

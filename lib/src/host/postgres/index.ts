@@ -2,6 +2,6 @@
 
 export type { PostgresConnection, PostgresPool, PostgresResult, PostgresStatement } from "./client.ts";
 export type { PostgresOptions } from "./options.ts";
-export type { PostgresStatistics, PostgresStorage } from "./storage.ts";
+export type { PostgresInfo, PostgresStatistics, PostgresStorage } from "./storage.ts";
 
 export { postgresStorage } from "./storage.ts";

@@ -22,15 +22,22 @@ import { Database } from "./database.ts";
 import { checkedOptions } from "./options.ts";
 import { ProcessConnection } from "./process-connection.ts";
 import { Statements } from "./rows.ts";
+import { schemaVersion } from "./schema.ts";
 
 /** The storage that {@link postgresStorage} returns. */
 export type PostgresStorage = HostStorage & {
   /** Connects and creates or migrates the tables now instead of with the first operation. Rejects with `RuntimeError` if that fails. */
-  readonly open: () => Promise<void>;
+  readonly open: () => Promise<PostgresInfo>;
   /** Sends pending notifications and closes all connections that the storage opened. Later operations reject. */
   readonly close: () => Promise<void>;
   /** Counters since the storage was created. */
   readonly statistics: () => PostgresStatistics;
+};
+
+/** What {@link PostgresStorage} has opened. */
+export type PostgresInfo = {
+  /** The version of the tables. */
+  readonly schemaVersion: number;
 };
 
 /** Counters of a {@link PostgresStorage}. */
@@ -78,6 +85,7 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
     open: async () => {
       await database.open();
       await processConnection.start();
+      return { schemaVersion };
     },
     read: async (queries) => {
       for (const query of queries) checkQuery(query);

@@ -1,0 +1,16 @@
+// `everturn migrate`: creates or migrates the tables of the database and says what it found. Other commands do so by themselves when they open the
+// database; this one is for deployments whose programs may not create tables.
+
+import type { CommandContext } from "./context.ts";
+
+import { openSessions } from "../workspace.ts";
+import { exitCodes } from "./exit-codes.ts";
+
+export async function migrate(context: CommandContext, { json }: { readonly json: boolean }): Promise<number> {
+  const { database, close } = await openSessions(await context.settings());
+  const { name, driver, schemaVersion } = database;
+  await close();
+  if (json) context.say(JSON.stringify({ database: name, driver, schemaVersion }));
+  else context.say(`${name}: the tables have version ${schemaVersion} (${driver})`);
+  return exitCodes.ok;
+}

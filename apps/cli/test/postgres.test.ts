@@ -1,0 +1,94 @@
+// The command over a Postgres database: sessions, a worker, a server, migration and copying. A real server, and a password that is never printed.
+
+import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { startPostgres } from "../../../lib/test/postgres-server.ts";
+import { createPlace, ended, says } from "./harness.ts";
+
+const place = createPlace();
+const { run, start } = place;
+let server: PostgresServer;
+let url = "";
+
+beforeAll(async () => {
+  server = await startPostgres();
+  url = (await server.createDatabase()).replace("@", ":secret@");
+}, 60_000);
+
+afterAll(async () => {
+  place.remove();
+  await server.close();
+});
+
+describe("a Postgres database", () => {
+  it("stores sessions, and no output has the password", async () => {
+    const outputs = [
+      await run(["migrate", "--database", url]),
+      await run(["run", "--database", url, "--session", "one", "hello"]),
+      await run(["sessions", "--database", url]),
+      await run(["show", "one", "--database", url]),
+      await run(["doctor", "--database", url]),
+      await run(["replay", "missing", "--database", url]),
+    ];
+    expect(outputs.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 2]);
+    expect(outputs[0]?.stdout).toMatch(
+      /^postgres:\/\/127\.0\.0\.1:\d+\/test_1: the tables have version 1 \(postgres\)\n$/,
+    );
+    expect(outputs[1]?.stdout).toMatch(/^You said: hello/);
+    expect(outputs[2]?.stdout).toMatch(/one +completed +2 /);
+    expect(outputs[4]?.stdout).toMatch(
+      /database +postgres:\/\/127\.0\.0\.1:\d+\/test_1 \(postgres, schema 1\), 1 session/,
+    );
+    expect(outputs.map(({ stdout, stderr }) => stdout + stderr).join("")).not.toContain("secret");
+  });
+
+  it("a database that cannot be reached is a usage error without the password", async () => {
+    const { code, stderr } = await run(["sessions", "--database", "postgres://app:secret@127.0.0.1:1/none"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("cannot open the database postgres://127.0.0.1:1/none (--database)");
+    expect(stderr).not.toContain("secret");
+  }, 30_000);
+
+  it("work drives the turn of a process that was killed, and hands its own over on SIGTERM", async () => {
+    const env = { EVERTURN_DATABASE: url };
+    const killed = start(["run", "--session", "left", 'countdown {"from": 30}'], {
+      ...env,
+      EVERTURN_OFFLINE_PACE: "100",
+    });
+    killed.stdin.end();
+    await says(killed.stderr, /· countdown/);
+    killed.kill("SIGKILL");
+    await ended(killed);
+    const worker = start(["work"], { ...env, EVERTURN_OFFLINE_PACE: "0" });
+    const over = ended(worker);
+    await says(worker.stdout, /everturn works/);
+    // The lease of the killed process lasts for 30 seconds more; its connection shows that it has ended.
+    await expect
+      .poll(async () => (await run(["sessions", "--database", url])).stdout, { timeout: 20_000 })
+      .toMatch(/left +completed/);
+    worker.kill("SIGTERM");
+    const { code, stderr } = await over;
+    expect(code).toBe(0);
+    expect(stderr).toContain("handing turns over");
+    expect(stderr).not.toContain("secret");
+  }, 60_000);
+
+  it("copy moves sessions from a SQLite file, compares both, and can be repeated", async () => {
+    const empty = (await server.createDatabase()).replace("@", ":secret@");
+    expect((await run(["run", "--database", "old.db", "--session", "moved", "hello"])).code).toBe(0);
+    const first = await run(["copy", "old.db", empty, "--json"]);
+    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining("nothing may write")]);
+    expect(first.stdout + first.stderr).not.toContain("secret");
+    const { rows } = JSON.parse(first.stdout);
+    expect(rows).toBeGreaterThan(5);
+    const again = await run(["copy", "old.db", empty]);
+    expect([again.code, again.stdout]).toEqual([0, expect.stringContaining(`copied and compared ${rows} rows`)]);
+    expect((await run(["run", "--database", empty, "--session", "moved", "again"])).stdout).toMatch(/^You said: again/);
+    const changed = await run(["copy", "old.db", empty]);
+    expect([changed.code, changed.stderr]).toEqual([1, expect.stringContaining("their digests differ")]);
+    expect((await run(["copy", "missing.db", empty])).code).toBe(2);
+    expect((await run(["copy", "old.db", "old.db"])).stderr).toContain("the same database");
+  });
+});

@@ -1,7 +1,7 @@
 // Tests of the Chat Completions codec. The cases are in fixtures/wire/openai-chat.
 
 import type { Decoder, Quirks, WireContext } from "../codec.ts";
-import type { AssistantMessage, Json, Message, ModelEvent, ModelRequest } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -430,6 +430,58 @@ describe("[allm 109] decoding", () => {
       ),
     );
     expect(collected(events)).toMatchObject({ finishReason: "tool_calls", toolCalls: [{ arguments: { n: 1 } }] });
+  });
+
+  test("ignores fields of the API that the server sends empty", () => {
+    const message = {
+      role: "assistant",
+      content: "Sunny.",
+      refusal: "",
+      annotations: null,
+      audio: { id: "", data: "", expires_at: 0, transcript: "" },
+      function_call: { name: "", arguments: "" },
+    };
+    const choice = (fields: JsonObject) => ({ choices: [{ index: 0, finish_reason: "stop", ...fields }] });
+    const call = {
+      id: "c1",
+      type: "function",
+      function: { name: "go", arguments: '{"n":1}' },
+      custom: { name: "", input: "" },
+    };
+    for (const events of [
+      openaiChat.decodeReply(choice({ message }), plain),
+      read(sse(choice({ delta: message }))).events,
+    ]) {
+      const reply = collected(events);
+      expect(reply).toMatchObject({ finishReason: "stop", toolCalls: [], message: { content: "Sunny." } });
+      if (reply.message !== null)
+        expect(messagesOf([user("Hi."), reply.message])).toMatchObject([{}, { role: "assistant", content: "Sunny." }]);
+    }
+    const { toolCalls } = collected(openaiChat.decodeReply(choice({ message: { tool_calls: [call] } }), plain));
+    expect(toolCalls).toMatchObject([{ id: "c1", name: "go", arguments: { n: 1 } }]);
+  });
+
+  test("reads the output of an executed tool whose first entry has empty results", () => {
+    const entry = { index: 0, type: "search", arguments: '{"query":"news"}' };
+    const results = { results: [{ title: "T" }] };
+    const events = read(
+      sse(
+        { choices: [{ delta: { executed_tools: [{ ...entry, search_results: { results: [] } }] } }] },
+        { choices: [{ delta: { executed_tools: [{ ...entry, output: "T", search_results: results }] } }] },
+        { choices: [{ delta: { content: "News." }, finish_reason: "stop" }] },
+      ),
+    ).events;
+    expect(collected(events).message?.content).toMatchObject([
+      { type: "tool_call", providerExecuted: { name: "search", arguments: { query: "news" } } },
+      { type: "tool_result", content: { output: "T", search_results: results } },
+      { type: "text", text: "News." },
+    ]);
+  });
+
+  test("reports the usage of a stream that ends with an error", () => {
+    const usage = { prompt_tokens: 43, completion_tokens: 10, total_tokens: 53 };
+    const text = sse({ choices: [{ delta: { content: "A" } }] }, { error: { code: 400, message: "Limit" }, usage });
+    expect(collected(read(text).events)).toMatchObject({ usage: { inputTokens: 43 }, error: { status: 400 } });
   });
 
   test("adds reasoning tokens that the server counts separately", () => {

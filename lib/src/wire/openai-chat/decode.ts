@@ -9,7 +9,7 @@
 //   3. After `message_completed` only usage is read.
 //   4. Values that cannot be stored are dropped before anything else is read, also from raw chunks (`dropUnstorable`).
 
-import type { Json, ModelEvent } from "../../model/internal.ts";
+import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
 import type { Decoder, Frame, WireContext } from "../codec.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
@@ -48,7 +48,7 @@ export function decoder(context: WireContext): Decoder {
     const chunk = asObject(unwrapList(body));
     if (findServerError(body) !== null || (event === "error" && chunk !== null)) {
       counts.understood += 1;
-      return isTerminated ? [] : fail(body);
+      return isTerminated ? [] : fail(body, chunk);
     }
     if (chunk === null) {
       counts.unknown += 1;
@@ -64,9 +64,13 @@ export function decoder(context: WireContext): Decoder {
     return reader.hasEnded && reader.usage !== null ? [...events, ...finish()] : events;
   }
 
-  function fail(body: Json): readonly ModelEvent[] {
+  /** Ends the stream with an error. Its chunk may report the usage of what was generated before (OpenRouter). */
+  function fail(body: Json, chunk: JsonObject | null): readonly ModelEvent[] {
     isTerminated = true;
-    return [{ type: "error", error: failureOf({ status: null, body, requestId: null, retryAfterMs: null }, context) }];
+    const usage = (chunk === null ? null : reader.readUsage(chunk)) ?? reader.usage;
+    const reportedUsage: readonly ModelEvent[] = usage === null ? [] : [{ type: "usage", usage }];
+    const error = failureOf({ status: null, body, requestId: null, retryAfterMs: null }, context);
+    return [...reportedUsage, { type: "error", error }];
   }
 
   return {

@@ -205,7 +205,7 @@ export class ChatReader {
 
   /** Reads a delta, or a whole message. `function_call` is the API's deprecated form of a single call. */
   #readMessage(message: JsonObject, isWhole: boolean): readonly ModelEvent[] {
-    const legacyCall = objectAt(message, "function_call");
+    const legacyCall = nonBlankObjectAt(message, "function_call");
     const events = [
       ...this.#readReasoning(message, isWhole),
       ...objectsAt(message, "executed_tools").flatMap((entry) => this.#readExecuted(entry)),
@@ -303,27 +303,31 @@ export class ChatReader {
     this.#executedTools.set(id, mergedEntry);
     const name = textAt(mergedEntry, "name") ?? textAt(mergedEntry, "type") ?? "";
     const startEvents = previous === undefined ? [this.#builder.startCall(id, name, { providerExecuted: true })] : [];
-    const { index: _, type: __, name: ___, arguments: raw, output, ...otherFields } = mergedEntry;
-    if (!this.#builder.isCallOpen(id) || (output === undefined && Object.keys(otherFields).length === 0))
-      return startEvents;
+    // The entry of a call may hold empty results (Groq: `search_results: { results: [] }`). Only the output says that the tool has run.
+    if (!this.#builder.isCallOpen(id) || (mergedEntry["output"] ?? null) === null) return startEvents;
+    return [...startEvents, ...this.#completeExecuted(id, mergedEntry)];
+  }
+
+  /** Completes the call of an executed tool, with its result if it has any. */
+  #completeExecuted(id: string, entry: JsonObject): readonly ModelEvent[] {
+    const { index: _, type: __, name: ___, arguments: raw, output, ...otherFields } = entry;
     const endEvent = this.#builder.completeCall(id, { raw: typeof raw === "string" ? raw : "" });
-    const result = Object.keys(otherFields).length === 0 ? (output ?? null) : omitNullish({ output, ...otherFields });
-    this.#builder.part(toolResultPart(id, result));
-    return endEvent === null ? startEvents : [...startEvents, endEvent];
+    const hasOtherFields = Object.keys(otherFields).length > 0;
+    const result = hasOtherFields ? omitNullish({ output, ...otherFields }) : (output ?? null);
+    if (result !== null) this.#builder.part(toolResultPart(id, result));
+    return endEvent === null ? [] : [endEvent];
   }
 
   /** Completes calls of executed tools whose output never arrived. */
   #endExecuted(): readonly ModelEvent[] {
-    return [...this.#executedTools].flatMap(([id, mergedEntry]) => {
-      if (!this.#builder.isCallOpen(id)) return [];
-      const endEvent = this.#builder.completeCall(id, { raw: textAt(mergedEntry, "arguments") ?? "" });
-      return endEvent === null ? [] : [endEvent];
-    });
+    return [...this.#executedTools].flatMap(([id, mergedEntry]) =>
+      this.#builder.isCallOpen(id) ? this.#completeExecuted(id, mergedEntry) : [],
+    );
   }
 
   /** Reads audio output: the transcript becomes the text of the reply; `audio.id` is the replay data that refers to the audio. */
   #readAudio(audio: JsonObject | null): readonly ModelEvent[] {
-    if (audio === null) return [];
+    if (audio === null || isBlank(audio)) return [];
     this.#audioData += textAt(audio, "data") ?? "";
     for (const [key, value] of Object.entries(audio)) {
       if (key !== "transcript" && key !== "data" && value !== null) this.#audioFields.set(key, value);
@@ -337,7 +341,7 @@ export class ChatReader {
       ...Object.fromEntries(this.#audioFields),
       data: this.#audioData === "" ? null : this.#audioData,
     });
-    const id = textAt(audio, "id");
+    const id = nonEmptyTextAt(audio, "id");
     const annotations = this.#annotations.length === 0 ? null : this.#annotations;
     return this.#builder.completeText(contentBlock, {
       metadata: omitNullish({ ...this.#sources, annotations, audio: isEmpty(audio) ? null : audio }),
@@ -402,6 +406,17 @@ function detailText(detail: JsonObject): string {
 function nonEmptyTextAt(object: JsonObject, key: string): string | null {
   const text = textAt(object, key);
   return text === "" ? null : text;
+}
+
+/** Are all values of the object empty or 0? Some servers send every field of the API, unused ones with such values (Snowflake). */
+function isBlank(object: JsonObject): boolean {
+  return Object.values(object).every((value) => value === 0 || isEmpty(value));
+}
+
+/** The object under a key; `null` if it is absent or blank. */
+function nonBlankObjectAt(object: JsonObject, key: string): JsonObject | null {
+  const value = objectAt(object, key);
+  return value === null || isBlank(value) ? null : value;
 }
 
 function pickFields(object: JsonObject, keys: readonly string[]): JsonObject {

@@ -58,7 +58,7 @@ export class CallReader {
 
   /** Reads one entry of `tool_calls`. In a whole reply (`isWhole`) every entry is a call of its own. */
   readEntry(entry: JsonObject, isWhole: boolean): readonly ModelEvent[] {
-    const custom = objectAt(entry, "custom");
+    const custom = customOf(entry);
     const inner = custom ?? objectAt(entry, "function");
     const id = textAt(entry, "id");
     const fragment: CallFragment = {
@@ -225,6 +225,14 @@ function isEqual(first: Json, second: Json, remainingDepth: number): boolean {
       (key) => Object.hasOwn(second, key) && isEqual(first[key] ?? null, second[key] ?? null, remainingDepth - 1),
     )
   );
+}
+
+/** The custom tool call of an entry. A server that sends every field of the API (Snowflake) has an empty `custom` beside `function`. */
+function customOf(entry: JsonObject): JsonObject | null {
+  const custom = objectAt(entry, "custom");
+  const isUnused =
+    textAt(custom, "name") === "" && textAt(custom, "input") === "" && objectAt(entry, "function") !== null;
+  return isUnused ? null : custom;
 }
 
 /** The arguments as JSON text. Some servers send the object instead of text. */

@@ -11,7 +11,8 @@ import type { ErrorResponse, WireContext } from "../codec.ts";
 
 import { isJsonArray, parseJson, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, numberAt, objectAt, objectsAt, textAt } from "../fields.ts";
+import { extraUsage } from "../usage-extra.ts";
 import { dropUnstorable } from "./storable-body.ts";
 
 /** All values of `finish_reason` that servers are known to send, in lower case. */
@@ -61,6 +62,12 @@ const countedFields = new Set([
   "cache_creation_input_tokens",
   "cost",
   "server_tool_use",
+  "prompt_tokens_details.cached_tokens",
+  "prompt_tokens_details.cache_write_tokens",
+  "input_tokens_details.cached_tokens",
+  "input_tokens_details.cache_write_tokens",
+  "completion_tokens_details.reasoning_tokens",
+  "output_tokens_details.reasoning_tokens",
 ]);
 
 /**
@@ -91,7 +98,7 @@ export function usageOf(raw: JsonObject): Usage {
     totalCost:
       numberAt(raw, "cost") ?? numberAt(objectAt(raw, "cost"), "total_cost") ?? (ticks === null ? null : ticks / 1e10),
     toolUsage: objectAt(raw, "server_tool_use") ?? {},
-    extra: omitNullish(Object.fromEntries(Object.entries(raw).flatMap(extraFields))),
+    extra: extraUsage(raw, countedFields),
   });
 }
 
@@ -116,16 +123,6 @@ function inclusiveOutput(
 /** The sum if it is a safe integer, otherwise `null`: counts that add up to more are wrong. */
 function safeCount(sum: number): number | null {
   return Number.isSafeInteger(sum) ? sum : null;
-}
-
-/** The other fields for `extra`. Fields of `..._details` objects are flattened to `name.field`, because usage of several steps is added up field by field. */
-function extraFields([key, value]: [string, Json]): [string, Json][] {
-  if (countedFields.has(key)) return [];
-  const details = key.endsWith("_details") ? asObject(value) : null;
-  if (details === null) return [[key, value]];
-  return Object.entries(details).flatMap(([name, item]): [string, Json][] =>
-    countedFields.has(name) || item === 0 ? [] : [[`${key}.${name}`, item]],
-  );
 }
 
 /** An error as a server reports it. */

@@ -543,6 +543,30 @@ describe("decoding", () => {
     expect(usage).toMatchObject({ inputTokens: null, outputTokens: 5, extra: {} });
   });
 
+  test("keeps the costs and counters that other servers report", () => {
+    const usage = {
+      input_tokens: 80,
+      output_tokens: 20,
+      input_tokens_details: { cached_tokens: 8, text_tokens: 72 },
+      cost: 0.5,
+      is_byok: false,
+      cost_details: { upstream_inference_cost: 0.4, upstream_inference_input_cost: null },
+      server_side_tool_usage_details: { x_search_calls: 1, web_search_calls: 0 },
+      context_details: { input_tokens: 80 },
+    };
+    const { usage: read } = folded(replied({ status: "completed", output: [], usage }));
+    expect(read).toMatchObject({ cachedInputTokens: 8, totalCost: 0.5 });
+    expect(read.extra).toEqual({
+      is_byok: false,
+      "input_tokens_details.text_tokens": 72,
+      "cost_details.upstream_inference_cost": 0.4,
+      "server_side_tool_usage_details.x_search_calls": 1,
+      "context_details.input_tokens": 80,
+    });
+    const ticks = { input_tokens: 1, output_tokens: 1, cost_in_usd_ticks: 25_000_000_000 };
+    expect(folded(replied({ status: "completed", output: [], usage: ticks })).usage.totalCost).toBe(2.5);
+  });
+
   test("a call whose events are held can have any number of deltas", () => {
     const delta = { type: "response.function_call_arguments.delta", item_id: "b", output_index: 1, delta: " " };
     const item = callItem("b", "y", 2);

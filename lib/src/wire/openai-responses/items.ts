@@ -19,10 +19,11 @@ import type {
 import type { ProviderError } from "../classify.ts";
 import type { WireContext } from "../codec.ts";
 
-import { opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
+import { isStorableJson, opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
+import { extraUsage } from "../usage-extra.ts";
 
 /** How a response ended. `open`: it is still running. */
 export type Status = "completed" | "incomplete" | "failed" | "cancelled" | "open";
@@ -292,7 +293,7 @@ function isRefusal(item: JsonObject): boolean {
   );
 }
 
-/** The usage of a response. The API's counts are inclusive already. */
+/** The usage of a response. The API's counts are inclusive already. OpenRouter reports `cost` in dollars; xAI `cost_in_usd_ticks`, of which a dollar has 10^10. */
 function usageOf(response: JsonObject): Usage | null {
   const reported = objectAt(response, "usage");
   if (reported === null) return null;
@@ -302,9 +303,7 @@ function usageOf(response: JsonObject): Usage | null {
     const count = countAt(asObject(use), "num_requests") ?? 0;
     return count === 0 ? [] : [[name, count]];
   });
-  const extra = Object.entries(reported).filter(
-    ([name, value]) => !countedUsageKeys.has(name) && Number.isFinite(value),
-  );
+  const ticks = numberAt(reported, "cost_in_usd_ticks");
   return usage({
     inputTokens: countAt(reported, "input_tokens"),
     outputTokens: countAt(reported, "output_tokens"),
@@ -312,13 +311,27 @@ function usageOf(response: JsonObject): Usage | null {
     cacheWriteInputTokens: countAt(input, "cache_write_tokens"),
     reasoningTokens: countAt(output, "reasoning_tokens"),
     totalTokens: countAt(reported, "total_tokens"),
+    totalCost: numberAt(reported, "cost") ?? (ticks === null ? null : ticks / 1e10),
     toolUsage: Object.fromEntries(toolUses),
-    extra: Object.fromEntries(extra),
+    extra: storableFields(extraUsage(reported, countedUsageKeys)),
   });
 }
 
-/** Fields of `usage` with a counterpart in `Usage`. Other numbers go into `extra`. */
-const countedUsageKeys: ReadonlySet<string> = new Set(["input_tokens", "output_tokens", "total_tokens"]);
+/** Values that can be stored. A number beyond the range of doubles (`1e999`) cannot. */
+function storableFields(fields: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => isStorableJson(value)));
+}
+
+/** Fields of `usage` with a counterpart in `Usage`. Others go into `extra`. */
+const countedUsageKeys: ReadonlySet<string> = new Set([
+  "input_tokens",
+  "output_tokens",
+  "total_tokens",
+  "cost",
+  "input_tokens_details.cached_tokens",
+  "input_tokens_details.cache_write_tokens",
+  "output_tokens_details.reasoning_tokens",
+]);
 
 /** The failure in a response, an event or a body. */
 export function failureOf(body: Json, context: WireContext): AdapterFailure {

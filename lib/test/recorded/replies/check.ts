@@ -153,7 +153,7 @@ export function checkRecordings(folder: string): boolean {
   const { files, recordings, unreadable } = recordingsBelow(folder);
   const counts = new Map<Api, Counts>();
   const cuts: Cuts = { total: 0, insideCharacter: 0, insideCrlf: 0 };
-  const lines: string[] = unreadable.map((path) => `${path}: neither JSON nor events of a known API`);
+  const lines: string[] = [];
   for (const recording of recordings) {
     const { fields, differences } = compareRecording(recording, cuts);
     const count = counts.get(recording.api) ?? { replies: 0, streamed: 0, fields: 0, different: 0 };
@@ -166,7 +166,8 @@ export function checkRecordings(folder: string): boolean {
   }
   const missed = checkMutations(recordings);
   for (const line of lines) console.log(line);
-  console.log(`${files} files, ${recordings.length} replies`);
+  for (const path of unreadable) console.log(`not read: ${path} holds neither JSON nor events of a known API`);
+  console.log(`${files} files, ${unreadable.length} not read, ${recordings.length} replies`);
   for (const [api, { replies, streamed, fields, different }] of counts)
     console.log(
       `${api}: ${replies} replies (${streamed} streamed), ${fields} fields compared, ${fields - different} equal, ${different} different`,

@@ -179,7 +179,7 @@ function partBlocks(api: Api, part: Part, all: readonly Part[]): readonly Block[
     }
     case "tool_call":
       // A generated image is one block: its result.
-      if (part.providerExecuted === null || hasImage(all, part.toolCallId)) return [];
+      if (part.providerExecuted === null || hasImage(all.slice(all.indexOf(part)), part.toolCallId)) return [];
       return [callBlock(part.providerExecuted, "provider_call")];
     case "tool_result": {
       const replay = replayOf(part.provider?.data);

@@ -22,6 +22,11 @@ export function otherForm(recording: Recording, seed: number): Recording | null 
   }
   const { body } = recording;
   if (!isObject(body)) return null;
+  // A stream ends with a finish reason, which a whole body may lack.
+  const [choice] = objectsOf(body["choices"]);
+  const [candidate] = objectsOf(body["candidates"]);
+  const finishReason = stringOf(choice?.["finish_reason"]) + stringOf(candidate?.["finishReason"]);
+  if (finishReason === "" && (choice ?? candidate) !== undefined) return null;
   const events = streamedEvents(api, body, randomNumbers(seed));
   const frames = events.map((event): Frame => {
     const type = stringOf(event["type"]);

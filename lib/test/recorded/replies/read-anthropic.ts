@@ -144,7 +144,7 @@ export function readAnthropicBody(body: JsonObject): Reading {
 }
 
 function errorReading(body: JsonObject): Reading {
-  const error = isObject(body["error"]) ? body["error"] : body;
+  const error = objectOf(body["error"]);
   return failed({ message: stringOrNull(error["message"]), code: stringOrNull(error["type"]) });
 }
 

@@ -54,7 +54,7 @@ export function assembleChat(chunks: readonly JsonObject[]): { readonly body: Js
         textOf(delta["content"]) + stringOf(delta["refusal"]) + stringOf(objectOf(delta["audio"])["transcript"]);
       deltas.reasoning += reasoningOf(delta);
       for (const entry of objectsOf(delta["tool_calls"])) addCall(calls, entry);
-      if (isObject(delta["function_call"])) addCall(calls, { index: 0, function: delta["function_call"] });
+      if (isUsed(delta["function_call"])) addCall(calls, { index: 0, function: objectOf(delta["function_call"]) });
       message = joined(message, without(delta, ["tool_calls", "function_call"]));
     }
   }
@@ -166,20 +166,35 @@ function addCall(calls: JsonObject[], entry: JsonObject): void {
     calls.push(entry);
     return;
   }
-  const field = isObject(entry["custom"] ?? open["custom"]) ? "custom" : "function";
+  const field = isCustomCall(entry) || isCustomCall(open) ? "custom" : "function";
   const inner = field === "custom" ? "input" : "arguments";
   const call = { ...objectOf(open[field]), name: nameOf(open) === "" ? name : nameOf(open), [inner]: openText + text };
   const fields = Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null));
   calls[at] = { ...open, ...fields, ...(stringOf(open["id"]) === "" ? {} : { id: open["id"] ?? "" }), [field]: call };
 }
 
+/** Has the object any value? Snowflake sends every field of the API, unused ones empty or 0. */
+function isUsed(value: Json | undefined): boolean {
+  return Object.values(objectOf(value)).some((item) => item !== 0 && !isBlank(item));
+}
+
+/** Is the entry a call of a custom tool? */
+function isCustomCall(entry: JsonObject): boolean {
+  return isObject(entry["custom"]) && (isUsed(entry["custom"]) || !isObject(entry["function"]));
+}
+
+/** The object with name and arguments of a call. */
+function innerCall(entry: JsonObject): JsonObject {
+  return objectOf(entry[isCustomCall(entry) ? "custom" : "function"]);
+}
+
 function nameOf(entry: JsonObject): string {
-  return stringOf(objectOf(entry["custom"] ?? entry["function"])["name"]);
+  return stringOf(innerCall(entry)["name"]);
 }
 
 function argumentsTextOf(entry: JsonObject): string {
-  const inner = objectOf(entry["custom"] ?? entry["function"]);
-  const value = isObject(entry["custom"]) ? inner["input"] : inner["arguments"];
+  const inner = innerCall(entry);
+  const value = isCustomCall(entry) ? inner["input"] : inner["arguments"];
   return value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
 }
 
@@ -252,8 +267,8 @@ export function readChatBody(given: Json): Reading {
     blocks.some((block) => block.type === "text" && block.isRefusal) && (reason === null || reason === "stop");
   return {
     ...noReading,
-    responseId: stringOrNull(body["id"]),
-    model: stringOrNull(body["model"]),
+    responseId: stringOf(body["id"]) === "" ? null : stringOf(body["id"]),
+    model: stringOf(body["model"]) === "" ? null : stringOf(body["model"]),
     rawFinishReason: raw,
     finishReason: isRefused ? "content_filter" : finishWithCalls(reason, blocks),
     blocks,
@@ -288,7 +303,7 @@ function blocksOf(message: JsonObject, body: JsonObject): readonly Block[] {
       ? known.map((piece) => stringOf(piece["type"] === "text" ? piece["text"] : "")).join("")
       : stringOf(message["content"])) + stringOf(objectOf(message["audio"])["transcript"]);
   const refusal = stringOf(message["refusal"]) + known.map((piece) => stringOf(piece["refusal"])).join("");
-  const audio = objectOf(message["audio"]);
+  const audio = isUsed(message["audio"]) ? objectOf(message["audio"]) : {};
   const citations = withoutBlanks({
     ...only(body, ["citations", "search_results"]),
     annotations: message["annotations"],
@@ -297,7 +312,7 @@ function blocksOf(message: JsonObject, body: JsonObject): readonly Block[] {
   const plain = { isRefusal: false, phase: null, citations: {}, replay: {} };
   const calls = [
     ...objectsOf(message["tool_calls"]),
-    ...(isObject(message["function_call"]) ? [{ function: message["function_call"] }] : []),
+    ...(isUsed(message["function_call"]) ? [{ function: objectOf(message["function_call"]) }] : []),
   ];
   const images = objectsOf(message["images"]);
   const others = Object.entries(message).filter(
@@ -372,7 +387,7 @@ function executedBlocks(entry: JsonObject): readonly Block[] {
 
 function callBlock(entry: JsonObject, at: number): Block {
   const text = argumentsTextOf(entry);
-  const isCustom = isObject(entry["custom"]);
+  const isCustom = isCustomCall(entry);
   const fields = withoutBlanks(without(entry, ["id", "index", "type", "function", "custom"]));
   return {
     type: "call",
@@ -457,6 +472,8 @@ const countedFields = [
   "server_tool_use",
 ];
 
+const countedDetails = ["cached_tokens", "cache_write_tokens", "reasoning_tokens"];
+
 function count(...values: readonly (Json | undefined)[]): number | null {
   return numberOrNull(values.find((value) => typeof value === "number"));
 }
@@ -494,13 +511,13 @@ function usageOf(body: JsonObject): UsageReading | null {
     totalTokens: total,
     totalCost: count(usage["cost"], objectOf(usage["cost"])["total_cost"]) ?? (ticks === null ? null : ticks / 1e10),
     toolUsage: leavesOf(usage["server_tool_use"]),
-    extra: leavesOf(
-      Object.fromEntries(
-        Object.entries(without(usage, countedFields)).map(([key, value]) => [
-          key,
-          key.endsWith("_details") && isObject(value) ? without(value, countedFields) : value,
-        ]),
+    extra: leavesOf({
+      ...without(usage, countedFields),
+      ...Object.fromEntries(
+        Object.keys(usage)
+          .filter((key) => /^(?:prompt|input|completion|output)_tokens_details$/.test(key))
+          .map((key) => [key, without(objectOf(usage[key]), countedDetails)]),
       ),
-    ),
+    }),
   };
 }

@@ -378,6 +378,7 @@ function usageOf(body: JsonObject): UsageReading | null {
   const usage = body["usage"];
   const input = objectOf(usage["input_tokens_details"]);
   const output = objectOf(usage["output_tokens_details"]);
+  const ticks = numberOrNull(usage["cost_in_usd_ticks"]);
   const uses = Object.entries(objectOf(body["tool_usage"])).map(([name, use]): [string, Json] => [
     name,
     objectOf(use)["num_requests"] ?? 0,
@@ -389,10 +390,11 @@ function usageOf(body: JsonObject): UsageReading | null {
     cacheWriteInputTokens: numberOrNull(input["cache_write_tokens"]),
     reasoningTokens: numberOrNull(output["reasoning_tokens"]),
     totalTokens: numberOrNull(usage["total_tokens"]),
-    totalCost: null,
+    // OpenRouter reports dollars, xAI 10^-10 dollars.
+    totalCost: numberOrNull(usage["cost"]) ?? (ticks === null ? null : ticks / 1e10),
     toolUsage: leavesOf(Object.fromEntries(uses)),
     extra: leavesOf({
-      ...without(usage, ["input_tokens", "output_tokens", "total_tokens"]),
+      ...without(usage, ["input_tokens", "output_tokens", "total_tokens", "cost"]),
       input_tokens_details: without(input, ["cached_tokens", "cache_write_tokens"]),
       output_tokens_details: without(output, ["reasoning_tokens"]),
     }),

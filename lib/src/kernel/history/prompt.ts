@@ -115,7 +115,9 @@ function render(message: Message): Message | null {
     case "system": {
       const text = runtimeText(message.content);
       if (text === "") return null;
-      if (message.origin !== null) return system(`Runtime note:\n${text}`, optionsOf(message));
+      // The origin is kept: a codec whose API has no system messages inside of the conversation sends notes of the runtime in their place.
+      if (message.origin !== null)
+        return system(`Runtime note:\n${text}`, { ...optionsOf(message), origin: message.origin });
       if (hasPartOptions(message.content))
         return { ...message, content: message.content.map(taggedPart).filter(isVisible) };
       return text === message.content ? message : { ...message, content: text };

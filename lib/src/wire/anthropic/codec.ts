@@ -11,16 +11,16 @@
 //      for JSON without a schema, so `json_object` is omitted.
 //   4. Provider options and `options` of the request are merged into the body last and override every field, leaf by leaf.
 
-import type { Json, JsonObject, Message, ModelRequest, ProviderRoute } from "../../model/internal.ts";
+import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
-import { isJsonArray, messageText, visibleText } from "../../model/internal.ts";
+import { isJsonArray } from "../../model/internal.ts";
 import { asObject, omitNullish } from "../fields.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
-import { encodeMessages, isPlainText, withLastBlock } from "./encode.ts";
+import { encodeMessages, isPlainText } from "./encode.ts";
 
 /** The codec of Anthropic's Messages API. */
 export const anthropicMessages: Codec = {
@@ -53,11 +53,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   if (promptCache !== null && promptCache.key !== null)
     omissions.push(unsupported("promptCache.key", "the Messages API caches by prefix and has no cache keys"));
   const options = callerFields(request, context.route);
-  const unmarked = {
-    tools,
-    system: encodeSystem(request.messages, context.route),
-    messages: encodeMessages(request.messages, context, omissions),
-  };
+  const unmarked = { tools, ...encodeMessages(request.messages, context, omissions) };
   const prompt = promptCache === null ? unmarked : placeBreakpoints(unmarked, promptCache, options);
   const fields = omitNullish({
     model: context.route.model,
@@ -82,26 +78,6 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     headers: { "anthropic-version": "2023-06-01" },
     omissions,
   };
-}
-
-/**
- * The blocks of the system prompt: one for each system message, or one for each of its parts if these have provider options. The prompt of a request without
- * cache breakpoints and options is sent as one text.
- */
-function encodeSystem(messages: readonly Message[], route: ProviderRoute): readonly JsonObject[] {
-  return messages.flatMap((message) => {
-    if (message.role !== "system") return [];
-    const { content } = message;
-    const hasPartOptions = typeof content !== "string" && content.some((part) => optionsFor(part, route) !== null);
-    const texts = hasPartOptions
-      ? content.map((part) => ({ text: visibleText(part.text, part.pruneState), options: optionsFor(part, route) }))
-      : [{ text: messageText(message), options: null }];
-    const blocks = texts.flatMap(({ text, options }) =>
-      text.trim() === "" ? [] : [withOptions({ type: "text", text }, options)],
-    );
-    const options = optionsFor(message, route);
-    return options === null ? blocks : withLastBlock(blocks, options);
-  });
 }
 
 /** The field `system`: one text if no block has further fields. */

@@ -9,6 +9,9 @@
 //   4. The encoded form of a message is cached by message identity, for the route it was last sent by.
 //   5. Provider options of a part, a call or a tool message are merged into their block. The API has no other fields on a message than `role` and `content`, so
 //      options of any other message are merged into its last block that is not thinking. Pruned parts are sent without options.
+//   6. System messages before the first other message are the field `system`. A later one stays in its place if the model and the API accept it there
+//      (`system-messages.ts`). Otherwise it is sent after the user message that follows it, or in `system`, and is reported. A note of the runtime (a system
+//      message with an origin) is sent in its place as a user message instead, because it makes sense only there: the result of a code cell.
 
 import type {
   AssistantMessage,
@@ -23,18 +26,12 @@ import type {
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
 
-import {
-  AdapterError,
-  imageFromBase64,
-  imageToBinary,
-  messageText,
-  replayFor,
-  visibleText,
-} from "../../model/internal.ts";
+import { AdapterError, imageFromBase64, imageToBinary, replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
+import { movedLater, movedToStart, systemBlocks, takesSystemMessages } from "./system-messages.ts";
 
 /** Ids of `tool_use` blocks that the API accepts. */
 const defaultCallIds = { maxLength: 64, pattern: "alphanumeric" } as const;
@@ -47,26 +44,66 @@ type EncodedMessage = {
 };
 
 /** One element of `messages`. */
-export type WireMessage = { readonly role: EncodedMessage["role"]; readonly content: readonly JsonObject[] };
+export type WireMessage = { readonly role: EncodedMessage["role"] | "system"; readonly content: readonly JsonObject[] };
+
+/** The fields `system` and `messages`. */
+type EncodedHistory = { readonly system: readonly JsonObject[]; readonly messages: readonly WireMessage[] };
 
 // For each message, the route it was last encoded for and the result.
 const encodedMessages = new WeakMap<Message, { readonly key: string; readonly encoded: EncodedMessage }>();
 
-/** Encodes all messages except system messages, which `codec.ts` puts into `system`. Adds what is not sent to `omissions`. */
+/** Encodes all messages. Adds what is not sent, or not in its place, to `omissions`. */
 export function encodeMessages(
   messages: readonly Message[],
   context: WireContext,
   omissions: Omission[],
-): readonly WireMessage[] {
+): EncodedHistory {
   const { provider, endpoint, model } = context.route;
   const key = JSON.stringify([provider, endpoint, model]);
   const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds);
   omissions.push(...sendable.omissions);
-  const wireMessages: { readonly role: EncodedMessage["role"]; readonly content: JsonObject[] }[] = [];
+  const system: JsonObject[] = [];
+  const wireMessages: { readonly role: WireMessage["role"]; readonly content: JsonObject[] }[] = [];
+  const append = (role: EncodedMessage["role"], blocks: readonly JsonObject[]): void => {
+    const last = wireMessages.at(-1);
+    if (last?.role === role) last.content.push(...blocks);
+    else wireMessages.push({ role, content: [...blocks] });
+  };
+  // System messages of the conversation that wait for the end of the user message that they follow, or that follows them (invariant 6).
+  let waiting: {
+    readonly path: string;
+    readonly blocks: readonly JsonObject[];
+    readonly isNote: boolean;
+    isMoved: boolean;
+  }[] = [];
+  const placeWaiting = (): void => {
+    const isPlaceable = wireMessages.at(-1)?.role === "user";
+    const blocks = waiting.flatMap((message) => message.blocks);
+    if (!isPlaceable) system.push(...blocks);
+    else if (blocks.length > 0) wireMessages.push({ role: "system", content: blocks });
+    for (const { path, isMoved, isNote } of waiting)
+      if (!isPlaceable) omissions.push(movedToStart(path, context.route));
+      else if (isMoved && !isNote) omissions.push(movedLater(path));
+    waiting = [];
+  };
   for (const [index, message] of sendable.messages.entries()) {
     const messagePath = `messages[${sendable.requestIndexes[index] ?? index}]`;
     if (message.role === "system") {
-      if (messageText(message).trim() === "") omissions.push({ path: messagePath, reason: "repaired" });
+      const blocks = systemBlocks(message, context.route);
+      const lastRole = wireMessages.at(-1)?.role;
+      const isNative = takesSystemMessages(model);
+      if (blocks.length === 0) {
+        omissions.push({ path: messagePath, reason: "repaired" });
+      } else if (lastRole === undefined) {
+        system.push(...blocks);
+      } else if (message.origin !== null && (lastRole !== "user" || !isNative)) {
+        append("user", blocks);
+      } else if (isNative) {
+        waiting.push({ path: messagePath, blocks, isNote: message.origin !== null, isMoved: lastRole !== "user" });
+      } else {
+        system.push(...blocks);
+        omissions.push(movedToStart(messagePath, context.route));
+      }
       continue;
     }
     const encoded = encodeOnce(message, key, context.route);
@@ -75,15 +112,18 @@ export function encodeMessages(
       omissions.push({ path: messagePath, reason: "repaired" });
       continue;
     }
-    const last = wireMessages.at(-1);
-    if (last?.role === encoded.role) last.content.push(...encoded.blocks);
-    else wireMessages.push({ role: encoded.role, content: [...encoded.blocks] });
+    if (encoded.role === "assistant") placeWaiting();
+    else for (const systemMessage of waiting) systemMessage.isMoved = true;
+    append(encoded.role, encoded.blocks);
   }
+  placeWaiting();
   if (wireMessages.length === 0) throw nothingToSend(context.route);
-  return wireMessages.map(({ role, content }, index) => ({
+  const lastIndex = wireMessages.length - 1;
+  const wire = wireMessages.map(({ role, content }, index) => ({
     role,
-    content: role === "assistant" && index === wireMessages.length - 1 ? trimPrefill(content) : content,
+    content: role === "assistant" && index === lastIndex ? trimPrefill(content) : content,
   }));
+  return { system, messages: wire };
 }
 
 /** Trims the end of a last assistant message (a prefill that the model continues): the API refuses trailing white space there. */

@@ -12,6 +12,8 @@
 //   7. Provider options of a part, a call, a tool message (`functionResponse`) or a tool (its declaration) are fields of its object. The API has no fields on the turns that
 //      other messages become: options of such a message are listed in `omissions`.
 //   8. Provider options and `options` of the request are merged last, leaf by leaf. `quirks.without` removes fields after that.
+//   9. All system messages are `systemInstruction`; those after the first other message are reported. A note of the runtime (a system message with an origin)
+//      is sent in its place as a user turn instead, because it makes sense only there: the result of a code cell.
 
 import type {
   AssistantMessage,
@@ -243,8 +245,14 @@ function encodeHistory(
       );
     if (message.role === "system") {
       const text = textOf(message.content);
-      if (text === "") omissions.push({ path: messagePath, reason: "repaired" });
-      else systemTexts.push(text);
+      if (text === "") {
+        omissions.push({ path: messagePath, reason: "repaired" });
+      } else if (turns.length > 0 && message.origin !== null) {
+        turns.push({ role: "user", messageRole: "system", parts: [{ text }] });
+      } else {
+        systemTexts.push(text);
+        if (turns.length > 0) omissions.push(movedToStart(messagePath));
+      }
       continue;
     }
     if (message.role === "assistant") calls = message.toolCalls;
@@ -269,6 +277,16 @@ function encodeHistory(
   return {
     system: systemTexts.join("\n\n"),
     contents: turns.map(({ role, parts }) => ({ role, parts })),
+  };
+}
+
+/** A system message that is sent in `systemInstruction`, although it follows other messages. */
+function movedToStart(path: string): Omission {
+  const why = "the Gemini API has no system messages inside of the conversation";
+  return {
+    path,
+    reason: "unsupported",
+    message: `${path} is sent in the system prompt, before the conversation: ${why}`,
   };
 }
 

@@ -1,14 +1,16 @@
 // Compiles the published types as users compile them: `npm pack`, `npm install` of the tarball in a project outside the workspace, then plain
-// `tsc --strict` without `skipLibCheck`, with every supported TypeScript and both module resolutions. The program imports every entry point, passes the
-// handles of SQLite drivers to the storage, and contains all code examples of the documentation.
+// `tsc --strict` without `skipLibCheck`, with every supported TypeScript and both module resolutions. The project imports every entry point, passes the
+// handles of SQLite drivers to the storage, and contains all code examples of the documentation and the application in `support/`. The application is also
+// run as each compiler emits it, and has to print `support/output.txt`.
 //
-//   npm run test:types
+//   npm run test:types              all compilers
+//   npm run test:types -- 5.4 7.0   these compilers
 //
 // The compilers are installed as aliases (`typescript-5.4`) into the temporary project, so they are no dependencies of the workspace. It needs npm with a
 // network or a filled cache. All files are removed at the end, also after a failure.
 
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -16,6 +18,7 @@ import { promisify } from "node:util";
 import { readSnippets } from "../guides/snippets.ts";
 
 const root = join(import.meta.dirname, "../../..");
+const support = join(import.meta.dirname, "support");
 const run = promisify(execFile);
 
 /** The oldest supported TypeScript, the last release of each older major version, and the current one. */
@@ -82,10 +85,18 @@ async function createProject(folder: string): Promise<number> {
     ...snippets.map(({ module, code }) => [module, code] as const),
   ]);
   await Promise.all([...modules].map(([name, code]) => writeFile(join(folder, name), code)));
+  await cp(support, join(folder, "support"), { recursive: true });
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: join(root, "lib") });
   const [packed]: readonly { readonly filename: string }[] = JSON.parse(stdout);
   if (packed === undefined) throw new Error("npm pack wrote no tarball");
-  const packages = ["@types/node", ...Object.keys(lib.peerDependencies ?? {}), ...packagesOf([...modules.values()])];
+  const supportModules = await Promise.all(
+    ["agent.ts", "main.ts"].map((name) => readFile(join(support, name), "utf8")),
+  );
+  const packages = [
+    "@types/node",
+    ...Object.keys(lib.peerDependencies ?? {}),
+    ...packagesOf([...modules.values(), ...supportModules]),
+  ];
   const dependencies = {
     everturn: `file:${packed.filename}`,
     ...Object.fromEntries(
@@ -96,11 +107,24 @@ async function createProject(folder: string): Promise<number> {
   await writeFile(join(folder, "package.json"), JSON.stringify({ private: true, type: "module", dependencies }));
   for (const [name, options] of Object.entries(projects)) {
     const compilerOptions = { ...options, strict: true, noEmit: true, target: "es2022", types: ["node"] };
-    await writeFile(join(folder, `tsconfig.${name}.json`), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+    const include = ["*.ts", "support/*.ts"];
+    await writeFile(join(folder, `tsconfig.${name}.json`), JSON.stringify({ compilerOptions, include }));
+    const emitOptions = { ...compilerOptions, noEmit: false, rootDir: "support" };
+    const application = { compilerOptions: emitOptions, include: ["support/*.ts"] };
+    await writeFile(join(folder, `tsconfig.${name}.support.json`), JSON.stringify(application));
   }
   const flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"];
   await run("npm", ["install", ...flags], { cwd: folder });
   return modules.size;
+}
+
+/** The compilers that the command line names; all of them if it names none. */
+function selectedCompilers(): readonly string[] {
+  const known = Object.keys(compilers);
+  const named = process.argv.slice(2);
+  const unknown = named.filter((name) => !known.includes(name));
+  if (unknown.length > 0) throw new Error(`unknown compiler ${unknown.join(", ")}; known: ${known.join(", ")}`);
+  return named.length === 0 ? known : named;
 }
 
 function aliasOf(compiler: string): string {
@@ -111,9 +135,14 @@ function aliasOf(compiler: string): string {
  * Returns the errors that the compiler reports, one string each. Errors inside the declaration files of other packages are left out: `hono`, which an
  * example imports, needs the types of the DOM and TypeScript 5.7.
  */
-async function compile(folder: string, compiler: string, project: string): Promise<readonly string[]> {
+async function compile(
+  folder: string,
+  compiler: string,
+  project: string,
+  flags: readonly string[] = [],
+): Promise<readonly string[]> {
   const tsc = join(folder, "node_modules", aliasOf(compiler), "bin/tsc");
-  const args = [tsc, "-p", `tsconfig.${project}.json`, "--pretty", "false"];
+  const args = [tsc, "-p", `tsconfig.${project}.json`, "--pretty", "false", ...flags];
   const output = await run(process.execPath, args, { cwd: folder, maxBuffer: 64 * 1024 * 1024 }).then(
     ({ stdout }) => stdout,
     (error: { readonly stdout?: string }) => {
@@ -126,17 +155,28 @@ async function compile(folder: string, compiler: string, project: string): Promi
   return messages.filter((message) => message !== "" && !/^node_modules\/(?!everturn\/)/.test(message));
 }
 
+/** Emits the application with the compiler and runs it. Returns how its output differs from the expected one; none if it is equal. */
+async function runSupport(folder: string, compiler: string, project: string): Promise<readonly string[]> {
+  const out = join(folder, "out", `${compiler}-${project}`);
+  const errors = await compile(folder, compiler, `${project}.support`, ["--outDir", out]);
+  if (errors.length > 0) return errors;
+  const { stdout } = await run(process.execPath, [join(out, "main.js")], { cwd: folder, timeout: 60_000 });
+  const expected = await readFile(join(support, "output.txt"), "utf8");
+  return stdout === expected ? [] : [`the application printed\n${stdout}\nexpected\n${expected}`];
+}
+
 const folder = await mkdtemp(join(tmpdir(), "everturn-types-"));
 try {
   const count = await createProject(folder);
   console.log(`${count} modules against the packed types`);
-  for (const compiler of Object.keys(compilers)) {
+  for (const compiler of selectedCompilers()) {
     for (const project of Object.keys(projects)) {
       const began = performance.now();
-      const errors = await compile(folder, compiler, project);
+      const compileErrors = await compile(folder, compiler, project);
+      const errors = compileErrors.length > 0 ? compileErrors : await runSupport(folder, compiler, project);
       const seconds = ((performance.now() - began) / 1000).toFixed(1);
       console.log(
-        `TypeScript ${compiler}, ${project.padEnd(8)} ${errors.length === 0 ? "compiles" : "FAILS"} ${seconds} s`,
+        `TypeScript ${compiler}, ${project.padEnd(8)} ${errors.length === 0 ? "compiles, runs" : "FAILS"} ${seconds} s`,
       );
       if (errors.length === 0) continue;
       console.log(errors.join("\n"));

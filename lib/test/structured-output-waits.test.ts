@@ -249,6 +249,31 @@ describe("in the durable runtime", () => {
     expect((await turn.result).output).toEqual(JSON.parse(reply));
   });
 
+  test("a nested turn that asks a question returns its typed output to the handler after the answer", async () => {
+    const { agent: inner } = agentOf("ask", reply);
+    const delegate = tool({
+      name: "delegate",
+      description: "Runs the inner agent.",
+      schema: {},
+      replay: "safe",
+      handler: async (_, { runChild }) => {
+        const { output } = await runChild(inner, "refund", { output: Refund });
+        expectTypeOf(output).toEqualTypeOf<{ paid: boolean; on: Date } | null>();
+        return output?.on.getFullYear() ?? null;
+      },
+    });
+    const adapter = fake({ scripts: [[toolCall("delegate")], [says("done")]] });
+    const agent = engine({ adapter, model: "fake:m", tools: [delegate] });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    await (
+      await sessions.start("go", { id: "s" })
+    ).result;
+    await (
+      await sessions.reply("s", "this one")
+    ).result;
+    expect(adapter.calls[1]?.request.messages.at(-1)).toMatchObject({ role: "tool", content: "2026" });
+  });
+
   test("the types follow from the schema", async () => {
     const sessions = runtime({
       host: memoryStorage(),

@@ -47,7 +47,7 @@ export { PartialJson } from "../wire/internal.ts";
 export { isDirective, isReservedReason } from "./tool/directive.ts";
 export type { CellLimits, CellResult, CellRun } from "./tool/executor.ts";
 export { defaultCellLimits } from "./tool/executor.ts";
-export type { AnySchema, Checked } from "./tool/schema.ts";
+export type { AnySchema, Checked, OutputSchema } from "./tool/schema.ts";
 export { checkStandard, checkValue, isStandardSchema, toJsonSchema } from "./tool/schema.ts";
 export type { PreparedCall, RunChild } from "./tool/tool.ts";
 export { specOf } from "./tool/tool.ts";

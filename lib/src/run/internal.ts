@@ -7,7 +7,7 @@ export { newRequestId } from "./request-id.ts";
 export type { PlanChild, Started } from "./run.ts";
 export { startRun } from "./run.ts";
 export type { WithOutput } from "./verbs.ts";
-export { replayPlan, streamPlan, streamStepPlan, withOutput } from "./verbs.ts";
+export { childResult, replayPlan, streamPlan, streamStepPlan, withOutput } from "./verbs.ts";
 
 // perform
 export { encodeAsJson } from "./perform/encode-result.ts";

@@ -11,6 +11,7 @@ import type {
   GenerateOptions,
   GenerateSettings,
   JsonSchema,
+  OutputSchema,
   StandardSchema,
   StepOptions,
   StepSettings,
@@ -226,22 +227,37 @@ function streamOf<Context extends CallerContext, Result>(
   );
 }
 
-/** `context.runChild` in memory: an inner turn is an ordinary `chat` with the signal of its call. It is not durable and cannot wait. */
+/** `context.runChild` in memory: an inner turn is an ordinary run with the signal of its call. It is not durable and cannot wait. */
 function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
   return (_, __, signal, addUsage) =>
     async (engine, input, options = {}) => {
-      const result = await chat(engine, input, {
-        sessionId: plan.sessionId ?? plan.requestId,
-        ...options,
-        signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
-      });
+      const result = await collectChat(
+        stream(engine, input, {
+          sessionId: plan.sessionId ?? plan.requestId,
+          ...options,
+          signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
+        }),
+      );
       addUsage(result.usage);
-      return result;
+      return childResult(result, options.output);
     };
 }
 
 function textOfChat({ finalResponse }: ChatResult): string {
   return finalResponse === null ? "" : (replyText(finalResponse) ?? "");
+}
+
+/** The result of an inner turn with its structured output: converted by the schema of the call, otherwise as JSON; `null`: it has none. */
+export function childResult<Output>(
+  result: ChatResult,
+  schema: OutputSchema<Output> | undefined,
+): Promise<WithOutput<ChatResult, Output>>;
+export async function childResult(
+  result: ChatResult,
+  schema: AnySchema | undefined,
+): Promise<WithOutput<ChatResult, unknown>> {
+  const output = result.finalResponse?.output?.value ?? null;
+  return { output, ...(await withOutput(result, result.finalResponse, schema)) };
 }
 
 /** Adds `output`: the value parsed by the schema of the caller once more, because a schema may transform it into more than JSON (dates, classes). */

@@ -1,15 +1,7 @@
 // Option and result types of the durable runtime, as far as they are part of its public interface. `runtime.ts` lists the verbs that
 // take them. Options that are stored with a turn are JSON only: another process may have to build the same turn from its row.
 
-import type {
-  ChatOptions,
-  Clock,
-  Engine,
-  JsonSchema,
-  OptionsWith,
-  StandardSchema,
-  WhenBusy,
-} from "../engine/internal.ts";
+import type { ChatOptions, Clock, Engine, OptionsWith, OutputSchema, WhenBusy } from "../engine/internal.ts";
 import type { Failure, Json, JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
@@ -110,9 +102,6 @@ type StoredRunOptions = {
     ? JsonForms[Name]
     : ChatOptions[Name];
 };
-
-/** The schema of a structured output of the type `Output`; a plain JSON Schema has the type `Json`. */
-export type OutputSchema<Output> = StandardSchema<Output> | JsonSchema;
 
 /** The option `output` of the durable verbs. */
 export type OutputOption<Output> = {

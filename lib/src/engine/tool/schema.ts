@@ -40,6 +40,9 @@ type StandardJsonSchema = {
  */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
+/** The schema of a structured output of the type `Output`; a plain JSON Schema has the type `Json`. */
+export type OutputSchema<Output> = StandardSchema<Output> | JsonSchema;
+
 /** A schema in either form. */
 export type AnySchema = StandardSchema | JsonSchema;
 

@@ -21,8 +21,8 @@ import type {
 } from "../../model/internal.ts";
 import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
-import type { ChatOptions } from "../run-options.ts";
-import type { AnySchema, JsonSchema, StandardSchema } from "./schema.ts";
+import type { ChatSettings } from "../run-options.ts";
+import type { AnySchema, JsonSchema, OutputSchema, StandardSchema } from "./schema.ts";
 
 import { MisuseError, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
 import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
@@ -74,12 +74,12 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
   readonly runChild: RunChild;
 };
 
-/** Runs a child turn inside a tool call. */
-export type RunChild = <C extends CallerContext>(
+/** Runs a child turn inside a tool call. `output` of the result is the structured output, typed by the schema of the option; `null` without one. */
+export type RunChild = <C extends CallerContext, Output = Json>(
   engine: Engine<C>,
   input: string | Thread | readonly MessageInput[],
-  options?: ChatOptions<C>,
-) => Promise<ChatResult>;
+  options?: ChatSettings<C> & { readonly output?: OutputSchema<Output> },
+) => Promise<ChatResult & { readonly output: Output | null }>;
 
 /**
  * How often a handler is run again after a failure that allows it: `fail("busy", { retry: { type: "safe", … } })`. Exponential backoff

@@ -18,6 +18,7 @@ import { line } from "../../testing/transcript.ts";
 import { planRun } from "../plan/plan.ts";
 import { MemoryJournal } from "../ports/memory-journal.ts";
 import { startRun } from "../run.ts";
+import { childResult } from "../verbs.ts";
 import { startMark } from "./start-mark.ts";
 
 /** The storage that outlives a process: records by effect and name, and the journal items. */
@@ -81,7 +82,7 @@ function startProcess(
       async (inner, input, rest = {}) => {
         const result = await chat(inner, input, { ...rest, signal });
         addUsage(result.usage);
-        return result;
+        return childResult(result, rest.output);
       },
   );
   return {

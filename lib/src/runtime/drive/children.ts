@@ -38,7 +38,7 @@ import type { LeaseHolder } from "./lease-holder.ts";
 
 import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
-import { planRun, readPinned, startRun, innerHints, emptyInbox } from "../../run/internal.ts";
+import { childResult, planRun, readPinned, startRun, innerHints, emptyInbox } from "../../run/internal.ts";
 import {
   applyChatResult,
   decide,
@@ -80,7 +80,7 @@ export function childrenOf<Context extends CallerContext>(parent: Parent<Context
       };
       // The idempotency key of a call stays the same when a later turn continues the call.
       const child = new ChildTurns(parent, `${effect.idempotencyKey}/${name}`, engine, childOptions);
-      return child.run(input, effect, booked, waits);
+      return childResult(await child.run(input, effect, booked, waits), options.output);
     };
   };
 }

@@ -3,13 +3,13 @@
 // A handle holds no turn: it can be dropped, and several handles of one turn are independent (H6). The result is read from the turn row after
 // the commit that ended or parked the turn, so it is the same in every process.
 
-import type { AnySchema, StandardSchema } from "../../engine/internal.ts";
+import type { AnySchema, OutputSchema, StandardSchema } from "../../engine/internal.ts";
 import type { RuntimeEvent, SessionSummary, TurnEnd, TurnStatus } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Cursor } from "../read/cursor.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { SessionHead, TurnProgress } from "../rows/values.ts";
-import type { OutputSchema, TurnHandle } from "../types.ts";
+import type { TurnHandle } from "../types.ts";
 
 import { checkStandard, isStandardSchema } from "../../engine/internal.ts";
 import {

@@ -522,6 +522,11 @@ describe("[allm 109] decoding", () => {
     });
   }
 
+  test("reads an error that is text with a code beside it", () => {
+    const { error } = collected(openaiChat.decodeReply({ code: "invalid-argument", error: "Incorrect key." }, plain));
+    expect(error).toMatchObject({ code: "invalid-argument", message: "acme: Incorrect key." });
+  });
+
   test("[allm 121] errors keep the server's status, code, message and body", () => {
     const body = { error: { message: "Too long", type: "invalid_request_error", code: "context_length_exceeded" } };
     const answer = { status: 400, body, requestId: "req_1", retryAfterMs: 5 };

@@ -141,7 +141,9 @@ export function findServerError(body: Json): ServerError | null {
   const holders = [object, objectAt(object, "x_groq"), ...objectsAt(object, "choices")];
   for (const holder of holders) {
     const error = holder?.["error"];
-    if (typeof error === "string" && error !== "") return { message: error, code: null, type: null, status: null };
+    // xAI sends the message as text, with the code beside it.
+    if (typeof error === "string" && error !== "")
+      return { message: error, code: textAt(holder ?? null, "code"), type: null, status: null };
     const errorObject = asObject(error);
     if (errorObject !== null && Object.keys(errorObject).length > 0) return readServerError(errorObject);
   }

@@ -664,6 +664,11 @@ describe("decoding", () => {
     });
   });
 
+  test("reads an error that is text with a code beside it", () => {
+    const { error } = folded(replied({ code: "invalid-argument", error: "Incorrect API key provided." }));
+    expect(error).toMatchObject({ code: "invalid-argument", message: "openai: Incorrect API key provided." });
+  });
+
   test("classifies errors by status and code", () => {
     const answer = { status: 400, requestId: "req_1", retryAfterMs: null };
     const error = {

@@ -73,7 +73,8 @@ function isReply(response: JsonObject): boolean {
 
 /** The failure of a body that is not a response: the error it holds, or `malformed_response`. */
 function failureEvent(body: Json, context: WireContext): ModelEvent {
-  const isError = objectAt(asObject(body), "error") !== null;
+  // xAI sends the error as text: `{ code, error }`.
+  const isError = (asObject(body)?.["error"] ?? null) !== null;
   const { provider } = context.route;
   return {
     type: "error",

@@ -183,11 +183,15 @@ function partBlocks(api: Api, part: Part, all: readonly Part[]): readonly Block[
       return [callBlock(part.providerExecuted, "provider_call")];
     case "tool_result": {
       const replay = replayOf(part.provider?.data);
-      if (replay["type"] === "image_generation_call" && typeof part.content === "string") {
+      const call = all.find((one) => one.type === "tool_call" && one.toolCallId === part.toolCallId);
+      if (
+        replay["type"] === "image_generation_call" &&
+        typeof part.content === "string" &&
+        call?.type === "tool_call"
+      ) {
         const format = stringOf(replay["output_format"]);
         const mimeType = format === "" ? null : `image/${format}`;
-        const call = all.find((one) => one.type === "tool_call" && one.toolCallId === part.toolCallId);
-        const prompt = call?.type === "tool_call" ? call.providerExecuted?.arguments?.["prompt"] : null;
+        const prompt = call.providerExecuted?.arguments?.["prompt"];
         return [{ type: "image", mimeType, data: part.content, revisedPrompt: stringOrNull(prompt ?? null), replay }];
       }
       return [{ type: "provider_result", id: part.toolCallId, content: part.content, isError: part.isError, replay }];

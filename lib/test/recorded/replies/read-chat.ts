@@ -239,7 +239,7 @@ export function readChatStream(chunks: readonly JsonObject[]): Reading {
 function errorOf(body: JsonObject): { readonly message: string | null; readonly code: string | null } | null {
   for (const holder of [body, objectOf(body["x_groq"]), ...objectsOf(body["choices"])]) {
     const error = holder["error"];
-    if (typeof error === "string" && error !== "") return { message: error, code: null };
+    if (typeof error === "string" && error !== "") return { message: error, code: stringOrNull(holder["code"]) };
     if (isObject(error) && !isBlank(error)) {
       const code = error["code"] ?? error["status"];
       return {

@@ -165,7 +165,7 @@ export function readGeminiBody(body: Json): Reading {
   if (isObject(response["error"])) return errorReading(response);
   const candidate = objectsOf(response["candidates"]).find(({ index }) => (index ?? 0) === 0) ?? null;
   const blockReason = blockReasonOf(response);
-  if (candidate === null && blockReason === null) return { ...noReading, outcome: "failed" };
+  if (candidate === null && blockReason === null) return { ...noReading, outcome: "failed", usage: usageOf(response) };
   const parts: JsonObject[] = [];
   for (const part of objectsOf(objectOf(candidate?.["content"])["parts"])) addPart(parts, part);
   let callCount = 0;

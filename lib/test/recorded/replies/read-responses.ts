@@ -247,10 +247,12 @@ export function readResponsesBody(body: JsonObject): Reading {
   };
 }
 
+/** xAI sends the message as text, with the code beside it. */
 function errorReading(body: JsonObject): Reading {
   const error = isObject(body["error"]) ? body["error"] : body;
   const nested = isObject(body["error"]) ? stringOrNull(error["type"]) : null;
-  return failed({ message: stringOrNull(error["message"]), code: stringOrNull(error["code"]) ?? nested });
+  const message = stringOrNull(error["message"]) ?? stringOrNull(body["error"]);
+  return failed({ message, code: stringOrNull(error["code"]) ?? nested });
 }
 
 /** Items of tools that the provider runs: the name of the tool, and the field of its result. */

@@ -116,7 +116,11 @@ function framesOf(text: string): readonly Frame[] {
         .filter((line) => line.startsWith(`${field}:`))
         .map((line) => line.slice(field.length + 1).replace(/^ /, ""));
     const data = valuesOf("data");
-    if (data.length > 0) frames.push({ event: valuesOf("event").at(-1) ?? null, data: data.join("\n") });
+    const event = valuesOf("event").at(-1) ?? null;
+    // Some recordings lack the blank lines between events: then each line is an event.
+    const isEachJson = data.length > 1 && data.every((line) => parsed(line) !== undefined);
+    if (isEachJson) frames.push(...data.map((line) => ({ event, data: line })));
+    else if (data.length > 0) frames.push({ event, data: data.join("\n") });
   }
   return frames;
 }

@@ -71,6 +71,8 @@ configuration file. Without an API key, a scripted offline model answers.`;
 
 type Done = (code: number) => void;
 
+const policies = "(steer, queue, interrupt or reject; EVERTURN_WHEN_BUSY)";
+
 function addChat(program: Command, io: Io, done: Done): void {
   program
     .command("chat")
@@ -80,11 +82,7 @@ function addChat(program: Command, io: Io, done: Done): void {
     )
     .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
     .option("--continue", "continue the session that changed last")
-    .addOption(
-      new Option("--when-busy <policy>", "what happens to a line that is sent while a turn runs")
-        .choices(["steer", "queue", "interrupt", "reject"])
-        .default("steer"),
-    )
+    .option("--when-busy <policy>", `what happens to a line that is sent while a turn runs; default: steer ${policies}`)
     .addHelpText(
       "after",
       examples([
@@ -97,8 +95,7 @@ function addChat(program: Command, io: Io, done: Done): void {
     .action(async (_, command: Command) => {
       const { chat } = await import("./commands/chat.ts");
       const newest = flag(command, "continue");
-      const whenBusy = value(command, "whenBusy");
-      done(await chat(contextOf(command, io), { session: value(command, "session"), newest, whenBusy }));
+      done(await chat(contextOf(command, io), { session: value(command, "session"), newest }));
     });
 }
 
@@ -171,6 +168,7 @@ function addServe(program: Command, io: Io, done: Done): void {
       collect,
     )
     .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
+    .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .addHelpText(
       "after",
@@ -441,6 +439,7 @@ function contextOf(command: Command, io: Io): CommandContext {
     database: text("database"),
     instructions: text("instructions"),
     maxTurns: text("maxTurns"),
+    whenBusy: text("whenBusy"),
     host: text("host"),
     port: text("port"),
     tools: list("tools"),

@@ -141,6 +141,14 @@ describe("run --session", () => {
     expect([approved.code, approved.stdout]).toEqual([0, expect.stringContaining("on its way to the moon")]);
   });
 
+  it.each(["chat", "serve"])("%s reads --when-busy, and refuses an unknown policy", async (command) => {
+    const { code, stderr } = await run([command, "--when-busy", "later"]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('--when-busy has to be one of steer, queue, interrupt, reject, not "later"'),
+    ]);
+  });
+
   it("exits with 1 if the answer is incomplete", async () => {
     const { code, stderr } = await run(["run", "--max-turns", "1", "clock"]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the answer is incomplete: max_turns\n")]);

@@ -54,13 +54,14 @@ async function talk(begin: Begin = {}): Promise<Talk> {
     EVERTURN_DATABASE: join(folder, "x.db"),
     EVERTURN_OFFLINE_PACE: begin.pace ?? "0",
   };
-  const opened = await openWorkspace(await loadSettings({ environment, folder }), environment);
+  const flags = begin.whenBusy === undefined ? {} : { whenBusy: begin.whenBusy };
+  const opened = await openWorkspace(await loadSettings({ flags, environment, folder }), environment);
   open.push(opened);
   const workspace = begin.engine === undefined ? opened : withEngine(opened, begin.engine);
   const terminal = new FakeTerminal();
   const screen = new Screen(terminal);
   const context = { sessions: workspace.sessions, screen, colours: colours(false), now: () => Date.now() };
-  const chat = new Conversation(context, workspace, begin.whenBusy);
+  const chat = new Conversation(context, workspace);
   if (begin.resume !== undefined) await chat.resume(begin.resume);
   const over = chat.run();
   await terminal.until(/› $/);

@@ -67,6 +67,15 @@ describe("createEngine", () => {
     expect((await chat(agent, "hi")).finalResponse?.outputText).toBe("Served.");
   });
 
+  it.each(["steer", "queue", "interrupt", "reject"] as const)(
+    "has the busy policy %s of the settings",
+    async (policy) => {
+      expect((await createFrom({ flags: { whenBusy: policy } })).whenBusy).toBe(policy);
+      expect((await createFrom({ flags: {}, fields: { whenBusy: policy } })).whenBusy).toBe(policy);
+      expect((await createFrom({ flags: {} })).whenBusy).toBeNull();
+    },
+  );
+
   it("has the demonstration tools only with the offline model", async () => {
     expect((await createFrom({ flags: {} })).tools.map(({ name }) => name)).toEqual([
       "clock",

@@ -35,6 +35,7 @@ export async function createEngine(
     catalog: catalog(),
     instructions: settings.instructions.value,
     options: { maxTurns: settings.maxTurns.value },
+    whenBusy: settings.whenBusy.value,
   });
 }
 

@@ -3,6 +3,8 @@
 //
 // An error message shows the invalid value, except where the value may be a secret (tokens, base URLs with a password).
 
+import type { WhenBusy } from "everturn/engine";
+
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
@@ -81,6 +83,15 @@ export function onOff(value: unknown, { name }: Origin): boolean {
   if (text === true || text === "on") return true;
   if (text === false || text === "off") return false;
   throw new SettingsError(`${name} has to be on or off, not ${preview(value)}`);
+}
+
+const busyPolicies: readonly WhenBusy[] = ["steer", "queue", "interrupt", "reject"];
+
+/** The busy policy: what happens to a message that arrives while a turn is open. */
+export function busyPolicy(value: unknown, { name }: Origin): WhenBusy {
+  const found = busyPolicies.find((policy) => policy === value);
+  if (found !== undefined) return found;
+  throw new SettingsError(`${name} has to be one of ${busyPolicies.join(", ")}, not ${preview(value)}`);
 }
 
 /** The delay between two words of the offline model, in milliseconds. */

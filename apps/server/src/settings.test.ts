@@ -79,6 +79,13 @@ describe("precedence is flag, environment variable, configuration file, default"
       values: ["A", "B, b", "C", null],
     },
     { name: "maxTurns", flag: "1", variable: ["EVERTURN_MAX_TURNS", "2"], file: 3, values: [1, 2, 3, 32] },
+    {
+      name: "whenBusy",
+      flag: "queue",
+      variable: ["EVERTURN_WHEN_BUSY", "interrupt"],
+      file: "reject",
+      values: ["queue", "interrupt", "reject", null],
+    },
     { name: "pace", flag: "1", variable: ["EVERTURN_OFFLINE_PACE", "0"], file: 3, values: [1, 0, 3, 25] },
     { name: "host", flag: "a", variable: ["EVERTURN_HOST", "b"], file: "c", values: ["a", "b", "c", "127.0.0.1"] },
     { name: "port", flag: "1", variable: ["EVERTURN_PORT", "0"], file: 3, values: [1, 0, 3, 4242] },
@@ -164,6 +171,7 @@ describe("an invalid value is rejected with its source and what was expected", (
     [{ config: { tools: [1] } }, /tools has to be text or a list of texts, not \[1\]$/],
     [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be a URL/],
     [{ config: { baseUrls: "http://x" } }, /baseUrls has to be an object of base URLs/],
+    [{ flags: { whenBusy: "later" } }, /^--when-busy has to be one of steer, queue, interrupt, reject, not "later"$/],
     [{ flags: { maxTurns: "0" } }, /^--max-turns has to be a whole number of 1 or more/],
     [
       { flags: { instructions: "@nowhere.md" } },

@@ -9,6 +9,7 @@
 
 import type { GivenConfig } from "./config-file.ts";
 import type { Origin, ServerToken } from "./setting-readers.ts";
+import type { WhenBusy } from "everturn/engine";
 
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
@@ -17,6 +18,7 @@ import { loadConfig } from "./config-file.ts";
 import { defaultModel } from "./known-providers.ts";
 import {
   addresses,
+  busyPolicy,
   count,
   database,
   files,
@@ -51,6 +53,8 @@ export type SettingValues = {
   readonly instructions: string | null;
   /** The largest number of model calls in one turn. Default: 32. */
   readonly maxTurns: number;
+  /** What happens to a message that arrives while a turn is open; `null`, the default: `reply` is rejected, `send` and the chat steer the turn. */
+  readonly whenBusy: WhenBusy | null;
   /** Base URLs by provider name. An unknown name is a server that implements the Chat Completions API. */
   readonly baseUrls: { readonly [provider: string]: string };
   /** The delay between two words of the offline model, in milliseconds. Default: 25. */
@@ -133,6 +137,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     list: false,
     read: count,
     fallback: () => ({ value: 32, why: defaultReason }),
+  },
+  whenBusy: {
+    flag: "--when-busy",
+    variable: "EVERTURN_WHEN_BUSY",
+    list: false,
+    read: busyPolicy,
+    fallback: () => ({ value: null, why: defaultReason }),
   },
   baseUrls: {
     flag: null,
@@ -245,6 +256,7 @@ export function resolveSettings(sources: {
     tools: resolve("tools"),
     instructions: resolve("instructions"),
     maxTurns: resolve("maxTurns"),
+    whenBusy: resolve("whenBusy"),
     baseUrls: resolve("baseUrls"),
     pace: resolve("pace"),
     host: resolve("host"),

@@ -21,7 +21,6 @@ import type { Line } from "../terminal/prompt.ts";
 import type { Workspace } from "../workspace.ts";
 import type { ChatContext } from "./follow.ts";
 import type { PendingResult } from "./pending-prompts.ts";
-import type { WhenBusy } from "everturn/engine";
 import type { DurableOptions, SessionView, TurnHandle } from "everturn/runtime";
 
 import { brief, plural } from "../commands/text.ts";
@@ -69,7 +68,6 @@ export class Conversation {
   /** The model chosen with `/model`; `null`: that of the settings. */
   model: string | null = null;
   readonly #typed: TypedHistory;
-  readonly #whenBusy: WhenBusy;
   /** The turn to show next. */
   #turn: TurnHandle | null = null;
   /** Unsent text, shown at the next prompt. */
@@ -80,10 +78,8 @@ export class Conversation {
   /** Whether another process holds the lease of the turn that is shown. */
   #isElsewhere = false;
 
-  /** `whenBusy`: what happens to a line that is sent while a turn runs. */
-  constructor(context: ChatContext, workspace: Workspace, whenBusy: WhenBusy = "steer") {
+  constructor(context: ChatContext, workspace: Workspace) {
     this.context = context;
-    this.#whenBusy = whenBusy;
     this.workspace = workspace;
     this.#typed = new TypedHistory(historyPath(workspace.database.path));
     context.screen.terminal.onGone(() => (this.#isGone = true));
@@ -143,7 +139,7 @@ export class Conversation {
       if (typeof turn === "string") return "continue";
       const { type, typed } = await followTurn(this.context, turn, {
         typed: this.#draft,
-        whenBusy: this.#whenBusy,
+        whenBusy: this.workspace.settings.whenBusy.value ?? "steer",
         messageOptions: this.options,
         whereabouts: (quietMs) => (this.#isElsewhere ? drivenElsewhere(quietMs) : ""),
       });

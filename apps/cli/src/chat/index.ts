@@ -1,7 +1,6 @@
 // Entry point of the interactive chat (`everturn chat`). Standard input and output must be a terminal; `everturn run` is for pipes.
 
 import type { Workspace } from "../workspace.ts";
-import type { WhenBusy } from "everturn/engine";
 
 import { databaseName } from "@everturn/server";
 
@@ -20,8 +19,6 @@ export type ChatOptions = {
   readonly session: string | null;
   /** Whether to continue the session that changed last if `session` is `null`. */
   readonly newest: boolean;
-  /** What happens to a line that is sent while a turn runs. */
-  readonly whenBusy: WhenBusy;
   /** Default: as the environment decides (`NO_COLOR`, `FORCE_COLOR`). */
   readonly colours?: boolean;
 };
@@ -43,7 +40,7 @@ export async function runChat(workspace: Workspace, options: ChatOptions): Promi
     now: () => Date.now(),
   };
   try {
-    const chat = new Conversation(context, workspace, options.whenBusy);
+    const chat = new Conversation(context, workspace);
     const banner = [
       { text: "everturn chat", style: { bold: true } as const },
       { text: ` · ${safeLine(workspace.settings.model.value)} · /help`, style: { dim: true } as const },

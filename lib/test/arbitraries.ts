@@ -466,6 +466,8 @@ const outcomes: { readonly [Type in TurnOutcome["type"]]: Arbitrary<Outcome<Type
 };
 const outcome: Arbitrary<TurnOutcome> = fc.oneof(...Object.values<Arbitrary<TurnOutcome>>(outcomes));
 
+const providerTool = record<ProviderTool>({ provider: text, name: text, options: jsonObject });
+
 const tool = optioned(
   record<ToolSpec>({
     name: text,
@@ -478,9 +480,11 @@ const tool = optioned(
     metadata: jsonObject,
   }),
   toolOptions,
+).chain((plain) =>
+  fc
+    .option(providerTool, { nil: null, freq: 2 })
+    .map((defined) => (defined === null ? plain : { ...plain, providerTool: defined })),
 );
-
-const providerTool = record<ProviderTool>({ provider: text, name: text, options: jsonObject });
 
 const modelRef = record<ModelRef>({
   provider: orNull(text),

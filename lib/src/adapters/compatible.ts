@@ -6,6 +6,7 @@
 //   deepseek                     no JSON Schema, only `json_object`; `reasoning_content` required in replies with calls
 //   mistral                      call ids of exactly 9 letters or digits; no `seed`, `parallel_tool_calls` and `stream_options`
 //   groq                         `max_completion_tokens`; the others use `max_tokens`
+//   xai                          calls of its own tools in `custom_tool_call` items (Responses API)
 
 import type { Adapter } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
@@ -111,7 +112,11 @@ const presets: { readonly [Name in PresetName]: Preset } = {
       without: ["seed", "parallel_tool_calls"],
     },
   },
-  xai: { baseURL: "https://api.x.ai/v1", variables: ["XAI_API_KEY"], quirks: { reasoningField: "reasoning_content" } },
+  xai: {
+    baseURL: "https://api.x.ai/v1",
+    variables: ["XAI_API_KEY"],
+    quirks: { reasoningField: "reasoning_content", customCalls: "provider" },
+  },
   together: {
     baseURL: "https://api.together.xyz/v1",
     variables: ["TOGETHER_API_KEY"],

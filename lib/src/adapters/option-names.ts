@@ -26,6 +26,7 @@ const quirkNames: NamesOf<Quirks> = {
   systemRole: true,
   jsonSchema: true,
   strict: true,
+  customCalls: true,
   without: true,
   reasoningField: true,
   callIds: true,

@@ -111,6 +111,11 @@ export type Quirks = {
   readonly systemRole?: "system" | "developer";
   /** The server can answer in a JSON Schema. If not, JSON without a schema is requested where the API has that. Default: `true`. */
   readonly jsonSchema?: boolean;
+  /**
+   * Who runs the tools of `custom_tool_call` items of the Responses API. xAI reports calls of its own tools in such items: `provider`. Default:
+   * `program`.
+   */
+  readonly customCalls?: "program" | "provider";
   /** The server takes the field `strict` of tools and schemas. Default: `true`. */
   readonly strict?: boolean;
   /** Names of body fields that are never sent. Each one that would have been sent is listed in `omissions` by Anthropic and Chat Completions. */

@@ -8,4 +8,5 @@ export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitN
 export { warningsOf } from "./omission.ts";
 export { mergeFields } from "./provider-options.ts";
 export { PartialJson } from "./partial-json.ts";
+export { clientCallName } from "./provider-tools.ts";
 export { FrameTooLong } from "./sse.ts";

@@ -28,7 +28,7 @@ import type {
   ToolResultPart,
   Usage,
 } from "../model/internal.ts";
-import type { WireContext } from "./codec.ts";
+import type { Quirks, WireContext } from "./codec.ts";
 
 import {
   assistant,
@@ -93,6 +93,11 @@ export class ReplyBuilder {
 
   constructor(context: WireContext) {
     this.#context = context;
+  }
+
+  /** How the server of this reply deviates from its API. */
+  get quirks(): Quirks {
+    return this.#context.quirks;
   }
 
   /** Replay data stamped with the route of this reply (W4). */

@@ -27,6 +27,7 @@ const weather = toolSpec({
   needsApproval: true,
   replay: "safe",
   providerOptions: { anthropic: { strict: true, input_examples: [{ city: "Rome" }] }, openai: { strict: true } },
+  providerTool: { provider: "openai", name: "shell", options: { environment: { type: "local" } } },
 });
 const spent = usage({
   inputTokens: 120,

@@ -16,6 +16,7 @@ import {
   nullable,
   object,
   oneOf,
+  optional,
   required,
   settings,
   string,
@@ -37,6 +38,11 @@ export type ToolSpec = {
   readonly needsApproval: boolean;
   /** What recovery does with a call that has started and has no recorded result (H4). */
   readonly replay: ReplayPolicy;
+  /**
+   * The provider's own tool that this tool runs the calls of, such as OpenAI's `shell`. It is sent instead of name, description and schema.
+   * Absent for an ordinary function tool.
+   */
+  readonly providerTool?: ProviderTool;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
   /** Fields of a provider's API for this tool, by provider. Sent to that provider only; absent if there are none. */
@@ -51,11 +57,13 @@ export type ToolSpec = {
 export type ReplayPolicy = (typeof replayPolicies)[number];
 export const replayPolicies = ["safe", "never", "ask"] as const;
 
-/** A tool that the provider runs itself, for example a web search or a code sandbox. */
+/** A tool that a provider defines: one that it runs itself, such as a web search, or one whose calls the program runs, such as a shell. */
 export type ProviderTool = {
+  /** The provider that defines the tool. Requests to other providers do not contain it. */
   readonly provider: string;
-  /** The provider's name for the tool. */
+  /** The provider's name for the tool: the field `type` of its definition. */
   readonly name: string;
+  /** Further fields of the definition, sent as they are. */
   readonly options: JsonObject;
 };
 
@@ -86,6 +94,12 @@ export type ToolChoice = "auto" | "none" | "required" | { readonly type: "tool";
 /** Names that no tool may have, because a {@link ToolChoice} uses them as keywords. */
 export const reservedToolNames = ["auto", "none", "required"] as const;
 
+export const providerToolShape: Shape<ProviderTool> = object<ProviderTool>({
+  provider: required(string),
+  name: required(string),
+  options: fallback(settings, emptyObject),
+});
+
 export const toolShape: Shape<ToolSpec> = object<ToolSpec>({
   name: required(string),
   description: required(string),
@@ -94,14 +108,9 @@ export const toolShape: Shape<ToolSpec> = object<ToolSpec>({
   manual: fallback(boolean, false),
   needsApproval: fallback(boolean, false),
   replay: fallback(oneOf(replayPolicies), "never"),
+  providerTool: optional(providerToolShape),
   metadata: fallback(settings, emptyObject),
   providerOptions: toolOptions,
-});
-
-export const providerToolShape: Shape<ProviderTool> = object<ProviderTool>({
-  provider: required(string),
-  name: required(string),
-  options: fallback(settings, emptyObject),
 });
 
 /** The fields of a {@link ToolCall}, for shapes that add to them. */

@@ -15,9 +15,10 @@ import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
 import { isJsonArray } from "../../model/internal.ts";
-import { asObject, omitNullish } from "../fields.ts";
+import { asObject, omitNullish, textAt } from "../fields.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
+import { datedToolName, withProviderTools } from "../provider-tools.ts";
 import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
 import { encodeMessages, isPlainText } from "./encode.ts";
@@ -25,7 +26,7 @@ import { encodeMessages, isPlainText } from "./encode.ts";
 /** The codec of Anthropic's Messages API. */
 export const anthropicMessages: Codec = {
   api: "anthropic-messages",
-  encode,
+  encode: (request, context) => encode(withProviderTools(request), context),
   decoder: anthropicDecoder,
   decodeReply,
   decodeError,
@@ -75,9 +76,22 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   return {
     path: "/messages",
     body: mergeFields(Object.fromEntries(allowedFields), options),
-    headers: { "anthropic-version": "2023-06-01" },
+    headers: omitEmpty({ "anthropic-version": "2023-06-01", "anthropic-beta": betasOf(tools).join(",") }),
     omissions,
   };
+}
+
+/** Computer use is a beta feature of the API: each version of the tool needs its own beta (`computer_20250124` needs `computer-use-2025-01-24`). */
+function betasOf(tools: readonly JsonObject[]): readonly string[] {
+  const dates = tools.flatMap((tool) => {
+    const [, year, month, day] = /^computer_(\d{4})(\d\d)(\d\d)$/.exec(textAt(tool, "type") ?? "") ?? [];
+    return year === undefined ? [] : [`computer-use-${year}-${month}-${day}`];
+  });
+  return [...new Set(dates)];
+}
+
+function omitEmpty(headers: { readonly [name: string]: string }): { readonly [name: string]: string } {
+  return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ""));
 }
 
 /** The field `system`: one text if no block has further fields. */
@@ -86,10 +100,7 @@ function systemField(blocks: readonly JsonObject[]): Json {
   return blocks.every(isPlainText) ? blocks.map((block) => block["text"]).join("\n\n") : blocks;
 }
 
-/**
- * Function tools, then tools that the provider runs. A provider tool has a `type` with a date (`web_search_20250305`) and a `name`, which is the type
- * without the date unless `toolNamesByType` lists another. Toolsets (types that end in `_toolset`) have no name.
- */
+/** Function tools, then the tools that the provider defines: a `type` with a date (`web_search_20250305`) and a `name` (`datedToolName`). */
 function encodeTools(
   { tools, providerTools }: ModelRequest,
   route: ProviderRoute,
@@ -109,20 +120,10 @@ function encodeTools(
       omissions.push(foreignTool(index, provider));
       return [];
     }
-    const undatedName = /^(.+)_\d{8}$/.exec(name)?.[1];
-    const toolName =
-      undatedName === undefined || undatedName.endsWith("_toolset") ? null : (toolNamesByType.get(name) ?? undatedName);
-    return [{ ...omitNullish({ type: name, name: toolName }), ...options }];
+    return [{ ...omitNullish({ type: name, name: datedToolName(name) }), ...options }];
   });
   return [...functionTools, ...hostedTools];
 }
-
-/** Names of provider tools that cannot be derived from their type. */
-const toolNamesByType: ReadonlyMap<string, string> = new Map([
-  ["text_editor_20250124", "str_replace_editor"],
-  ["text_editor_20250429", "str_replace_based_edit_tool"],
-  ["text_editor_20250728", "str_replace_based_edit_tool"],
-]);
 
 /** `tool_choice`, only with tools. `disable_parallel_tool_use` is a field of it, so `{ type: "auto" }` is sent if only that is set. */
 function encodeToolChoice(request: ModelRequest, hasTools: boolean, omissions: Omission[]): JsonObject | null {
@@ -134,7 +135,11 @@ function encodeToolChoice(request: ModelRequest, hasTools: boolean, omissions: O
   if (toolChoice === "none") return { type: "none" };
   const parallelSetting = parallelToolCalls === false ? { disable_parallel_tool_use: true } : {};
   if (toolChoice === "required") return { type: "any", ...parallelSetting };
-  if (toolChoice !== null && toolChoice !== "auto") return { type: "tool", name: toolChoice.name, ...parallelSetting };
+  if (toolChoice !== null && toolChoice !== "auto") {
+    const isType = request.providerTools.some(({ name }) => name === toolChoice.name);
+    const name = isType ? (datedToolName(toolChoice.name) ?? toolChoice.name) : toolChoice.name;
+    return { type: "tool", name, ...parallelSetting };
+  }
   return parallelToolCalls === false ? { type: "auto", ...parallelSetting } : null;
 }
 

@@ -3,8 +3,15 @@
 
 import type { Codec } from "../codec.ts";
 
+import { withProviderTools } from "../provider-tools.ts";
 import { decodeError, decoder, decodeReply } from "./decode.ts";
 import { encode } from "./encode.ts";
 
 /** The codec of Google's Gemini API (`generateContent` and `streamGenerateContent`). */
-export const geminiGenerateContent: Codec = { api: "gemini", encode, decoder, decodeReply, decodeError };
+export const geminiGenerateContent: Codec = {
+  api: "gemini",
+  encode: (request, context) => encode(withProviderTools(request), context),
+  decoder,
+  decodeReply,
+  decodeError,
+};

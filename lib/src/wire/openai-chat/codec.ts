@@ -3,9 +3,16 @@
 
 import type { Codec } from "../codec.ts";
 
+import { withProviderTools } from "../provider-tools.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { failureOf } from "./finish-usage-errors.ts";
 
 /** The codec of OpenAI's Chat Completions API. */
-export const openaiChat: Codec = { api: "openai-chat", encode, decoder, decodeReply, decodeError: failureOf };
+export const openaiChat: Codec = {
+  api: "openai-chat",
+  encode: (request, context) => encode(withProviderTools(request), context),
+  decoder,
+  decodeReply,
+  decodeError: failureOf,
+};

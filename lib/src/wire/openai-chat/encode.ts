@@ -22,8 +22,10 @@ import type {
   ModelRequest,
   ProviderReplay,
   ProviderRoute,
+  ProviderTool,
   TextPart,
   ToolCall,
+  ToolChoice,
   ToolMessage,
   ToolSpec,
   UserMessage,
@@ -43,6 +45,7 @@ import {
   unsupported,
 } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
+import { clientCallName } from "../provider-tools.ts";
 import { encodeMedia } from "./media.ts";
 
 /** One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has paths relative to the message. */
@@ -114,22 +117,41 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   };
 }
 
-/** Function tools, then tools that the server runs (`type` is their name). Tools of other providers are omitted. */
+/** Function tools, then custom tools and tools that the server runs (`type` is their name). Tools of other providers are omitted. */
 function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route, quirks }: WireContext): Settings {
   const hostedTools = providerTools.filter(({ provider }) => provider === route.provider);
   const all = [
     ...tools.map((tool) => encodeTool(tool, quirks.strict !== false, optionsFor(tool, route))),
-    ...hostedTools.map(({ name, options }) => ({ type: name, ...options })),
+    ...hostedTools.map(encodeProviderTool),
   ];
   const omissions = providerTools.flatMap(({ provider }, index): Omission[] =>
     provider === route.provider ? [] : [foreignTool(index, provider)],
   );
   if (all.length === 0) return { fields: {}, omissions };
-  const choice =
-    toolChoice === null || typeof toolChoice === "string"
-      ? toolChoice
-      : { type: "function", function: { name: toolChoice.name } };
+  const choice = encodeToolChoice(toolChoice, hostedTools);
   return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions };
+}
+
+function encodeToolChoice(toolChoice: ToolChoice | null, providerTools: readonly ProviderTool[]): Json {
+  if (toolChoice === null || typeof toolChoice === "string") return toolChoice;
+  const { name } = toolChoice;
+  const isCustom = providerTools.some((tool) => tool.name === "custom" && clientCallName(tool) === name);
+  return isCustom ? { type: "custom", custom: { name } } : { type: "function", function: { name } };
+}
+
+/**
+ * A tool that the provider defines. The definition of a custom tool is nested here and flat in the Responses API, in `custom` and in `format.grammar`; both forms
+ * are accepted, so that one definition serves both APIs.
+ */
+function encodeProviderTool({ name, options }: ProviderTool): JsonObject {
+  if (name !== "custom" || objectAt(options, "custom") !== null) return { type: name, ...options };
+  const format = objectAt(options, "format");
+  const isFlat = textAt(format, "type") === "grammar" && objectAt(format, "grammar") === null;
+  const { type: _, ...grammar } = format ?? {};
+  return {
+    type: "custom",
+    custom: { ...options, ...(isFlat ? { format: { type: "grammar", grammar } } : {}) },
+  };
 }
 
 /** One function tool. `strict` comes from the provider options or from the metadata of the tool. */

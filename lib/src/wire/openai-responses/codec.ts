@@ -4,6 +4,7 @@
 import type { Codec } from "../codec.ts";
 
 import { classify } from "../classify.ts";
+import { withProviderTools } from "../provider-tools.ts";
 import { background } from "./background.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
@@ -12,7 +13,7 @@ import { providerErrorOf } from "./items.ts";
 /** The codec of OpenAI's Responses API. */
 export const openaiResponses: Codec = {
   api: "openai-responses",
-  encode,
+  encode: (request, context) => encode(withProviderTools(request), context),
   decoder,
   decodeReply,
   decodeError: (answer, context) => classify(answer, providerErrorOf(answer.body), context),

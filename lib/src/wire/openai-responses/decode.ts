@@ -32,7 +32,7 @@ import {
   endingEvents,
   failureOf,
   isOpaque,
-  isFunctionCall,
+  isProgramCall,
   paragraphSeparator,
   readItem,
   startItem,
@@ -116,7 +116,7 @@ export function decoder(context: WireContext): ResumableDecoder {
    */
   function openItem(item: JsonObject, index: number | null, out: ModelEvent[]): StreamedItem {
     startIfNeeded(out);
-    const isEarly = index !== null && index > nextIndex && isFunctionCall(item);
+    const isEarly = index !== null && index > nextIndex && isProgramCall(item);
     const key = `${states.length}`;
     const texts = new Map();
     const initial = { argumentsText: "", isArgumentsComplete: false, completed: null, heldEvents: isEarly ? [] : null };
@@ -239,7 +239,7 @@ export function decoder(context: WireContext): ResumableDecoder {
       }
       return undefined;
     });
-    match((item, at) => (isFunctionCall(item) ? undefined : byIndex.get(at)));
+    match((item, at) => (isProgramCall(item) ? undefined : byIndex.get(at)));
     return statesByItem;
   }
 
@@ -427,7 +427,7 @@ export function decoder(context: WireContext): ResumableDecoder {
 
 /** Events that report only progress. The complete item holds their content. */
 const progressEvents =
-  /^(keepalive|response\.(content_part|reasoning_summary_part)\.(added|done)|response\.reasoning(_summary)?_text\.done|response\.(web_search|file_search|code_interpreter|image_generation|mcp)_call(_code)?\.[a-z_]+)$/;
+  /^(keepalive|response\.(content_part|reasoning_summary_part)\.(added|done)|response\.reasoning(_summary)?_text\.done|response\.(web_search|file_search|code_interpreter|image_generation|mcp|x_search|code_execution)_call(_code)?\.[a-z_]+|response\.(shell_call_command|shell_call_output_content|apply_patch_call_operation_diff)\.(added|delta|done))$/;
 
 /** The failure of an event that can be read but not stored, because a value is nested too deep or too large. */
 function malformedEvent(cause: unknown, { route }: WireContext) {

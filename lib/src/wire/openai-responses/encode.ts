@@ -4,8 +4,9 @@
 //   1. The provider stores nothing (`store: false`). Reasoning is therefore requested in encrypted form (`include: ["reasoning.encrypted_content"]`) from models that
 //      reason (`reasoning-models.ts`), and sent back with the history (fixtures/wire/openai-responses/reasoning). A background response is stored (`store: true`),
 //      because it is read by its id. The options of the request can override `store`; their `include` is added.
-//   2. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the calls of that reply are sent without their item
-//      ids: the API refuses an item with a known id whose reasoning is missing.
+//   2. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the items that depend on it cannot be sent back as they are:
+//      the API refuses an item with a known id whose reasoning is missing ("was provided without its required 'reasoning' item"). Calls are sent without their item ids;
+//      calls that need an id are sent as function calls; items of tools that the provider ran are omitted.
 //   3. System messages at the start become `instructions`; later ones stay in their place with the role `developer`. From the first system message with provider
 //      options on they are `developer` items too, because `instructions` is one text without other fields.
 //   4. The encoded form of a message is cached by message identity, route, `store` and role.
@@ -29,7 +30,7 @@ import type {
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
-import { asObject, flagAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import {
   authorName,
@@ -42,6 +43,8 @@ import {
   unsupported,
 } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
+import { clientCallName } from "../provider-tools.ts";
+import { clientCallOf } from "./client-calls.ts";
 import { resultField } from "./items.ts";
 import { modelReasons } from "./reasoning-models.ts";
 
@@ -56,6 +59,8 @@ type EncodeTarget = {
   /** The provider continues a stored conversation, which may hold the calls that the results of the request answer. */
   readonly hasStoredHistory: boolean;
   readonly key: string;
+  /** Ids of calls of provider tools that are sent as function calls. */
+  readonly demoted: ReadonlySet<string>;
 };
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
@@ -69,7 +74,7 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const omissions: Omission[] = [];
   const { input, instructions } = encodeMessages(
     request.messages,
-    { context, stores, hasStoredHistory, key },
+    { context, stores, hasStoredHistory, key, demoted: new Set() },
     omissions,
   );
   if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
@@ -161,7 +166,8 @@ function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omis
     return withOptions({ type: "function", name, description, parameters: schema, ...strict }, optionsFor(tool, route));
   });
   const hosted = request.providerTools.flatMap(({ provider, name, options }, at): readonly JsonObject[] => {
-    if (provider === route.provider) return [{ type: name, ...options }];
+    if (provider === route.provider)
+      return [{ type: name, ...(name === "custom" ? flatCustomTool(options) : options) }];
     omissions.push(foreignTool(at, provider));
     return [];
   });
@@ -172,19 +178,32 @@ function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omis
   }
   return omitNullish({
     tools,
-    tool_choice: encodeToolChoice(request, hosted),
+    tool_choice: encodeToolChoice(request, route),
     parallel_tool_calls: request.parallelToolCalls,
   });
 }
 
-/** A forced tool: by `type: "function"`, by the type and name of a custom tool, or by the type of a hosted tool. */
-function encodeToolChoice({ toolChoice, tools }: ModelRequest, hosted: readonly JsonObject[]): Json {
+/** The definition of a custom tool, which is flat here and nested in Chat Completions, in `custom` and in `format.grammar`. */
+function flatCustomTool(options: JsonObject): JsonObject {
+  const definition = objectAt(options, "custom") ?? options;
+  const format = objectAt(definition, "format");
+  const grammar = objectAt(format, "grammar");
+  return grammar === null ? definition : { ...definition, format: { type: "grammar", ...grammar } };
+}
+
+/** A forced tool: by `type: "function"`, by the type and name of a custom tool, by the label of an MCP server, or by the type of another provider tool. */
+function encodeToolChoice({ toolChoice, tools, providerTools }: ModelRequest, route: ProviderRoute): Json {
   if (toolChoice === null || typeof toolChoice === "string") return toolChoice;
   const { name } = toolChoice;
-  if (tools.some((tool) => tool.name === name)) return { type: "function", name };
-  const custom = hosted.find((tool) => textAt(tool, "name") === name);
-  if (custom !== undefined) return { type: textAt(custom, "type") ?? "custom", name };
-  return hosted.some((tool) => textAt(tool, "type") === name) ? { type: name } : { type: "function", name };
+  const forced = providerTools.find(
+    (tool) => tool.provider === route.provider && (clientCallName(tool) === name || tool.name === name),
+  );
+  if (forced === undefined || tools.some((tool) => tool.name === name)) return { type: "function", name };
+  if (forced.name === "custom") return { type: "custom", name };
+  return omitNullish({
+    type: forced.name,
+    server_label: forced.name === "mcp" ? forced.options["server_label"] : null,
+  });
 }
 
 /** Encodes the history into `input` and `instructions`. */
@@ -205,19 +224,27 @@ function encodeMessages(
   const instructions = texts.filter((text) => text !== "").join("\n\n");
   const input: JsonObject[] = [];
   let calls: readonly ToolCall[] = [];
+  let demoted: ReadonlySet<string> = target.demoted;
   for (const [at, message] of history.messages.entries()) {
     const path = `messages[${history.requestIndexes[at] ?? at}]`;
     if (at < firstInputIndex) {
       if (texts[at] === "") omissions.push({ path, reason: "repaired" });
       continue;
     }
-    if (message.role === "assistant") calls = message.toolCalls;
-    const encoded = encodeOnce(message, target);
+    let messageTarget = target;
+    if (message.role === "assistant") {
+      calls = message.toolCalls;
+      demoted = demotedCalls(message, history.messages, at, target);
+      for (const id of demoted)
+        omissions.push({ path: `${path}.toolCalls[${calls.findIndex((call) => call.id === id)}]`, reason: "repaired" });
+      if (demoted.size > 0) messageTarget = { ...target, demoted, key: JSON.stringify([target.key, ...demoted]) };
+    }
+    const encoded = encodeOnce(message, messageTarget);
     omissions.push(...encoded.omissions.map((omission) => inMessage(path, omission)));
     if (encoded.items.length === 0 && encoded.omissions.every(({ path: innerPath }) => innerPath !== ""))
       omissions.push({ path, reason: "repaired" });
     if (message.role !== "tool") input.push(...encoded.items);
-    else input.push(...encoded.items.map((item) => forCall(item, calls, target)));
+    else input.push(...encoded.items.flatMap((item) => forCall(item, message, calls, { ...target, demoted })));
   }
   return { input, instructions: instructions === "" ? null : instructions };
 }
@@ -288,13 +315,76 @@ function encodeToolResult(message: ToolMessage, context: WireContext): JsonObjec
   return withOptions(item, optionsFor(message, context.route));
 }
 
-/** Adapts an output item to its call: a custom tool has another item type, and a call that code made needs its `caller` in the output. */
-function forCall(item: JsonObject, calls: readonly ToolCall[], { context }: EncodeTarget): JsonObject {
+/**
+ * The calls of provider tools that have to be sent as function calls: the API cannot express the answer (a computer call without a screenshot), or it requires the
+ * id of the item and the reasoning of the reply is missing (invariant 2).
+ */
+function demotedCalls(
+  message: AssistantMessage,
+  messages: readonly Message[],
+  at: number,
+  { context, stores }: EncodeTarget,
+): ReadonlySet<string> {
+  const demoted = new Set<string>();
+  for (const call of message.toolCalls) {
+    const item = replayFields(call.provider, context);
+    const client = clientCallOf(item);
+    if (client === null || item === null) continue;
+    const answer = messages.slice(at + 1, at + 1 + message.toolCalls.length).find((next) => isAnswerTo(next, call));
+    const output =
+      answer?.role === "tool"
+        ? client.outputOf({ call, message: answer, item, imageFields: (part) => screenshotFields(part, context) })
+        : null;
+    if (output === null || (client.needsId && hasLostReasoning(message, context, stores))) demoted.add(call.id);
+  }
+  return demoted;
+}
+
+function isAnswerTo(message: Message, { id }: ToolCall): boolean {
+  return message.role === "tool" && message.toolCallId === id;
+}
+
+/** The source of a screenshot: the fields of an input image without its type and detail. */
+function screenshotFields(part: UserPart, context: WireContext): JsonObject {
+  const { type: _, detail: __, ...source } = encodePart(part, context);
+  return source;
+}
+
+/** Did the reply have reasoning that cannot be sent back (invariant 2)? */
+function hasLostReasoning(message: AssistantMessage, context: WireContext, stores: boolean): boolean {
+  return normalizeContent<AssistantPart>(message.content).some((part) => isLostReasoning(part, context, stores));
+}
+
+function isLostReasoning(part: AssistantPart, context: WireContext, stores: boolean): boolean {
+  return (
+    part.type === "reasoning" && part.provider !== null && !canReturn(replayFields(part.provider, context), stores)
+  );
+}
+
+/**
+ * Adapts an output item to its call: a provider tool has its own output item, a custom tool another item type, and a call that code made needs its `caller` in the
+ * output. Text beside a screenshot, for which the API has no field, becomes a message.
+ */
+function forCall(
+  item: JsonObject,
+  message: ToolMessage,
+  calls: readonly ToolCall[],
+  { context, demoted }: EncodeTarget,
+): readonly JsonObject[] {
   const call = calls.find(({ id }) => id === item["call_id"]);
   const data = call === undefined ? null : replayFields(call.provider, context);
-  if (data === null) return item;
+  if (data === null || call === undefined || demoted.has(call.id)) return [item];
+  const client = clientCallOf(data);
+  if (client !== null) {
+    const imageFields = (part: UserPart) => screenshotFields(part, context);
+    const answer = client.outputOf({ call, message, item: data, imageFields });
+    if (answer === null) return [item];
+    const output = withOptions(answer, optionsFor(message, context.route));
+    const text = textAt(output, "type") === "computer_call_output" ? messageText(message) : "";
+    return text === "" ? [output] : [output, { type: "message", role: "user", content: [inputText(text)] }];
+  }
   const custom = textAt(data, "type") === "custom_tool_call" ? { type: "custom_tool_call_output" } : {};
-  return { ...item, ...custom, ...omitNullish({ caller: data["caller"] }) };
+  return [{ ...item, ...custom, ...omitNullish({ caller: data["caller"] }) }];
 }
 
 /** The replay data of a part or call that belongs to this route; `null` otherwise (W4). */
@@ -305,21 +395,21 @@ function replayFields(replay: ProviderReplay | null, { route }: WireContext): Js
 
 /** Encodes a reply: its items in order, with calls at their `tool_call` parts and the remaining calls at the end. */
 function encodeAssistant(message: AssistantMessage, target: EncodeTarget): EncodedMessage {
-  const { context, stores } = target;
+  const { context, stores, demoted } = target;
   const omissions: Omission[] = [];
   const items: JsonObject[] = [];
   const parts = normalizeContent<AssistantPart>(message.content);
   const messageOptions = optionsFor(message, context.route);
   const unplacedCalls = [...message.toolCalls];
   // Invariant 2: without its reasoning, the calls of the reply are sent without item ids.
-  const hasLostReasoning = parts.some(
-    (part) =>
-      part.type === "reasoning" && !canReturn(replayFields(part.provider, context), stores) && part.provider !== null,
-  );
+  const isWithoutReasoning = hasLostReasoning(message, context, stores);
+  // Invariant 2: items of the provider that follow reasoning which is not sent, up to the next reasoning that is sent.
+  let dependsOnLost = false;
   const placeCall = (toolCall: ToolCall): void => {
     if (replayFor(toolCall.provider, context.route).type === "foreign_route")
       omissions.push({ path: `.toolCalls[${message.toolCalls.indexOf(toolCall)}]`, reason: "foreign_replay" });
-    const item = encodeCall(toolCall, replayFields(toolCall.provider, context), hasLostReasoning);
+    const data = demoted.has(toolCall.id) ? null : replayFields(toolCall.provider, context);
+    const item = encodeCall(toolCall, data, isWithoutReasoning);
     items.push(withOptions(item, optionsFor(toolCall, context.route)));
   };
   for (const [at, part] of parts.entries()) {
@@ -365,8 +455,13 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
     if (data === null) {
       omissions.push({ path, reason: replay === null ? "unsupported" : "foreign_replay" });
     } else if (textAt(data, "type") === "reasoning" && !canReturn(data, stores)) {
+      dependsOnLost = true;
       omissions.push({ path, reason: "unsupported" });
+    } else if (dependsOnLost && isProviderRun(textAt(data, "type"))) {
+      const text = `${path} is not sent: it depends on reasoning that the provider does not store and that has no encrypted content`;
+      omissions.push({ path, reason: "repaired", message: text });
     } else {
+      if (textAt(data, "type") === "reasoning") dependsOnLost = false;
       const field = resultField(textAt(data, "type"));
       // The API returns `status` in reasoning items and refuses it in the input.
       const { status: _, ...reasoning } = data;
@@ -375,6 +470,11 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
       else items.push({ ...data, [field]: result });
     }
   }
+}
+
+/** Is this the type of a call that the provider ran, or of its output? Other items, such as `compaction`, do not depend on reasoning. */
+function isProviderRun(type: string | null): boolean {
+  return type?.endsWith("_call") === true || type?.endsWith("_output") === true;
 }
 
 /** Can the reasoning item be sent back? Only with encrypted content, or by its id if the provider stores it. */
@@ -397,9 +497,15 @@ function encodeText(
 }
 
 /** The item of a call. Arguments are sent as the model wrote them, also if they are no JSON object. */
-function encodeCall(call: ToolCall, data: JsonObject | null, hasLostReasoning: boolean): JsonObject {
+function encodeCall(call: ToolCall, data: JsonObject | null, isWithoutReasoning: boolean): JsonObject {
   const { id: itemId, ...itemFields } = data ?? {};
-  const fields = omitNullish({ ...itemFields, id: hasLostReasoning ? null : itemId });
+  const fields = omitNullish({ ...itemFields, id: isWithoutReasoning ? null : itemId });
+  const client = clientCallOf(data);
+  if (client !== null) {
+    // The id of an approval request is the id of the item; it has no `call_id`.
+    const callId = textAt(data, "type") === "mcp_approval_request" ? {} : { call_id: call.id };
+    return { ...fields, ...callId, ...client.fieldsOf(call.arguments ?? {}) };
+  }
   if (textAt(data, "type") === "custom_tool_call") {
     const input = textAt(call.arguments, "input") ?? call.rawArguments ?? "";
     return { ...fields, type: "custom_tool_call", call_id: call.id, name: call.name, input };

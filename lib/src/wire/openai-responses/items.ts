@@ -1,10 +1,11 @@
 // Reads complete items of a response of the OpenAI Responses API, and the end of a response. Streamed and whole responses use the same functions (W3).
 //
 // Invariants
-//   1. `function_call` and `custom_tool_call` items are calls for the program. Items of tools that the provider ran (`hostedTools`) are `tool_call` parts, with a
-//      `tool_result` part if the item has a result (fixtures/wire/openai-responses/hosted-tools). All other items are opaque parts and are sent back unchanged.
+//   1. `function_call`, `custom_tool_call` and the items of `client-calls.ts` are calls for the program. Items of tools that the provider ran (`hostedTools`, and
+//      other types that end in `_call`) are `tool_call` parts, with a `tool_result` part if the item has a result (fixtures/wire/openai-responses/hosted-tools). All
+//      other items are opaque parts and are sent back unchanged.
 //   2. An item is stored once: the replay data of its result part, or of its call part, holds the item without the result, which is the content of the part.
-//   3. A call with the status `incomplete` is started and never completed.
+//   3. A call with the status `incomplete` is started and never completed; so is an item of `client-calls.ts` that a stream left `in_progress`.
 //   4. A call without an id gets one from its key. Ids are unique within a reply.
 
 import type {
@@ -24,6 +25,7 @@ import { classify } from "../classify.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
 import { extraUsage } from "../usage-extra.ts";
+import { clientCallOf, replayFieldsOf } from "./client-calls.ts";
 
 /** How a response ended. `open`: it is still running. */
 export type Status = "completed" | "incomplete" | "failed" | "cancelled" | "open";
@@ -46,15 +48,33 @@ export function resultField(type: string | null): string | null {
 }
 
 /** Is the item a call that the program has to answer? */
-export function isFunctionCall(item: JsonObject): boolean {
+export function isProgramCall(item: JsonObject): boolean {
   const type = textAt(item, "type");
-  return type === "function_call" || type === "custom_tool_call";
+  return type === "function_call" || type === "custom_tool_call" || clientCallOf(item) !== null;
+}
+
+/**
+ * The name of a tool that the provider runs; `null`: the item is no call of such a tool. Types that are not in `hostedTools` are named after the type:
+ * `x_search_call` is `x_search`.
+ */
+function hostedName(builder: ReplyBuilder, item: JsonObject): string | null {
+  const type = textAt(item, "type") ?? "";
+  if (type === "custom_tool_call" && builder.quirks.customCalls === "provider") return textAt(item, "name") ?? "custom";
+  if (isProgramCall(item)) return null;
+  return hostedTools.get(type)?.name ?? (isUnknownHosted(item) ? type.replace(/_call$/, "") : null);
+}
+
+/** Is the item a call of a tool that the provider runs and that is not in `hostedTools`? Such an item has arguments in one of three fields. */
+function isUnknownHosted(item: JsonObject): boolean {
+  const isCall = textAt(item, "type")?.endsWith("_call") === true;
+  return isCall && ["arguments", "input", "action"].some((field) => (item[field] ?? null) !== null);
 }
 
 /** Is the item kept as an opaque part? */
 export function isOpaque(item: JsonObject): boolean {
   const type = textAt(item, "type") ?? "";
-  return type !== "message" && type !== "reasoning" && !isFunctionCall(item) && !hostedTools.has(type);
+  if (type === "message" || type === "reasoning") return false;
+  return !isProgramCall(item) && !hostedTools.has(type) && !isUnknownHosted(item);
 }
 
 /** The event for the start of an item. Only calls have one. `id` is the id of the call. */
@@ -64,10 +84,10 @@ export function startItem(
   key: string,
   id: string = callIdOf(item, key),
 ): ModelEvent | null {
-  const hosted = hostedTools.get(textAt(item, "type") ?? "");
-  if (hosted === undefined && !isFunctionCall(item)) return null;
-  const name = textAt(item, "name") ?? hosted?.name ?? "";
-  return builder.startCall(id, name, { providerExecuted: hosted !== undefined, key });
+  const hosted = hostedName(builder, item);
+  if (hosted === null && !isProgramCall(item)) return null;
+  const name = clientCallOf(item)?.name(item) ?? textAt(item, "name") ?? hosted ?? "";
+  return builder.startCall(id, name, { providerExecuted: hosted !== null, key });
 }
 
 /** Reads a complete item and completes the blocks that its deltas opened under the same key. `id` is the id of the call, if the item is one. */
@@ -82,13 +102,11 @@ export function readItem(
       return readMessage(builder, item, key);
     case "reasoning":
       return [readReasoning(builder, item, key)];
-    case "function_call":
-    case "custom_tool_call":
-      return readCall(builder, item, key, id);
     case null:
       return [];
     default:
-      return isOpaque(item) ? readOpaque(builder, item) : readHosted(builder, item, key, id);
+      if (hostedName(builder, item) !== null) return readHosted(builder, item, key, id);
+      return isProgramCall(item) ? readCall(builder, item, key, id) : readOpaque(builder, item);
   }
 }
 
@@ -132,22 +150,30 @@ function textsOf(item: JsonObject, field: string): readonly string[] {
 function readCall(builder: ReplyBuilder, item: JsonObject, key: string, id: string): readonly ModelEvent[] {
   const { call_id: _, name: __, arguments: argumentsText, input, ...itemFields } = item;
   const isCustom = textAt(item, "type") === "custom_tool_call";
-  const name = textAt(item, "name") ?? "";
-  const raw = isCustom ? argumentsTextOf(input) : argumentsTextOf(argumentsText);
+  const client = clientCallOf(item);
+  const name = client === null ? (textAt(item, "name") ?? "") : client.name(item);
+  const clientArguments = client === null ? null : storableArguments(client.argumentsOf(item));
+  const raw = client !== null ? "" : isCustom ? argumentsTextOf(input) : argumentsTextOf(argumentsText);
   const isNew = !builder.hasCall(key);
   const startEvent = isNew ? startItem(builder, item, key, id) : null;
   // The arguments of an incomplete call are emitted as one delta, as a stream would have emitted them.
-  const isIncomplete = textAt(item, "status") === "incomplete";
+  const status = textAt(item, "status");
+  const isIncomplete = status === "incomplete" || (client !== null && status === "in_progress");
   const lastEvent = isIncomplete
     ? isNew
       ? builder.appendArguments(key, raw)
       : null
     : builder.completeCall(key, {
         ...(name === "" ? {} : { name }),
-        ...(isCustom ? { arguments: { input: raw } } : { raw }),
-        provider: builder.replayData(itemFields),
+        ...(client !== null ? { arguments: clientArguments } : isCustom ? { arguments: { input: raw } } : { raw }),
+        provider: builder.replayData(client === null ? itemFields : replayFieldsOf(client, item)),
       });
   return [startEvent, lastEvent].flatMap((event) => event ?? []);
+}
+
+/** The arguments of a call, or `null` if they cannot be stored. */
+function storableArguments(args: JsonObject): JsonObject | null {
+  return isStorableJson(args) ? args : null;
 }
 
 /** The arguments as JSON text. Some servers send the object instead of text. */
@@ -183,16 +209,26 @@ function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: st
 function hostedArguments(item: JsonObject): JsonObject | null {
   switch (textAt(item, "type")) {
     case "web_search_call":
-      return objectAt(item, "action") ?? {};
+      return objectAt(item, "action") ?? parseArguments(argumentsTextOf(item["arguments"]));
     case "file_search_call":
       return omitNullish({ queries: item["queries"] });
     case "code_interpreter_call":
+      if (item["code"] === undefined && item["arguments"] !== undefined) return namelessArguments(item);
       return omitNullish({ code: item["code"], container_id: item["container_id"] });
     case "image_generation_call":
       return omitNullish({ prompt: item["revised_prompt"] });
     default:
-      return parseArguments(argumentsTextOf(item["arguments"]));
+      return namelessArguments(item);
   }
+}
+
+/** The arguments of an item without a known structure: `arguments`, `input` or `action`. Text that is no JSON object is `{ input }`. */
+function namelessArguments(item: JsonObject): JsonObject | null {
+  const value = item["arguments"] ?? item["input"] ?? item["action"];
+  const text = argumentsTextOf(value);
+  return (
+    parseArguments(text) ?? (typeof value === "string" && textAt(item, "type") !== "mcp_call" ? { input: text } : null)
+  );
 }
 
 /** Keeps an unknown item as an opaque part. */

@@ -8,7 +8,7 @@ import type { ReplyBuilder } from "../reply-builder.ts";
 import type { Status } from "./items.ts";
 
 import { objectsAt, textAt } from "../fields.ts";
-import { isFunctionCall, paragraphSeparator, reasoningText, nonEmptyTextAt } from "./items.ts";
+import { isProgramCall, paragraphSeparator, reasoningText, nonEmptyTextAt } from "./items.ts";
 
 /** One text or refusal of a message item while its deltas arrive. */
 type StreamedText = {
@@ -49,7 +49,7 @@ export function releaseHeld(items: readonly StreamedItem[], out: ModelEvent[]): 
 
 /** Identifies a call by `output_index` and `call_id`, for servers that change the item id from event to event. `null`: the item is no call with an id. */
 export function callKey(item: JsonObject, index: number | null): string | null {
-  const id = isFunctionCall(item) ? nonEmptyTextAt(item, "call_id") : null;
+  const id = isProgramCall(item) ? nonEmptyTextAt(item, "call_id") : null;
   return id === null ? null : `${index ?? ""}:${id}`;
 }
 

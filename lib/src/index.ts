@@ -89,6 +89,7 @@ export {
   halt,
   handoff,
   subscribe,
+  providerTool,
   tool,
   withModel,
 } from "./engine/index.ts";

@@ -12,6 +12,7 @@ export type { ChatOptions, Configuration, GenerateOptions, StepOptions } from ".
 export type { RetryPolicy, RetrySetting } from "./model-call/retry.ts";
 export type { JsonSchema, StandardSchema } from "./tool/schema.ts";
 export type { TelemetryEvent } from "./telemetry.ts";
+export type { ProviderToolDefinition, ProviderToolInput } from "./tool/provider-tool.ts";
 export type { Tool, ToolContext, ToolDefinition, ToolRetryPolicy } from "./tool/tool.ts";
 
 export { agentTool } from "./tool/agent-tool.ts";
@@ -32,4 +33,5 @@ export {
   withModel,
 } from "./engine.ts";
 export { subscribe } from "./telemetry.ts";
+export { providerTool } from "./tool/provider-tool.ts";
 export { tool } from "./tool/tool.ts";

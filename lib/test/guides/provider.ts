@@ -14,6 +14,8 @@ export type Reply = {
   readonly text?: string;
   readonly reasoning?: string;
   readonly calls?: readonly (readonly [name: string, args: JsonObject])[];
+  /** Items of the Responses API, sent as they are. */
+  readonly items?: readonly JsonObject[];
   readonly usage?: { readonly input: number; readonly output: number; readonly cached?: number };
   /** Answers with this HTTP status and a `retry-after` header instead of a reply. */
   readonly status?: number;
@@ -99,7 +101,7 @@ function responsesStream(reply: Reply, number: number): string {
     arguments: JSON.stringify(args),
     status: "completed",
   }));
-  const items: readonly JsonObject[] = [...reasoning, ...message, ...calls];
+  const items: readonly JsonObject[] = [...reasoning, ...message, ...calls, ...(reply.items ?? [])];
   const usage = {
     input_tokens: input,
     input_tokens_details: { cached_tokens: cached },

@@ -25,6 +25,20 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       },
       { text: "We have three grinders; kettles are sold out." },
     ],
+    [
+      {
+        items: [
+          {
+            type: "shell_call",
+            id: "sh_1",
+            call_id: "call_1",
+            status: "completed",
+            action: { commands: ["ls", "rm notes.txt"], timeout_ms: 5000, max_output_length: null },
+          },
+        ],
+      },
+      { when: "shell_call_output", text: "I found notes.txt. It was not removed." },
+    ],
   ],
   streaming: [
     [

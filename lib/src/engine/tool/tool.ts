@@ -261,7 +261,12 @@ function preparedCall<Input, Context extends CallerContext, Result>(
 
 /** Returns the plain data of a tool: the part that is sent to the model and stored in the environment of a turn. */
 export function specOf(tool: ToolSpec): ToolSpec {
-  const { name, description, schema, outputSchema, manual, needsApproval, replay, metadata, providerOptions } = tool;
-  const options = providerOptions === undefined ? {} : { providerOptions };
-  return { name, description, schema, outputSchema, manual, needsApproval, replay, metadata, ...options };
+  const { name, description, schema, outputSchema, manual, needsApproval, replay, metadata } = tool;
+  const { providerTool, providerOptions } = tool;
+  const spec = { name, description, schema, outputSchema, manual, needsApproval, replay, metadata };
+  return {
+    ...spec,
+    ...(providerTool === undefined ? {} : { providerTool }),
+    ...(providerOptions === undefined ? {} : { providerOptions }),
+  };
 }

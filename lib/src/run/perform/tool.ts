@@ -48,6 +48,7 @@ export async function performTool<Context extends CallerContext>(
   const { id, call } = effect;
   const job = new ToolJob(plan, ports, effect);
   const answers = new ToolAnswers(job);
+  const isStructured = job.tool?.providerTool !== undefined;
   const response = await run();
   if (!ports.grace.isCancelled || isAnswerAfterCancel(response)) return response;
   // The call has no response: the cancel answers it.
@@ -97,7 +98,7 @@ export async function performTool<Context extends CallerContext>(
 
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {
     return toolReturned(id, outcome, {
-      content: withEditNote(effect, cutContent(content, plan.maxToolResultLength)),
+      content: withEditNote(effect, cutContent(content, plan.maxToolResultLength, isStructured)),
       // A cancelled turn ends as cancelled: a failure that the abort may have caused does not halt it.
       stops: stops && !ports.grace.isCancelled,
       ranArguments: ranWith !== null && !isSameJson(ranWith, call.arguments) ? ranWith : null,

@@ -31,6 +31,7 @@ import type {
   Message,
   MessageInput,
   ModelRequest,
+  ProviderTool,
   SuspendedCell,
   Thread,
   ToolMode,
@@ -42,7 +43,9 @@ import type { Pinned } from "./pinned.ts";
 
 import {
   checkedNumber,
+  clientTools,
   defaultOf,
+  hostedTools,
   withCatalogData,
   missingCapabilities,
   pick,
@@ -195,11 +198,13 @@ export function planRun<Context extends CallerContext>(
   }
   if (typeof adapter.stream !== "function") throw new EngineError("missing_stream_adapter");
   const thread = threadOf(runInput);
-  const tools = resolveTools(engine, call);
+  const resolvedTools = resolveTools(engine, call);
   const requestId = call.requestId ?? newRequestId();
   const output = pick(sources, "output") ?? null;
   const { protocol } = engine;
-  const pinned = details.pinned ?? pin(engine, { adapter, tools, maxTurns, onToolError }, options, sources, details);
+  const pinned =
+    details.pinned ?? pin(engine, { adapter, tools: resolvedTools, maxTurns, onToolError }, options, sources, details);
+  const tools = withListedTools(resolvedTools, pinned.environment.tools);
   // A turn that is continued may be planned without its engine, to be ended only; its performer checks the executor.
   if (details.pinned === undefined) checkCellExecutor(engine, details.cell ?? null);
   const { limits } = pinned;
@@ -285,8 +290,10 @@ function pin<Context extends CallerContext>(
   const format =
     pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(pick(sources, "output") ?? null);
   const model = resolveModel(engine, { model: options.model ?? request?.model ?? null });
-  const specs =
+  const listedTools = options.providerTools ?? providerToolsOf(request) ?? engine.options.providerTools ?? [];
+  const ownSpecs =
     request === undefined ? tools.map(specOf) : request.tools.length > 0 ? request.tools : tools.map(specOf);
+  const specs = [...ownSpecs, ...listedSpecs(ownSpecs, listedTools)];
   const probe = modelRequest([], { ...params, model, tools: specs, responseFormat: format });
   const wantsFinalize = pick(sources, "structuredFinalize") ?? adapter.needsFinalize?.(probe) ?? false;
   const finalize = verb === "chat" && wantsFinalize ? finalizeOf(sources, format) : null;
@@ -304,7 +311,7 @@ function pin<Context extends CallerContext>(
       instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
       model,
       tools: specs,
-      providerTools: options.providerTools ?? providerToolsOf(request) ?? engine.options.providerTools ?? [],
+      providerTools: hostedTools(listedTools),
       params: {
         ...params,
         ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
@@ -331,6 +338,30 @@ function pin<Context extends CallerContext>(
       onToolError: typeof onToolError === "function" ? null : onToolError,
     },
   };
+}
+
+/**
+ * The tools of the run, and those for provider tools that were listed without a handler and whose calls reach the program. They are built from the pinned
+ * configuration, so that a turn which is continued after a deploy has them too.
+ */
+function withListedTools<Context extends CallerContext>(
+  tools: readonly Tool<Context>[],
+  specs: readonly ToolSpec[],
+): readonly Tool<Context>[] {
+  const listed = specs.filter(({ name }) => tools.every((tool) => tool.name !== name));
+  return [...tools, ...clientTools(listed.flatMap(({ providerTool }) => providerTool ?? []))];
+}
+
+/** The specifications of provider tools that were listed without a handler and whose calls reach the program. */
+function listedSpecs(specs: readonly ToolSpec[], listedTools: readonly ProviderTool[]): readonly ToolSpec[] {
+  const listed = clientTools(listedTools).map(specOf);
+  const repeated = listed.find(({ name }) => specs.some((spec) => spec.name === name));
+  if (repeated === undefined) return listed;
+  throw new MisuseError(
+    "invalid_argument",
+    `the tool "${repeated.name}" is in tools and in providerTools; build one tool: providerTool({ provider, name, options, handler })`,
+    { path: ["providerTools"] },
+  );
 }
 
 /** The provider tools of a request; `null` if it has none, so that those of the engine apply. */

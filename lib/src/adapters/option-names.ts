@@ -29,6 +29,7 @@ const quirkNames: NamesOf<Quirks> = {
   customCalls: true,
   without: true,
   reasoningField: true,
+  replayFields: true,
   callIds: true,
 };
 

@@ -126,6 +126,11 @@ export type Quirks = {
    */
   readonly reasoningField?: "reasoning" | "reasoning_content";
   /**
+   * Fields of replies and of calls that the Chat Completions server requires back, besides reasoning and the fields that are known to carry signatures
+   * (`extra_content`, `provider_specific_fields`, `reasoning_opaque`, `thinking_blocks`). Other unknown fields are stored and not sent back. Default: none.
+   */
+  readonly replayFields?: readonly string[];
+  /**
    * Which ids of calls the server accepts. `alphanumeric` allows letters, digits, `_` and `-`;
    * `letters_and_digits` allows no others. Ids that do not fit are replaced by a hash. Default: 64 characters for Anthropic
    * (`alphanumeric`) and the Responses API (`any`), no limit for Chat Completions.

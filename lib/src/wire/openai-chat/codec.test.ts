@@ -21,7 +21,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { eventTypes, opaquePart, reasoningPart } from "../../model/internal.ts";
+import { eventTypes, normalizeContent, opaquePart, reasoningPart } from "../../model/internal.ts";
 import { noQuirks } from "../codec.ts";
 import { frameReader } from "../sse.ts";
 import { openaiChat } from "./codec.ts";
@@ -239,6 +239,34 @@ describe("replay (W4)", () => {
     expect(messagesOf([reply])).toEqual([{ role: "assistant", content: "Yes.", reasoning_content: "hm" }]);
     const without: WireContext = { ...plain, quirks: { without: ["reasoning_content"] } };
     expect(messagesOf([reply], without)).toEqual([{ role: "assistant", content: "Yes." }]);
+  });
+
+  test("unknown fields of deltas and calls are kept and not sent back, unless the server requires them", () => {
+    const call = { index: 0, id: "a", function: { name: "weather", arguments: "{}" } };
+    const fields = { index: 0, prefix: true, mood: "calm", extra_content: { google: { thought_signature: "s" } } };
+    const stream = sse(
+      { choices: [{ index: 0, delta: { content: "Hi.", ...fields, tool_calls: [{ ...call, ...fields }] } }] },
+      { choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] },
+    );
+    const reply = messageOf(read(stream).events);
+    const kinds = normalizeContent(reply.content).flatMap((part) => (part.type === "opaque" ? [part.kind] : []));
+    expect(kinds).toEqual(["index", "prefix", "mood", "extra_content"]);
+    const { extra_content } = fields;
+    const sentCall = { id: "a", type: "function", function: { name: "weather", arguments: "{}" } };
+    const given = request([reply, toolResult("a", "sunny")]);
+    const { body, omissions } = openaiChat.encode(given, plain);
+    expect(body["messages"]).toMatchObject([
+      { role: "assistant", content: "Hi.", extra_content, tool_calls: [{ ...sentCall, extra_content }] },
+      {},
+    ]);
+    expect(JSON.stringify(body)).not.toMatch(/index|prefix|mood/);
+    const paths = ["content[2]", "content[3]", "content[4]", "toolCalls[0]"];
+    expect(omissions).toEqual(paths.map((path) => ({ path: `messages[0].${path}`, reason: "unsupported" })));
+
+    const requiring: WireContext = { ...plain, quirks: { replayFields: ["mood"] } };
+    const sent = messagesOf(given.messages, requiring);
+    expect(sent).toMatchObject([{ mood: "calm", tool_calls: [{ mood: "calm", extra_content }] }, {}]);
+    expect(JSON.stringify(sent)).not.toMatch(/index|prefix/);
   });
 
   test("a server with reasoning_content gets it empty with calls of another model", () => {

@@ -6,7 +6,9 @@
 //      provider's prompt cache.
 //   3. The API accepts only text as a tool result. Images and files of results follow in one user message after the last result of the reply
 //      (fixtures/wire/openai-chat/history).
-//   4. Reasoning, signatures and unknown fields are sent back to their own route only, in the fields they came in (W4).
+//   4. Reasoning and signatures are sent back to their own route only, in the fields they came in (W4). Of the unknown fields of messages and calls, only those of
+//      `replayedFields` and of `quirks.replayFields` are sent back: strict servers refuse fields that they only define for replies (Mistral answers 422
+//      `extra_forbidden`).
 //   5. Arguments are sent back as the text the model wrote. Text that is no JSON object is sent as `{}`, because many servers parse it and refuse the request.
 //   6. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
 //   7. `quirks.without` removes fields from the body and from assistant messages. Provider options and `options` of the request are merged after that and override everything,
@@ -55,6 +57,12 @@ type EncodedMessage = { readonly omissions: readonly Omission[] } & (
   | { readonly type: "nothing" }
   | { readonly type: "answer"; readonly wire: JsonObject; readonly attachments: readonly JsonObject[] }
 );
+
+/**
+ * Fields of messages and calls that are not part of the API and that servers require back: signatures of Gemini (`extra_content`), the encrypted reasoning of GitHub
+ * Copilot (`reasoning_opaque`), and the signatures that LiteLLM passes on (`thinking_blocks`, `provider_specific_fields`).
+ */
+const replayedFields = ["extra_content", "provider_specific_fields", "reasoning_opaque", "thinking_blocks"];
 
 // The encoded forms of each message, by route and quirks.
 const encodedMessages = new WeakMap<Message, Map<string, EncodedMessage>>();
@@ -185,8 +193,8 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
   const { provider, endpoint, model } = route;
-  const { reasoningField = null, systemRole = null, without = [] } = quirks;
-  const key = JSON.stringify([provider, endpoint, model, reasoningField, systemRole, without]);
+  const { reasoningField = null, systemRole = null, without = [], replayFields = [] } = quirks;
+  const key = JSON.stringify([provider, endpoint, model, reasoningField, systemRole, without, replayFields]);
   const omissions: Omission[] = [...history.omissions];
   const wireMessages: JsonObject[] = [];
   let instructions: string[] = [];
@@ -328,6 +336,7 @@ function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMe
 function encodeAssistant(message: AssistantMessage, context: WireContext): EncodedMessage {
   const { route, quirks } = context;
   const forbiddenFields = new Set(quirks.without);
+  const allowedFields = new Set([...replayedFields, ...(quirks.replayFields ?? [])]);
   const omissions: Omission[] = [];
   const pieces: JsonObject[] = [];
   let fields: JsonObject = {};
@@ -338,6 +347,13 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
     if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
     if (verdict.type === "none" && isRequired) omissions.push({ path, reason: "unsupported" });
     return verdict.type === "replay" ? asObject(verdict.data) : null;
+  }
+  /** The unknown fields of a message or a call that are sent back (invariant 4). */
+  function unknownFields(data: JsonObject | null, path: string): JsonObject {
+    const entries = Object.entries(objectAt(data, "fields") ?? {});
+    const allowedEntries = entries.filter(([key]) => allowedFields.has(key));
+    if (allowedEntries.length < entries.length) omissions.push({ path, reason: "unsupported" });
+    return Object.fromEntries(allowedEntries);
   }
   function addFields(addedFields: JsonObject | null): void {
     const allowedEntries = Object.entries(addedFields ?? {}).filter(([key]) => !forbiddenFields.has(key));
@@ -372,7 +388,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
       case "opaque": {
         const data = replayFields(part.provider, path, true);
         pieces.push(...objectsAt(data, "content"));
-        addFields(objectAt(data, "fields"));
+        addFields(unknownFields(data, path));
         break;
       }
       case "tool_call":
@@ -391,7 +407,9 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
   const calls = message.toolCalls.map((call, index) => {
     const path = `.toolCalls[${index}]`;
     if (call.arguments === null) omissions.push({ path, reason: "repaired" });
-    return withOptions(encodeCall(call, replayFields(call.provider, path, false)), optionsFor(call, route));
+    const data = replayFields(call.provider, path, false);
+    const encoded = { ...unknownFields(data, path), ...encodeCall(call, flagAt(data, "custom") === true) };
+    return withOptions(encoded, optionsFor(call, route));
   });
   // Servers with `reasoning_content` (DeepSeek) require the field in every assistant message with calls, also in those of another model.
   const field = quirks.reasoningField;
@@ -415,18 +433,14 @@ function contentOf(pieces: readonly JsonObject[], hasOtherFields: boolean): Json
   return pieces.every(isPlainText) ? pieces.map((piece) => textAt(piece, "text") ?? "").join("") : pieces;
 }
 
-/** Encodes a call with the fields of its replay data. `keepsRawText`: the arguments are sent as the model wrote them (invariant 5). */
-function encodeCall(
-  { id, name, arguments: parsedArguments, rawArguments }: ToolCall,
-  data: JsonObject | null,
-): JsonObject {
-  const extra = objectAt(data, "fields") ?? {};
-  if (flagAt(data, "custom") === true) {
-    return { ...extra, id, type: "custom", custom: { name, input: textAt(parsedArguments, "input") ?? "" } };
+/** Encodes a call. `keepsRawText`: the arguments are sent as the model wrote them (invariant 5). */
+function encodeCall({ id, name, arguments: parsedArguments, rawArguments }: ToolCall, isCustom: boolean): JsonObject {
+  if (isCustom) {
+    return { id, type: "custom", custom: { name, input: textAt(parsedArguments, "input") ?? "" } };
   }
   const keepsRawText = parsedArguments !== null && rawArguments !== null && rawArguments.trim() !== "";
   const text = keepsRawText ? rawArguments : JSON.stringify(parsedArguments ?? {});
-  return { ...extra, id, type: "function", function: { name, arguments: text } };
+  return { id, type: "function", function: { name, arguments: text } };
 }
 
 function textPiece(text: string): JsonObject {

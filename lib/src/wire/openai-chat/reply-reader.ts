@@ -4,8 +4,8 @@
 // Invariants
 //   1. A reply is one text, one reasoning and a list of calls, as in a whole body, in whatever order the stream mixes them.
 //   2. Only the first choice that appears is read.
-//   3. Unknown fields of a message become opaque parts (fixtures/wire/openai-chat/unknown-fields). Clients of this API usually send the assistant message back as
-//      they received it, so servers accept their own fields.
+//   3. Unknown fields of a message become opaque parts (fixtures/wire/openai-chat/unknown-fields). The encoder decides which of them are
+//      sent back.
 //   4. Replay data of reasoning holds the field it came in (`field`: `reasoning` or `reasoning_content`), OpenRouter's `reasoning_details` (`details`), which have to
 //      be sent back unchanged, or a mark for Mistral's `thinking` content pieces (reasoning, reasoning-details, thinking-pieces).
 //   5. Values that arrive in pieces are collected in lists and joined once, at the end, so the cost of a chunk does not grow with the chunks before it.

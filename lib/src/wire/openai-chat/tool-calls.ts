@@ -10,7 +10,7 @@
 //      the end. Blank arguments never start a call.
 //   3. Ids are unique within a reply. A missing id is derived from the position of the call, so decoding again gives the same id.
 //   4. A call starts when its name is known, and is complete when the reply ends.
-//   5. Fields of a call that the API does not define (signatures) are kept as replay data.
+//   5. Fields of a call that the API does not define (signatures) are kept as replay data. The encoder decides which of them are sent back.
 //   6. The cost of a fragment is linear in its own length: `BraceTracker` follows the JSON incrementally, and the arguments are parsed once, when they
 //      are complete. Parsing after every fragment would be quadratic.
 

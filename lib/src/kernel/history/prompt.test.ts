@@ -47,6 +47,20 @@ describe("[lash 52] system and event messages", () => {
     expect(shown(eventMessage("The build failed."))).toEqual(["user: Runtime event:\nThe build failed."]);
   });
 
+  test("provider options are kept: those of a message, and those of a part, which then stays a part of its own", () => {
+    const providerOptions = { anthropic: { cache_control: { type: "ephemeral" } } } as const;
+    const parts = [textPart("Static.", { providerOptions }), textPart("7", { kind: "output" })];
+    const [instructions, note, event] = renderPrompt([
+      system(parts),
+      system("Be quick.", { origin: plugin, providerOptions }),
+      eventMessage("The build failed.", { providerOptions }),
+    ]);
+    expect(instructions).toMatchObject({
+      content: [{ text: "Static.", providerOptions }, { text: "<output>\n7\n</output>" }],
+    });
+    expect([note, event]).toMatchObject([{ providerOptions }, { role: "user", providerOptions }]);
+  });
+
   test("blank messages are not sent", () => {
     expect(shown(user("  "), system(" "), eventMessage(""), assistant("\n"), user([textPart(" ")]))).toEqual([]);
   });

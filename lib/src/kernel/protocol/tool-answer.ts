@@ -57,6 +57,6 @@ function toolAnswer(
   fields: Pick<ToolMessage, "status" | "code" | "ranArguments" | "id">,
 ): ToolMessage {
   const [only] = typeof content === "string" ? [] : content;
-  const isPlain = typeof content !== "string" && content.length === 1 && only?.type === "text";
-  return toolResult(call.id, isPlain && only?.type === "text" ? only.text : content, { ...fields, name: call.name });
+  const isPlain = content.length === 1 && only?.type === "text" && only.providerOptions === undefined;
+  return toolResult(call.id, isPlain ? only.text : content, { ...fields, name: call.name });
 }

@@ -122,7 +122,6 @@ export type MessageProviderOptions = ByProvider & {
   readonly openai?: ChatMessageOptions;
   readonly deepseek?: PrefixMessageOptions;
   readonly mistral?: PrefixMessageOptions;
-  readonly openrouter?: OpenRouterPartOptions;
 };
 
 /** Anthropic's fields of a tool. */
@@ -273,7 +272,6 @@ export const messageOptions: OptionalField<MessageProviderOptions> = optional(
       openai: chatMessage,
       deepseek: prefixMessage,
       mistral: prefixMessage,
-      openrouter: openrouterPart,
     },
     settings,
   ),

@@ -310,6 +310,19 @@ describe("provider options of Chat Completions", () => {
     ]);
   });
 
+  test("are fields of the tool beside `function` if a function has no such field", () => {
+    const cached = { cache_control: { type: "ephemeral" } } as const;
+    const tool = toolSpec({
+      name: "f",
+      description: "F",
+      schema: {},
+      providerOptions: { openrouter: { ...cached, strict: true, description: "G" } },
+    });
+    expect(encode("openrouter", [user("Go.")], { tools: [tool] })["tools"]).toEqual([
+      { type: "function", function: { name: "f", description: "G", parameters: {}, strict: true }, ...cached },
+    ]);
+  });
+
   test("set `detail` of an image inside image_url", () => {
     const part = imagePart(photo, { providerOptions: { openai: { detail: "low" } } });
     expect(encode("openai", [user([part])])["messages"]).toEqual([

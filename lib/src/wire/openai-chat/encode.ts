@@ -162,7 +162,10 @@ function encodeProviderTool({ name, options }: ProviderTool): JsonObject {
   };
 }
 
-/** One function tool. `strict` comes from the provider options or from the metadata of the tool. */
+/**
+ * One function tool. `strict` comes from the provider options or from the metadata of the tool. Options that a function has are sent in `function`, others beside
+ * it: OpenRouter reads `cache_control` there.
+ */
 function encodeTool(
   { name, description, schema, metadata }: ToolSpec,
   takesStrict: boolean,
@@ -170,8 +173,14 @@ function encodeTool(
 ): JsonObject {
   const strict = takesStrict ? flagAt(metadata, "strict") : null;
   const encoded = omitNullish({ name, description, parameters: schema, strict });
-  return { type: "function", function: withOptions(encoded, options) };
+  const entries = Object.entries(options ?? {});
+  const ofFunction = Object.fromEntries(entries.filter(([key]) => functionFields.has(key)));
+  const ofTool = Object.fromEntries(entries.filter(([key]) => !functionFields.has(key)));
+  return withOptions({ type: "function", function: { ...encoded, ...ofFunction } }, ofTool);
 }
+
+/** The fields of `function` in the API. */
+const functionFields: ReadonlySet<string> = new Set(["name", "description", "parameters", "strict"]);
 
 /** `response_format`. A server without JSON Schema support gets `json_object`, and the schema is listed in `omissions`. */
 function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext): Settings {

@@ -18,7 +18,7 @@ export type Checked = {
 };
 
 /** The request could not be converted or encoded. */
-export type Refused = { readonly type: "refused"; readonly message: string };
+type Refused = { readonly type: "refused"; readonly message: string };
 
 /** Checks a request with its replies in both forms. The worse verdict counts. */
 export function checkRequest(api: RecordedApi, recording: Recording): Checked {

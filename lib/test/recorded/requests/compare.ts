@@ -44,11 +44,6 @@ export function recordedRule(name: string, reason: string, rewrite: (body: JsonO
   return { name, reason, apply: ({ recorded, sent }) => ({ recorded: rewrite(recorded), sent }) };
 }
 
-/** A rule about something that only the codec adds. */
-export function sentRule(name: string, reason: string, rewrite: (body: JsonObject) => JsonObject): Rule {
-  return { name, reason, apply: ({ recorded, sent }) => ({ recorded, sent: rewrite(sent) }) };
-}
-
 export function compare(pair: Pair, rules: readonly Rule[]): Verdict {
   if (differencesOf(pair).length === 0) return { type: "equal" };
   const differences = differencesOf(applyAll(pair, rules));
@@ -65,7 +60,7 @@ function applyAll(pair: Pair, rules: readonly Rule[]): Pair {
 }
 
 /** Every place where the two bodies differ. */
-export function differencesOf({ recorded, sent }: Pair): readonly Difference[] {
+function differencesOf({ recorded, sent }: Pair): readonly Difference[] {
   return differencesAt("", recorded, sent);
 }
 

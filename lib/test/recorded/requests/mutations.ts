@@ -111,7 +111,9 @@ function dropField(body: JsonObject, names: readonly string[], below: string | n
   const visit = (value: Json): Json => {
     if (isList(value)) return value.map(visit);
     if (!isObject(value)) return value;
-    const name = names.find((key) => value[key] !== undefined && value[key] !== "skip_thought_signature_validator");
+    const name = names.find(
+      (key) => (value[key] ?? null) !== null && value[key] !== "skip_thought_signature_validator",
+    );
     if (isDropped || name === undefined)
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, visit(item)]));
     isDropped = true;

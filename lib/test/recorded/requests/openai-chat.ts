@@ -163,8 +163,7 @@ function convertTools(
         name: textOf(declaration["name"]) ?? "",
         description: textOf(declaration["description"]) ?? "",
         schema: objectOf(declaration["parameters"]),
-        // A field beside `function` (such as `cache_control` of OpenRouter) has no typed place; the option names the function's field.
-        ...providerOptions.of("tools[].function", { ...outer, ...inner }),
+        ...providerOptions.of("tools[]", { ...outer, ...inner }),
       }),
     );
   }
@@ -247,6 +246,7 @@ function convertReply(
   const reply = withoutNulls(without(message, ...callerFields));
   const isPlain =
     isEmpty(without(reply, "role", "content", "tool_calls")) &&
+    objectsOf(reply["content"]).every(({ type }) => type === "text" || type === "refusal") &&
     objectsOf(reply["tool_calls"]).every(
       ({ type, ...call }) => type !== "custom" && isEmpty(without(call, "id", "function")),
     );
@@ -339,9 +339,15 @@ const rules: readonly Rule[] = [
     "neighbouring system messages are one text; `developer` is the name that newer models have for the role",
     joinInstructions,
   ),
-  rule("text of a reply", "the texts of a reply are one text", (body) =>
+  rule("text of a reply", "the texts of a reply, and the texts of a thought, are one text", (body) =>
     mapObjects(body, "messages", (message) =>
-      message["role"] === "assistant" ? mapField(message, "content", (content) => joinTexts(content, "")) : message,
+      message["role"] === "assistant"
+        ? mapObjects(
+            mapField(message, "content", (content) => joinTexts(content, "")),
+            "content",
+            joinThoughts,
+          )
+        : message,
     ),
   ),
   rule("text result", "a result that is a list of texts is one text", (body) =>
@@ -440,6 +446,16 @@ function joinInstructions(body: JsonObject): JsonObject {
     return messages.map((message) =>
       message["role"] === "system" ? mapField(message, "content", (content) => joinTexts(content, "\n\n")) : message,
     );
+  });
+}
+
+/** A part of Mistral with its thoughts as one text. */
+function joinThoughts(part: JsonObject): JsonObject {
+  return mapField(part, "thinking", (thoughts) => {
+    const text = objectsOf(thoughts)
+      .map((thought) => textOf(thought["text"]) ?? "")
+      .join("");
+    return isList(thoughts) ? [{ type: "text", text }] : thoughts;
   });
 }
 

@@ -378,7 +378,9 @@ function rulesFor(recording: Recording): readonly Rule[] {
       "an item of a stored response by its id; the library sends the item itself, which needs no stored response",
       (body) => (body === recording.body ? resolveReferences(recording) : body),
     ),
-    rule("null field", "the API reads `null` as an absent field", withoutNulls),
+    rule("null field", "the API reads `null` as an absent field", (body) =>
+      mapObjects(withoutNulls(body), "input", withoutNulls),
+    ),
     rule("streaming", "the library streams every reply, also for callers that read a whole one", (body) =>
       mapField(without(body, "stream"), "stream_options", (value) =>
         isEmpty(without(objectOf(value), "include_obfuscation")) ? undefined : value,

@@ -1,4 +1,4 @@
-// Adapters of servers that implement OpenAI's Chat Completions API. A server is data: a base URL, the variables of its key, and its `Quirks`. A new server is a new
+// Adapters of servers that implement OpenAI's Chat Completions API; some of them implement the Responses API too. A server is data: a base URL, the variables of its key, and its `Quirks`. A new server is a new
 // row of `presets`; a difference that no quirk describes is a new field of `Quirks` in `wire/codec.ts`.
 //
 // Quirks of the presets
@@ -10,13 +10,14 @@
 
 import type { Adapter } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
-import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
+import type { KeyHeader, ProviderOptions, ProviderProfile } from "./http-adapter.ts";
+import type { OpenAIApi } from "./option-names.ts";
 
 import { MisuseError } from "../model/internal.ts";
-import { openaiChat } from "../wire/internal.ts";
+import { openaiChat, openaiResponses } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { modelFamilies, presetNames } from "./model-name.ts";
-import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
+import { checkApi, checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openaiCompatible}. */
 export type CompatibleOptions = ProviderOptions & {
@@ -57,6 +58,8 @@ type Preset = {
   readonly auth?: KeyHeader;
   readonly keyless?: boolean;
   readonly quirks?: Quirks;
+  /** The server has the Responses API, with these quirks. Absent: it has not, or the library has not been checked with it. */
+  readonly responses?: Quirks;
 };
 
 /** The names that {@link preset} accepts. */
@@ -115,7 +118,8 @@ const presets: { readonly [Name in PresetName]: Preset } = {
   xai: {
     baseURL: "https://api.x.ai/v1",
     variables: ["XAI_API_KEY"],
-    quirks: { reasoningField: "reasoning_content", customCalls: "provider" },
+    quirks: { reasoningField: "reasoning_content" },
+    responses: { systemRole: "system", customCalls: "provider" },
   },
   together: {
     baseURL: "https://api.together.xyz/v1",
@@ -126,22 +130,29 @@ const presets: { readonly [Name in PresetName]: Preset } = {
 
 /**
  * A known server that implements OpenAI's Chat Completions API, by name. The default API key and base URL are environment variables: `GROQ_API_KEY` and
- * `GROQ_BASE_URL`, and so on. Throws `MisuseError` for an unknown name.
+ * `GROQ_BASE_URL`, and so on. `api: "responses"` selects the Responses API, which `xai` has; reasoning of Grok is kept between calls only there. Default of
+ * `api`: `chat`. Throws `MisuseError` for an unknown name, and for a server without the selected API.
  */
-export function preset(name: PresetName, options: ProviderOptions = {}): Adapter {
+export function preset(name: PresetName, options: ProviderOptions & { readonly api?: OpenAIApi } = {}): Adapter {
   if (!Object.hasOwn(presets, name)) {
     throw new MisuseError(
       "invalid_argument",
       `preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`,
     );
   }
-  checkProviderOptions(name, options, providerOptionNames);
-  const { baseURL, basePath = "", variables, auth = "bearer", keyless = false, quirks = {} } = presets[name];
+  checkProviderOptions(name, options, { ...providerOptionNames, api: true });
+  const { api = "chat", ...providerOptions } = options;
+  checkApi(name, api);
+  const { baseURL, basePath = "", variables, auth = "bearer", keyless = false, quirks = {}, responses } = presets[name];
+  if (api === "responses" && responses === undefined) {
+    const message = `${name}: the preset has Chat Completions only; leave out api: "responses"`;
+    throw new MisuseError("invalid_argument", message, { path: ["api"] });
+  }
   return httpAdapter(
     {
       provider: name,
       ownPrefixes: keyless ? modelFamilies : [],
-      codec: openaiChat,
+      codec: api === "responses" ? openaiResponses : openaiChat,
       baseURL,
       baseURLVariables: variables.map((variable) => ({
         name: variable.replace(/_API_KEY$/, "_BASE_URL"),
@@ -150,41 +161,67 @@ export function preset(name: PresetName, options: ProviderOptions = {}): Adapter
       auth,
       variables,
       keyless,
-      quirks: { streamUsage: true, maxTokensField: "max_tokens", systemRole: "system", ...quirks },
+      quirks:
+        api === "responses"
+          ? (responses ?? {})
+          : { streamUsage: true, maxTokensField: "max_tokens", systemRole: "system", ...quirks },
     },
-    options,
+    providerOptions,
   );
 }
 
+/** Options of {@link azure}. */
+type AzureOptions = ProviderOptions & {
+  /** The name of the Azure resource: letters, digits and hyphens. It becomes part of the host name. */
+  readonly resource: string;
+  /** The name of the deployment. It is sent whatever model the engine names. */
+  readonly deployment: string;
+  /** The API: `responses`, or `chat` for Chat Completions. Default: `chat`. */
+  readonly api?: OpenAIApi;
+  /** The query `api-version`. Default: `2025-04-01-preview` for Chat Completions; none for the Responses API, which is versioned by its path. */
+  readonly apiVersion?: string;
+};
+
 /**
- * A deployment on Azure OpenAI, by Chat Completions. `resource` is the name of the Azure resource (letters, digits and hyphens; it becomes part of the host name).
- * The default API key is the environment variable `AZURE_OPENAI_API_KEY`. Default of `apiVersion`: `2025-04-01-preview`.
+ * A deployment on Azure OpenAI, by Chat Completions (`/openai/deployments/<deployment>/chat/completions`, the default) or the Responses API
+ * (`/openai/v1/responses`). The default API key is the environment variable `AZURE_OPENAI_API_KEY`. The name of a deployment says nothing about its model: name
+ * the model itself in the engine, so that the library knows whether it reasons.
  */
-export function azure(
-  options: ProviderOptions & {
-    readonly resource: string;
-    readonly deployment: string;
-    readonly apiVersion?: string;
-  },
-): Adapter {
-  const names = { ...providerOptionNames, resource: true, deployment: true, apiVersion: true } as const;
+export function azure(options: AzureOptions): Adapter {
+  const names = { ...providerOptionNames, resource: true, deployment: true, api: true, apiVersion: true } as const;
   checkProviderOptions("azure", options, names);
-  const { resource, deployment, apiVersion = "2025-04-01-preview", ...providerOptions } = options;
+  const { resource, deployment, api = "chat", apiVersion, ...providerOptions } = options;
+  checkApi("azure", api);
   if (!/^[a-z\d-]+$/i.test(resource)) {
     const message = `azure: resource must be a resource name of letters, digits and hyphens; it is ${JSON.stringify(resource)}`;
     throw new MisuseError("invalid_argument", message, { path: ["resource"] });
   }
-  return httpAdapter(
-    {
-      provider: "azure",
-      codec: openaiChat,
-      baseURL: `https://${resource}.openai.azure.com/openai/deployments/${encodeURIComponent(deployment)}`,
-      baseURLVariables: [],
-      auth: "api-key",
-      variables: ["AZURE_OPENAI_API_KEY"],
-      query: `?api-version=${encodeURIComponent(apiVersion)}`,
-      quirks: { streamUsage: true, maxTokensField: "max_completion_tokens" },
-    },
-    providerOptions,
-  );
+  const server = `https://${resource}.openai.azure.com/openai`;
+  const common = {
+    provider: "azure",
+    baseURLVariables: [],
+    auth: "api-key",
+    variables: ["AZURE_OPENAI_API_KEY"],
+  } as const;
+  const profile: ProviderProfile =
+    api === "responses"
+      ? {
+          ...common,
+          codec: openaiResponses,
+          baseURL: `${server}/v1`,
+          query: apiVersion === undefined ? "" : versionQuery(apiVersion),
+          sentModel: deployment,
+        }
+      : {
+          ...common,
+          codec: openaiChat,
+          baseURL: `${server}/deployments/${encodeURIComponent(deployment)}`,
+          query: versionQuery(apiVersion ?? "2025-04-01-preview"),
+          quirks: { streamUsage: true, maxTokensField: "max_completion_tokens" },
+        };
+  return httpAdapter(profile, providerOptions);
+}
+
+function versionQuery(version: string): string {
+  return `?api-version=${encodeURIComponent(version)}`;
 }

@@ -96,6 +96,8 @@ export type ProviderProfile = ModelOwner & {
   readonly keyless?: boolean;
   /** A query that is appended to every path, with its `?`. */
   readonly query?: string;
+  /** The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the request. */
+  readonly sentModel?: string;
   /** Does the model need a second call for structured output? */
   readonly needsFinalize?: (request: ModelRequest) => boolean;
   /** Start responses in the background unless a request decides. Default: `false`. */
@@ -337,7 +339,7 @@ function contextOf(server: Server, request: ModelRequest, call: AdapterCall): Wi
   const { profile, quirks } = server;
   const name = requiredModelName(profile, request.model);
   const { background = false } = profile;
-  return { route: routeOf(server, name), rawChunks: call.rawChunks, quirks, background };
+  return { route: routeOf(server, profile.sentModel ?? name), rawChunks: call.rawChunks, quirks, background };
 }
 
 /** The route that replay data is stamped with. The API is part of the endpoint: the same server may offer several. */

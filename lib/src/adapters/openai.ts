@@ -9,7 +9,7 @@ import { MisuseError } from "../model/internal.ts";
 import { openaiChat, openaiResponses } from "../wire/internal.ts";
 import { openaiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
-import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
+import { checkApi, checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openai}. */
 export type OpenAIOptions = ProviderOptions & {
@@ -42,6 +42,7 @@ const optionNames: NamesOf<OpenAIOptions> = {
 export function openai(options: OpenAIOptions = {}): Adapter {
   checkProviderOptions("openai", options, optionNames);
   const { api = "responses", background = false, organization, project, ...providerOptions } = options;
+  checkApi("openai", api);
   if (background && api === "chat") {
     const message = 'openai: background responses need the Responses API; leave out api: "chat"';
     throw new MisuseError("invalid_argument", message, { path: ["background"] });

@@ -45,6 +45,16 @@ export function checkProviderOptions<Options extends ProviderOptions & { readonl
   checkOptionNames(adapter, options.quirks, quirkNames, "quirks");
 }
 
+/** The APIs of OpenAI that an adapter may offer: `responses`, or `chat` for Chat Completions. */
+export type OpenAIApi = "responses" | "chat";
+
+/** Throws `MisuseError` (`invalid_argument`) for a value of the option `api` that is not the name of an API. */
+export function checkApi(adapter: string, api: OpenAIApi): void {
+  if (api === "responses" || api === "chat") return;
+  const message = `${adapter}: api must be "responses" or "chat"; it is ${JSON.stringify(api)}`;
+  throw new MisuseError("invalid_argument", message, { path: ["api"] });
+}
+
 /** Throws `MisuseError` (`unknown_field`) for a name that is not among `names`. `within` is the option that contains the options. */
 export function checkOptionNames(
   adapter: string,

@@ -148,7 +148,7 @@ function encodeOnce(message: NonSystemMessage, key: string, route: ProviderRoute
 }
 
 /** Merges options of a message into its last block that takes options (invariant 5). */
-export function withLastBlock(blocks: readonly JsonObject[], options: JsonObject): readonly JsonObject[] {
+function withLastBlock(blocks: readonly JsonObject[], options: JsonObject): readonly JsonObject[] {
   const last = blocks.findLastIndex(takesOptions);
   return blocks.map((block, index) => (index === last ? withOptions(block, options) : block));
 }

@@ -23,7 +23,10 @@ const nonReasoningName = /-(?:chat|non-reasoning)(?:-|:|$)/i;
 export function modelReasons({ model, reasoning }: Pick<ModelRequest, "model" | "reasoning">, name: string): boolean {
   const capability = typeof model === "string" ? null : (model?.capabilities?.reasoning ?? null);
   if (capability !== null) return capability;
-  if (nonReasoningName.test(name)) return false;
-  if (reasoningName.test(name)) return true;
+  // A deployment on Azure is sent under its own name, and the request names the model.
+  const requestedName = typeof model === "string" ? model : (model?.id ?? "");
+  const names = [requestedName, name];
+  if (names.some((candidate) => nonReasoningName.test(candidate))) return false;
+  if (names.some((candidate) => reasoningName.test(candidate))) return true;
   return reasoning !== null && reasoning.effort !== "none";
 }

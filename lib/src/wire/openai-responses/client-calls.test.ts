@@ -235,6 +235,24 @@ describe.each(named)("$type", ({ item, call, answer, output }) => {
   });
 });
 
+test("a call has the id of its complete item, which can differ from the id that the stream announced", () => {
+  const { item = {} } = cases["tool_search_call"] ?? {};
+  const events = [
+    {
+      type: "response.output_item.added",
+      output_index: 0,
+      item: { ...item, call_id: "call_0", status: "in_progress" },
+    },
+    { type: "response.output_item.done", output_index: 0, item },
+    { type: "response.completed", response: responseOf([item]) },
+  ];
+  const decoder = openaiResponses.decoder(context);
+  const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+  const decoded = [...decoder.push(frameReader().push(text)), ...decoder.end()];
+  expect(messageOf(decoded).toolCalls).toMatchObject([{ id: "call_1" }]);
+  expect(decoded.flatMap((event) => (event.type === "tool_call_started" ? [event.id] : []))).toEqual(["call_1"]);
+});
+
 describe("answers", () => {
   const answered = (type: string, answer: ToolMessage): JsonObject | undefined =>
     encoded([messageOf(whole([cases[type]?.item ?? {}])), answer]).input.at(-1);

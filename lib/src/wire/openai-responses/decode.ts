@@ -28,6 +28,7 @@ import type { StreamedItem } from "./streamed-item.ts";
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
+import { clientCallOf } from "./client-calls.ts";
 import {
   endingEvents,
   failureOf,
@@ -125,7 +126,8 @@ export function decoder(context: WireContext): ResumableDecoder {
     if (index !== null) byIndex.set(index, state);
     if (isEarly) appendToList(waiting, Math.ceil(index), state);
     register(state, item, index);
-    emitOrHold(state, startItem(builder, item, key), out);
+    // The `call_id` of a client tool search changes until the item is complete, so calls of provider tools start with their complete item.
+    if (clientCallOf(item) === null) emitOrHold(state, startItem(builder, item, key), out);
     while (byIndex.has(nextIndex)) {
       nextIndex += 1;
       releaseHeld(waiting.get(nextIndex) ?? [], out);

@@ -317,8 +317,47 @@ function blocksOf(item: JsonObject): readonly Block[] {
         },
       ];
     }
-    default:
+    default: {
+      const call = providerToolCall(item, type);
+      if (call !== null) return item["status"] === "incomplete" ? [] : [call];
       return hostedTools[type] === undefined ? [{ type: "item", kind: type, item }] : hostedBlocks(item, type);
+    }
+  }
+}
+
+/** A call of a tool that the provider defines. The program runs it, except in a container and in a search of the server. */
+function providerToolCall(item: JsonObject, type: string): Block | null {
+  const id = stringOf(item["call_id"]) || stringOf(item["id"]);
+  const isHosted =
+    stringOf(objectOf(item["environment"])["type"]).startsWith("container") || item["execution"] === "server";
+  const call = (name: string, args: JsonObject, apart: readonly string[]): Block => ({
+    type: isHosted ? "provider_call" : "call",
+    id,
+    name,
+    arguments: args,
+    argumentsText: null,
+    replay: isHosted ? {} : without(item, ["call_id", ...apart]),
+  });
+  switch (type) {
+    case "shell_call":
+    case "local_shell_call":
+      return call(type.slice(0, -"_call".length), objectOf(item["action"]), ["action"]);
+    case "apply_patch_call":
+      return call("apply_patch", objectOf(item["operation"]), ["operation"]);
+    case "computer_call": {
+      const checks = listOf(item["pending_safety_checks"]);
+      const args = { ...only(item, ["action", "actions"]), pending_safety_checks: checks };
+      return call("computer", args, ["action", "actions"]);
+    }
+    case "tool_search_call":
+      return call("tool_search", objectOf(item["arguments"]), []);
+    case "mcp_approval_request": {
+      const args = argumentsOf(stringOf(item["arguments"]));
+      const label = stringOf(item["server_label"]).replaceAll(/[^\w-]/g, "_");
+      return call(`mcp_${label}`, { ...only(item, ["server_label", "name"]), arguments: args }, []);
+    }
+    default:
+      return null;
   }
 }
 

@@ -86,7 +86,7 @@ function sentOf(
       const answers = input.slice(input.length - callCount);
       return {
         blocks: input.slice(0, input.length - callCount).map((item) => without(item, [])),
-        answered: answers.map((item) => stringOf(item["call_id"])),
+        answered: answers.map((item) => stringOf(item["call_id"] ?? item["approval_request_id"])),
       };
     }
   }

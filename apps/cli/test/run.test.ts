@@ -141,14 +141,6 @@ describe("run --session", () => {
     expect([approved.code, approved.stdout]).toEqual([0, expect.stringContaining("on its way to the moon")]);
   });
 
-  it.each(["chat", "serve"])("%s reads --when-busy, and refuses an unknown policy", async (command) => {
-    const { code, stderr } = await run([command, "--when-busy", "later"]);
-    expect([code, stderr]).toEqual([
-      2,
-      expect.stringContaining('--when-busy has to be one of steer, queue, interrupt, reject, not "later"'),
-    ]);
-  });
-
   it("exits with 1 if the answer is incomplete", async () => {
     const { code, stderr } = await run(["run", "--max-turns", "1", "clock"]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("everturn: the answer is incomplete: max_turns\n")]);
@@ -226,5 +218,15 @@ describe("--tools", () => {
     );
     const { stdout } = await run(["run", "--tools", "mine.mjs", 'adder {"a": 2, "b": 3}']);
     expect(stdout).toBe("The tool returned:\n\n- `adder`: 5\n");
+  });
+});
+
+describe("--when-busy", () => {
+  it.each(["chat", "serve"])("of %s is read, and an unknown policy is refused", async (command) => {
+    const { code, stderr } = await run([command, "--when-busy", "later"]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('--when-busy has to be one of steer, queue, interrupt, reject, not "later"'),
+    ]);
   });
 });

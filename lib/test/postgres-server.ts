@@ -65,17 +65,23 @@ export async function startPostgres(settings: { readonly [name: string]: string 
       ...settings,
     };
     const args = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    const child = spawn(postgres, ["-D", data, ...args], {
-      ...account,
-      cwd: folder,
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    server = child;
-    let log = "";
-    child.stderr.on("data", (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)));
-    for (let attempt = 0; !(await answers(url())); attempt += 1) {
-      if (child.exitCode !== null || attempt > 600) throw new Error(`postgres did not start: ${log}`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    for (let attempt = 1; ; attempt += 1) {
+      const child = spawn(postgres, ["-D", data, ...args], {
+        ...account,
+        cwd: folder,
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      server = child;
+      let log = "";
+      child.stderr.on("data", (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)));
+      const exited = once(child, "exit").then(() => true);
+      while (child.exitCode === null && child.signalCode === null) {
+        if (await answers(url())) return;
+        await Promise.race([exited, new Promise((resolve) => setTimeout(resolve, 20))]);
+      }
+      // The children of a killed server end a moment after it; until then the shared memory is in use.
+      if (!log.includes("still in use") || attempt === 200) throw new Error(`postgres did not start: ${log}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
     }
   };
   const end = async (signal: NodeJS.Signals) => {
@@ -99,7 +105,6 @@ export async function startPostgres(settings: { readonly [name: string]: string 
       return url(name);
     },
     start,
-    // The children of a killed server end when they notice; a new server waits for the shared memory they hold.
     kill: () => end("SIGKILL"),
     stop: () => end("SIGINT"),
     close: async () => {

@@ -22,7 +22,7 @@ export type Seen = {
 };
 
 const [, , file = "", ...ids] = process.argv;
-const { storage, close } = openStorage(file);
+const { storage, close } = await openStorage(file);
 const sessions = runtime({ host: storage, engines: { default: slowAgent(null) }, drive: false });
 const stop = new AbortController();
 const broken: string[] = [];
@@ -71,5 +71,5 @@ const seen: Seen = {
   broken,
   delays,
 };
-close();
+await close();
 process.send?.(seen, () => process.disconnect());

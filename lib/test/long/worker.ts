@@ -2,11 +2,12 @@
 
 import { runtime } from "everturn/runtime";
 
-import { lease, openStorage, slowAgent, WorldLog } from "./world.ts";
+import { leaseOn, openStorage, slowAgent, WorldLog } from "./world.ts";
 
 const [, , file = "", log = ""] = process.argv;
-const { storage, close } = openStorage(file);
-const sessions = runtime({ host: storage, engines: { default: slowAgent(new WorldLog(log)) }, lease });
+const { storage, close } = await openStorage(file);
+const engines = { default: slowAgent(new WorldLog(log)) };
+const sessions = runtime({ host: storage, engines, ...leaseOn(file) });
 const stop = new AbortController();
 process.on("message", () => stop.abort());
 // Ends with its parent process.
@@ -14,5 +15,5 @@ process.on("disconnect", () => process.exit(1));
 process.send?.("ready");
 await sessions.work({ concurrency: 8, signal: stop.signal });
 await sessions.close({ graceMs: 2000 });
-close();
+await close();
 process.disconnect();

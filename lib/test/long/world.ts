@@ -7,6 +7,7 @@ import type { HostStorage } from "everturn/runtime";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 
 import { engine, tool } from "everturn";
+import { postgresStorage } from "everturn/host/postgres";
 import { sqliteStorage } from "everturn/host/sqlite";
 import { assistant } from "everturn/model";
 import Libsql from "libsql";
@@ -15,6 +16,8 @@ import Libsql from "libsql";
 export type Line = {
   readonly what: "model_began" | "model_ended" | "tool_began" | "tool_ended";
   readonly pid: number;
+  /** When it was performed, in milliseconds of the wall clock. */
+  readonly at: number;
   readonly turn: string;
   /** Identifies the effect within its turn: the length of the history of a model call, or the idempotency key of a tool call. */
   readonly effect: string;
@@ -31,8 +34,8 @@ export class WorldLog {
     this.#file = openSync(path, "a");
   }
 
-  add(line: Omit<Line, "pid">): void {
-    writeSync(this.#file, `${JSON.stringify({ ...line, pid: process.pid })}\n`);
+  add(line: Omit<Line, "pid" | "at">): void {
+    writeSync(this.#file, `${JSON.stringify({ ...line, pid: process.pid, at: Date.now() })}\n`);
     fsyncSync(this.#file);
   }
 
@@ -48,14 +51,27 @@ export function readLog(path: string): readonly Line[] {
     .map((line): Line => JSON.parse(line));
 }
 
-/** The storage of the test, on a handle of this process. */
-export function openStorage(path: string): { readonly storage: HostStorage; readonly close: () => void } {
-  const database = new Libsql(path);
-  return { storage: sqliteStorage(database), close: () => void database.close() };
+/** The storage of the test: a Postgres database by its URL, or a SQLite file on a handle of this process. */
+export async function openStorage(
+  target: string,
+): Promise<{ readonly storage: HostStorage; readonly close: () => Promise<void> }> {
+  if (isPostgres(target)) {
+    const storage = postgresStorage({ url: target });
+    await storage.open();
+    return { storage, close: () => storage.close() };
+  }
+  const database = new Libsql(target);
+  return { storage: sqliteStorage(database), close: async () => void database.close() };
 }
 
-/** A short lease, so that the turns of a killed worker are taken over soon. */
-export const lease = { ttlMs: 600, renewMs: 150 } as const;
+export function isPostgres(target: string): boolean {
+  return target.startsWith("postgres://");
+}
+
+/** On SQLite a short lease, so that the turns of a killed worker are taken over soon. On Postgres the default: a killed worker is recognised. */
+export function leaseOn(target: string): { readonly lease?: { readonly ttlMs: number; readonly renewMs: number } } {
+  return isPostgres(target) ? {} : { lease: { ttlMs: 600, renewMs: 150 } };
+}
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 

@@ -29,6 +29,8 @@ export class Database {
   #closePool: () => Promise<void> = async () => undefined;
   #migrated: Promise<void> | null = null;
   #isClosed = false;
+  /** Connections with a listener for errors. */
+  readonly #heard = new WeakSet<PostgresConnection>();
   /** Operations that were tried again. */
   retries = 0;
 
@@ -63,7 +65,19 @@ export class Database {
       this.#pool = null;
       throw error;
     });
-    return pool.connect();
+    const connection = await pool.connect();
+    this.#hear(connection);
+    return connection;
+  }
+
+  /**
+   * Listens to errors of a connection. A connection that ends while it is taken from the pool and runs no statement emits `error`, and without a listener
+   * that would end the process. The next statement over it rejects.
+   */
+  #hear(connection: PostgresConnection): void {
+    if (this.#heard.has(connection)) return;
+    this.#heard.add(connection);
+    connection.on?.("error", () => undefined);
   }
 
   async #openPool(url: string): Promise<PostgresPool> {

@@ -2,7 +2,9 @@
 
 import type { PostgresServer } from "../../../test/postgres-server.ts";
 import type { Batch, HostStorage, Put } from "../../runtime/rows/storage.ts";
-import type { PostgresOptions, PostgresPool, PostgresStorage } from "everturn/host/postgres";
+import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } from "everturn/host/postgres";
+
+import { EventEmitter } from "node:events";
 
 import { postgresStorage } from "everturn/host/postgres";
 import { RuntimeError } from "everturn/model";
@@ -262,6 +264,21 @@ describe("failures", () => {
     const [[row] = []] = await storage.read([{ table: "sessions", prefix: ["t", "counter"] }]);
     expect(row?.tag).toBe(40);
   });
+});
+
+test("a connection that ends while it is taken from the pool does not end the process", async () => {
+  /** A connection that ends before each statement. `emit` throws the error if it has no listener, as it would in the event loop. */
+  class EndedConnection extends EventEmitter {
+    query(): Promise<PostgresResult> {
+      this.emit("error", new Error("the connection has ended"));
+      return Promise.resolve({ rows: [{ version: "1" }] });
+    }
+    release(): void {
+      this.removeAllListeners();
+    }
+  }
+  const storage = opened({ pool: { connect: async () => new EndedConnection() }, transactionPooler: true });
+  await storage.open();
 });
 
 describe("writes of other processes", () => {

@@ -125,6 +125,17 @@ test("does not show an attempt that failed before any output", async () => {
   expect(await asked).toMatchObject({ pieces: ["Here."], end: "stop" });
 });
 
+test("shows warnings beside the reason of the end, and no list without warnings", async () => {
+  const warning = { reason: "unsupported", path: "seed", message: "seed is not sent: the API has no seed" } as const;
+  const warned = playing([[{ type: "warning", warning }, ...says("Here.")]]);
+  expect((await completed(warned.engine)).body["everturn"]).toEqual({
+    halted_reason: "completed",
+    warnings: [warning],
+  });
+  const { body } = await completed(playing([says("Here.")]).engine);
+  expect(body["everturn"]).toEqual({ halted_reason: "completed" });
+});
+
 describe("endings of a run", () => {
   test("a tool of the engine that halts the run: the text so far", async () => {
     const { engine } = playing([[...says("I look."), ...calls("look")]], [plain("look", () => halt("enough", "cat"))]);

@@ -7,6 +7,7 @@
 //   3. If the answer must be JSON only, or is a value computed by code, text is held back until it is known to be the final answer.
 //   4. Reasoning is not shown: this API has no field for it.
 //   5. A run ended by a limit (`max_turns`, `budget`) has `finish_reason: "length"`. `everturn.halted_reason` has the exact reason.
+//      `everturn.warnings` has the warnings of the last model call, if there are any; the API has no field for them.
 //   6. The API cannot express an unknown token count: if one of the two counts is known, the other is 0; if none is, `usage` is absent.
 
 import type { ChatResult, Json, JsonObject, ModelReply, ToolCall, TurnEvent, Usage } from "../../model/internal.ts";
@@ -143,7 +144,16 @@ export function completionOf(result: ChatResult, finishReason: OpenaiFinish, set
     model,
     choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason }],
     ...(usage === null ? {} : { usage }),
-    everturn: { halted_reason: result.haltedReason },
+    everturn: extensionOf(result),
+  };
+}
+
+/** The fields that the API does not have. */
+function extensionOf({ haltedReason, finalResponse }: ChatResult): JsonObject {
+  const warnings = finalResponse?.warnings ?? [];
+  return {
+    halted_reason: haltedReason,
+    ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
   };
 }
 
@@ -232,7 +242,7 @@ export class ChunkEncoder {
   end(result: ChatResult, finishReason: OpenaiFinish): readonly JsonObject[] {
     const text = textOf(result, this.#settings);
     const remainingText = text.startsWith(this.#earlierText) ? text.slice(this.#earlierText.length) : "";
-    const lastChunk = { ...this.#chunk({}, finishReason), everturn: { halted_reason: result.haltedReason } };
+    const lastChunk = { ...this.#chunk({}, finishReason), everturn: extensionOf(result) };
     const usage = { ...this.#chunk({}, null), choices: [], usage: usageOf(result.usage) };
     return [
       ...this.#startChunks(""),

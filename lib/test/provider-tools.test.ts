@@ -15,7 +15,7 @@ import { attachment, imageFromBase64, MisuseError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import * as session from "everturn/session";
 import { handClock } from "everturn/testing";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 
 import { latch, rejectionOf } from "./runtime/sessions.ts";
 import { shortLease } from "./runtime/two-processes.ts";
@@ -594,6 +594,25 @@ describe("providerTool", () => {
       expect(() => providerTool({ provider: "openai", name, handler: () => "ok" })).toThrow(MisuseError);
     const options = { environment: { type: "container_auto" } };
     expect(() => providerTool({ provider: "openai", name: "shell", options })).toThrow(/providerTools/);
+  });
+
+  test("types the arguments by the name of the tool", () => {
+    providerTool({
+      provider: "openai",
+      name: "shell",
+      handler: ({ commands, timeout_ms: timeoutMs }) => {
+        expectTypeOf(commands).toEqualTypeOf<readonly string[]>();
+        expectTypeOf(timeoutMs).toEqualTypeOf<number | null | undefined>();
+      },
+    });
+    providerTool({
+      provider: "anthropic",
+      name: "text_editor_20250728",
+      handler: ({ path, insert_line: line }) => {
+        expectTypeOf(path).toEqualTypeOf<string>();
+        expectTypeOf(line).toEqualTypeOf<number | null | undefined>();
+      },
+    });
   });
 
   test("has the settings of an ordinary tool", () => {

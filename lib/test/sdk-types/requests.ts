@@ -22,6 +22,7 @@ import {
 } from "everturn/model";
 
 import { reasoningPart } from "../../src/model/internal.ts";
+import { screenshotCall } from "./targets.ts";
 
 export type Asked = { readonly title: string; readonly request: ModelRequest };
 
@@ -56,7 +57,7 @@ const calling = assistant("Let me look.", {
 });
 
 export function requestsFor(target: Target): readonly Asked[] {
-  const { codec, context, providerTools, answers, efforts, options } = target;
+  const { codec, context, providerTools, answers, choices, efforts, options } = target;
   const { provider } = context.route;
   const reply = replyOf(target);
   const isMessages = codec.api === "anthropic-messages";
@@ -78,7 +79,12 @@ export function requestsFor(target: Target): readonly Asked[] {
     ["unanswered calls and invalid ones", [hello, calling, broken, user("And?")], { tools }],
     ["a reply of another provider's", [hello, foreign, user("And?")], {}],
     ["parts that were taken out", [user([textPart("Look."), pruned]), assistant("A cat."), user("And?")], {}],
-    ["a reply of its own", [hello, reply, ...answers.map((id) => toolResult(id, "Done."))], { tools, providerTools }],
+    ["a reply of its own", [hello, reply, ...answers.map(answerTo)], { tools, providerTools }],
+    ["a reply of its own whose calls failed", [hello, reply, ...answers.map(failureOf)], { tools, providerTools }],
+    ...choices.map((name) => {
+      const toolChoice = { type: "tool", name } as const;
+      return [`the provider tool ${name}`, [hello], { providerTools, toolChoice }] as const;
+    }),
     ...efforts.map((effort) => {
       const reasoning = { effort, budgetTokens: null, summary: "auto" };
       return [`the effort ${effort}`, [hello], { reasoning, maxTokens: 5000 }] as const;
@@ -99,6 +105,14 @@ export function requestsFor(target: Target): readonly Asked[] {
     title,
     request: request(messages, { ...rest, model: context.route.model }),
   }));
+}
+
+function answerTo(id: string): Message {
+  return toolResult(id, id === screenshotCall ? [imagePart(imageFromBase64(png, "image/png"))] : "Done.");
+}
+
+function failureOf(id: string): Message {
+  return toolResult(id, "No.", { status: "failure", code: "denied" });
 }
 
 const cached: Partial<ModelRequest> = {

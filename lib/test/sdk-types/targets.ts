@@ -14,17 +14,28 @@ export type Target = {
   readonly providerTools: readonly ProviderTool[];
   /** A reply of the API with every item that is sent back. */
   readonly reply: Json;
-  /** The calls of the reply that need an answer. */
+  /** The calls of the reply that need an answer. The answer to `screenshotCall` is an image. */
   readonly answers: readonly string[];
+  /** Names of provider tools that can be forced. */
+  readonly choices: readonly string[];
   /** The reasoning effort levels that the model accepts. */
   readonly efforts: readonly string[];
   /** Settings that only this API has, under its names. */
   readonly options: JsonObject;
 };
 
+export const screenshotCall = "call_screen";
+
 function contextOf(provider: string, model: string, quirks: WireContext["quirks"] = {}): WireContext {
   return { route: { provider, endpoint: "https://example.com/v1", model }, rawChunks: false, quirks };
 }
+
+/** The flat form of a custom tool, which the encoder of Chat Completions nests. */
+const sql = {
+  name: "sql",
+  description: "Runs a query.",
+  format: { type: "grammar", syntax: "lark", definition: 'start: "SELECT 1"' },
+};
 
 const chat: Target = {
   codec: openaiChat,
@@ -35,6 +46,7 @@ const chat: Target = {
   ],
   providerTools: [
     { provider: "openai", name: "custom", options: { custom: { name: "shell", description: "Runs a command." } } },
+    { provider: "openai", name: "custom", options: sql },
   ],
   reply: {
     id: "chatcmpl-1",
@@ -58,6 +70,7 @@ const chat: Target = {
     ],
   },
   answers: ["call_1", "call_2"],
+  choices: ["shell", "sql"],
   efforts: ["none", "minimal", "low", "medium", "high", "xhigh"],
   options: {
     store: true,
@@ -72,14 +85,15 @@ const chat: Target = {
 const responses: Target = {
   codec: openaiResponses,
   context: contextOf("openai", "gpt-5.4"),
-  // The API accepts two things that the types do not declare, and OpenAI's Codex sends both: a reply without the id and status that the API assigns, and
-  // the status of a custom call.
+  // The API accepts things that the types do not declare. OpenAI's Codex sends a reply without the id and status that the API assigns, and the status of a
+  // custom call. OpenAI's guide names the call of a local shell output by `call_id`; the type has `id` instead.
   preamble: [
     'import type { ResponseCreateParamsStreaming, ResponseCustomToolCall, ResponseInputItem } from "openai/resources/responses/responses";',
     'type Words = { type: "output_text"; text: string; annotations: [] } | { type: "refusal"; refusal: string };',
     'type Reply = { type: "message"; role: "assistant"; content: Words[]; phase?: "commentary" | "final_answer" };',
     'type Custom = ResponseCustomToolCall & { status?: "completed" };',
-    "type Body = Omit<ResponseCreateParamsStreaming, 'input'> & { input: (ResponseInputItem | Reply | Custom)[] };",
+    "type Output = Omit<ResponseInputItem.LocalShellCallOutput, 'id'> & { call_id: string };",
+    "type Body = Omit<ResponseCreateParamsStreaming, 'input'> & { input: (ResponseInputItem | Reply | Custom | Output)[] };",
   ],
   providerTools: [
     { provider: "openai", name: "web_search", options: { filters: { allowed_domains: ["example.com"] } } },
@@ -87,8 +101,16 @@ const responses: Target = {
     { provider: "openai", name: "code_interpreter", options: { container: { type: "auto" } } },
     { provider: "openai", name: "image_generation", options: { quality: "low" } },
     { provider: "openai", name: "mcp", options: { server_label: "deepwiki", server_url: "https://example.com/mcp" } },
-    { provider: "openai", name: "custom", options: { name: "shell", description: "Runs a command." } },
+    { provider: "openai", name: "custom", options: sql },
     { provider: "openai", name: "local_shell", options: {} },
+    { provider: "openai", name: "shell", options: { environment: { type: "local" } } },
+    { provider: "openai", name: "apply_patch", options: {} },
+    { provider: "openai", name: "computer", options: {} },
+    {
+      provider: "openai",
+      name: "tool_search",
+      options: { execution: "client", description: "Finds tools.", parameters: { type: "object" } },
+    },
   ],
   reply: {
     id: "resp_1",
@@ -141,10 +163,55 @@ const responses: Target = {
         arguments: '{"city":"Oslo"}',
         status: "completed",
       },
-      { type: "custom_tool_call", id: "ctc_1", call_id: "call_2", name: "shell", input: "ls", status: "completed" },
+      { type: "custom_tool_call", id: "ctc_1", call_id: "call_2", name: "sql", input: "SELECT 1", status: "completed" },
+      {
+        type: "local_shell_call",
+        id: "lsh_1",
+        call_id: "call_3",
+        status: "completed",
+        action: { type: "exec", command: ["ls"], env: {}, working_directory: "/root" },
+      },
+      {
+        type: "shell_call",
+        id: "sh_1",
+        call_id: "call_4",
+        status: "completed",
+        action: { commands: ["ls"], max_output_length: 1000, timeout_ms: null },
+      },
+      {
+        type: "apply_patch_call",
+        id: "apc_1",
+        call_id: "call_5",
+        status: "completed",
+        operation: { type: "update_file", path: "a.md", diff: "@@" },
+      },
+      {
+        type: "tool_search_call",
+        id: "tsc_1",
+        call_id: "call_6",
+        status: "completed",
+        execution: "client",
+        arguments: { goal: "weather" },
+      },
+      {
+        type: "mcp_approval_request",
+        id: "mcpr_1",
+        server_label: "deepwiki",
+        name: "ask",
+        arguments: "{}",
+      },
+      {
+        type: "computer_call",
+        id: "cu_1",
+        call_id: screenshotCall,
+        status: "completed",
+        action: { type: "click", button: "left", x: 1, y: 2 },
+        pending_safety_checks: [{ id: "sc_1", code: "malicious_instructions", message: "Look." }],
+      },
     ],
   },
-  answers: ["call_1", "call_2"],
+  answers: ["call_1", "call_2", "call_3", "call_4", "call_5", "call_6", "mcpr_1", screenshotCall],
+  choices: ["sql", "shell", "apply_patch", "computer", "mcp_deepwiki"],
   efforts: ["none", "minimal", "low", "medium", "high", "xhigh"],
   options: {
     store: true,
@@ -216,6 +283,7 @@ const messages: Target = {
     usage: { input_tokens: 1, output_tokens: 1 },
   },
   answers: ["toolu_1", "toolu_2"],
+  choices: ["bash", "web_search_20250305", "str_replace_based_edit_tool"],
   efforts: ["none", "low", "medium", "high", "xhigh", "max"],
   options: {
     metadata: { user_id: "u-1" },
@@ -267,6 +335,7 @@ const generateContent: Target = {
     ],
   },
   answers: ["fc_1", "call_1"],
+  choices: [],
   efforts: ["none", "minimal", "low", "medium", "high"],
   options: {
     safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }],

@@ -2,7 +2,7 @@
 // questions, approvals, manual calls, fallback models, structured output, cancellation, steering, code cells and nested turns. They are also
 // examples for scenarios of your own.
 
-import type { FakeScript } from "../adapters/internal.ts";
+import type { FakeScript, FakeStep } from "../adapters/internal.ts";
 import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../engine/internal.ts";
 import type { JsonObject, ModelRequest, ReplayPolicy } from "../model/internal.ts";
 import type { CrashScenario } from "./crash-matrix.ts";
@@ -254,12 +254,15 @@ export const crashScenarios: readonly CrashScenario[] = [
     },
   ),
 
-  // The usage of failed attempts must be on the ledger exactly once.
+  // The usage of failed attempts must be on the ledger exactly once, and each reply must have its warnings.
   scenario("a model call that is retried", () =>
     of(
       steadyModel(({ step, attempt }) => {
-        if (attempt < 3) return [{ type: "error", reason: "provider_unavailable", status: 529, retryable: true }];
-        return step === 0 ? calls(0, "look") : say("At last.");
+        const message = `step ${step}: seed is not sent: the API has no seed`;
+        const warning: FakeStep = { type: "warning", warning: { reason: "unsupported", path: "seed", message } };
+        if (attempt < 3)
+          return [warning, { type: "error", reason: "provider_unavailable", status: 529, retryable: true }];
+        return [warning, ...(step === 0 ? calls(0, "look") : say("At last."))];
       }),
       { tools: all, retry: { maxAttempts: 3, baseDelayMs: 10, jitterMs: 0 } },
     ),

@@ -396,7 +396,7 @@ export class Collector {
     return { ...message, content, toolCalls, finishReason: this.#draft.finishReason };
   }
 
-  /** The result of a step. `done`: the run ends after it, because a tool halted it or the reply asks for no calls (also if its finish reason is `tool_calls`). */
+  /** The result of a step. `done`: the run ends after it, because a tool halted it, or the reply is not paused and asks for no calls (also if its finish reason is `tool_calls`). */
   #stepOf(event: StepCompleted): StepResult {
     const order = new Map(event.response.toolCalls.map((call, index) => [call.id, index]));
     // Answers to no call of this reply come last.
@@ -406,6 +406,7 @@ export class Collector {
     const [halt = null] = this.#halts.toSorted(byCall);
     const finish = this.#draft.finishReason ?? event.response.finishReason;
     const callsTools = finish === "tool_calls" && event.response.toolCalls.length > 0;
+    const continues = callsTools || finish === "paused";
     return {
       thread: event.thread,
       response: event.response,
@@ -413,7 +414,7 @@ export class Collector {
       pendingToolCalls: event.pendingToolCalls,
       suspendedCell: event.suspendedCell,
       usage: event.usage,
-      done: halt !== null || (!callsTools && event.suspendedCell === null),
+      done: halt !== null || (!continues && event.suspendedCell === null),
       metadata: this.#stepMetadata(event, halt),
     };
   }

@@ -240,8 +240,7 @@ export class ReplyBuilder {
   }: ReplyEnd): readonly ModelEvent[] {
     const completedCalls = this.#completedCalls();
     const calls = completedCalls.filter(({ providerExecuted }) => !providerExecuted).map(({ call }) => call);
-    const endedNormally =
-      finishReason === "stop" || finishReason === "other" || finishReason === null || finishReason === "tool_calls";
+    const endedNormally = finishReason !== "length" && finishReason !== "content_filter" && finishReason !== "error";
     const reason =
       calls.length > 0 && endedNormally ? "tool_calls" : finishReason === "tool_calls" ? "stop" : finishReason;
     const parts = this.#parts();

@@ -66,6 +66,7 @@ function finishReasonOf(status: SessionStatus, reply: FinishReason | null): UiFi
       return "content-filter";
     // The turn ended after its tools ran, and no call is pending.
     case "tool_calls":
+    case "paused":
     case "other":
     case null:
       return "other";

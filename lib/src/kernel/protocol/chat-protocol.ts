@@ -6,7 +6,7 @@
 //   3. a tool halts the turn                 reason of the tool   no checkpoint; a control value can finish, fail or hand off
 //   4. calls are pending                     manual_tool_calls, approval, outcome_unknown
 //   5. mode `manual`: the caller runs tools  manual_tool_calls
-//   6. the model has answered                completed            after the checkpoint `before_completion`
+//   6. the model has answered                completed            after the checkpoint `before_completion`; a paused reply continues instead
 //   7. the model call failed                 error                decided by the machine (responses.ts)
 //   8. the host says stop                    halt_when, budget    at `after_work`; the verdict comes first (Q11)
 //   9. `maxTurns` is reached                 max_turns            at `after_work`
@@ -34,7 +34,7 @@ import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { replyMessage } from "./reply-message.ts";
 import { joinParagraph } from "./reply-text.ts";
-import { complete, finish, messageId, nextIteration } from "./shared-actions.ts";
+import { complete, continuePaused, finish, messageId, nextIteration } from "./shared-actions.ts";
 import { answerOf, unrunAnswer } from "./tool-answer.ts";
 
 /** Options of the chat protocol. They are stored with the turn (run/plan/pinned.ts). */
@@ -94,6 +94,8 @@ function onReply(options: ChatProtocolOptions, context: Context, reply: ModelRep
     return [error, step, finish({ type: "provider_error", failure })];
   }
   const appendUnrun: DriverAction = { type: "append_events", messages: unrunAnswers };
+  if (reply.finishReason === "paused")
+    return [append, appendUnrun, step, ...continuePaused(context, options.stopAfter !== null)];
   return [append, appendUnrun, step, options.stopAfter === null ? complete(outcome) : finish(outcome)];
 }
 

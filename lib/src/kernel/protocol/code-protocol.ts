@@ -14,7 +14,7 @@ import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
 import { outcomeOfText } from "./ending.ts";
 import { replyMessage, replyStepEnd } from "./reply-message.ts";
-import { complete, finish, messageId, nextIteration } from "./shared-actions.ts";
+import { complete, continuePaused, finish, messageId, nextIteration } from "./shared-actions.ts";
 import { unrunAnswer } from "./tool-answer.ts";
 
 /** Options of the code protocol. All but `aliases` are stored with the turn (run/plan/pinned.ts). */
@@ -63,6 +63,8 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   const append: DriverAction = { type: "append_events", messages: [message, ...unrun] };
   const outcome = outcomeOfText(reply, text);
   const end = (how: TurnOutcome): DriverAction => (options.stopAfter === null ? complete(how) : finish(how));
+  if (reply.finishReason === "paused")
+    return [append, ...stepEnd(reply), ...continuePaused(context, options.stopAfter !== null)];
   if (outcome.type === "incomplete" || outcome.type === "filtered") return [append, ...stepEnd(reply), end(outcome)];
   if (text.trim() === "" && unrun.length > 0)
     return [append, ...continueWith(options, context, reply, [errorPart(`${why}.`)])];

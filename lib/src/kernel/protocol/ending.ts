@@ -23,6 +23,7 @@ export function outcomeOfText(reply: ModelReply, text: string): TurnOutcome {
     case "stop":
       return text.trim() === "" ? { type: "empty" } : { type: "assistant_message", text };
     case "tool_calls":
+    case "paused":
     case "other":
     case "error":
     case null:

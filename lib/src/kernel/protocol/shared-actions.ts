@@ -38,6 +38,14 @@ export function nextIteration(context: Context, free: boolean): readonly DriverA
   ];
 }
 
+/**
+ * Continues after a reply that the provider paused (`pause_turn` of Anthropic): the next request ends with the reply, and the model goes on with it. Each pause is a
+ * model call that counts against `maxTurns`.
+ */
+export function continuePaused(context: Context, stopsAfterStep: boolean): readonly DriverAction[] {
+  return stopsAfterStep ? [finish({ type: "stop_after" })] : nextIteration(context, false);
+}
+
 /** The id of a message of the open step: `<turn>/<step>/<name>`. */
 export function messageId({ turnId, protocolIteration }: Context, name: string): string {
   return `${turnId}/${protocolIteration}/${name}`;

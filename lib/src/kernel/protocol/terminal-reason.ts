@@ -31,6 +31,7 @@ const byFinishReason: { readonly [R in FinishReason]: LlmTerminalReason } = {
   tool_calls: "tool_use",
   length: "output_limit",
   content_filter: "content_filter",
+  paused: "unknown",
   error: "provider_error",
   other: "unknown",
 };

@@ -442,8 +442,11 @@ function finishReasonOf(stopReason: string | null): FinishReason | null {
       return "tool_calls";
     case "refusal":
       return "content_filter";
+    // The provider expects another request that ends with this reply, and continues it.
+    case "pause_turn":
+    case "compaction":
+      return "paused";
     default:
-      // `pause_turn` and `compaction`: the provider expects another request that continues the reply.
       return "other";
   }
 }

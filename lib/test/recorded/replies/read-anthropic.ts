@@ -215,6 +215,8 @@ function finishReasonOf(raw: string | null): string | null {
     model_context_window_exceeded: "length",
     tool_use: "tool_calls",
     refusal: "content_filter",
+    pause_turn: "paused",
+    compaction: "paused",
   };
   return raw === null ? null : (reasons[raw] ?? "other");
 }

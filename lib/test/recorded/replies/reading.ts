@@ -175,7 +175,7 @@ export function leavesOf(value: Json | undefined, path = ""): JsonObject {
 /** The finish reason of the library: a normal end with calls for the program is `tool_calls`, and `tool_calls` without calls is `stop`. */
 export function finishWithCalls(reason: string | null, blocks: readonly Block[]): string | null {
   const hasCalls = blocks.some(({ type }) => type === "call");
-  const isNormal = reason === null || reason === "stop" || reason === "other" || reason === "tool_calls";
+  const isNormal = reason === null || ["stop", "other", "paused", "tool_calls"].includes(reason);
   if (hasCalls && isNormal) return "tool_calls";
   return reason === "tool_calls" ? "stop" : reason;
 }

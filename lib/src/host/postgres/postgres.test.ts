@@ -71,7 +71,7 @@ afterAll(async () => {
   await sql?.end();
 });
 
-describe.each(variants)("$name", ({ mode, pool: poolOf }) => {
+describe.each(variants)("[lash 81] $name", ({ mode, pool: poolOf }) => {
   const schema = `conformance_${variants.findIndex((variant) => variant.pool === poolOf && variant.mode === mode)}`;
   const cases = storageSuite(async () => {
     const open = () => postgresStorage({ pool: poolOf(), schema, mode, pollMs: 20 });

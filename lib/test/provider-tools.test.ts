@@ -588,6 +588,16 @@ test("a custom tool works with Chat Completions, from the same definition", asyn
   ]);
 });
 
+test("Chat Completions does not get tools of the Responses API, and the reply has a warning", async () => {
+  const shell = providerTool({ provider: "openai", name: "shell", handler: () => "ok" });
+  const message = { role: "assistant", content: "Done." };
+  const bodies = script({ id: "chatcmpl_1", choices: [{ index: 0, message, finish_reason: "stop" }] });
+  const adapter = openai({ apiKey: "test", baseURL: address(), api: "chat" });
+  const result = await chat(engine({ adapter, model: "gpt-5.4", tools: [shell] }), "Do it.");
+  expect(bodies()[0]).not.toHaveProperty("tools");
+  expect(result.finalResponse?.warnings).toMatchObject([{ path: "providerTools[0]", reason: "unsupported" }]);
+});
+
 describe("providerTool", () => {
   test("refuses tools that the provider runs itself", () => {
     for (const name of ["web_search", "web_search_20250305", "tool_search", "custom"])

@@ -125,19 +125,29 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   };
 }
 
-/** Function tools, then custom tools and tools that the server runs (`type` is their name). Tools of other providers are omitted. */
+/**
+ * Function tools, then custom tools and tools that the server runs (`type` is their name). Tools of other providers are omitted, and those whose calls only the
+ * Responses API has.
+ */
 function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route, quirks }: WireContext): Settings {
-  const hostedTools = providerTools.filter(({ provider }) => provider === route.provider);
+  const hostedTools = providerTools.filter((tool) => tool.provider === route.provider && !isResponsesTool(tool));
   const all = [
     ...tools.map((tool) => encodeTool(tool, quirks.strict !== false, optionsFor(tool, route))),
     ...hostedTools.map(encodeProviderTool),
   ];
-  const omissions = providerTools.flatMap(({ provider }, index): Omission[] =>
-    provider === route.provider ? [] : [foreignTool(index, provider)],
-  );
+  const omissions = providerTools.flatMap((tool, index): Omission[] => {
+    if (tool.provider !== route.provider) return [foreignTool(index, tool.provider)];
+    const why = `Chat Completions has no tool ${tool.name}; use the Responses API`;
+    return isResponsesTool(tool) ? [unsupported(`providerTools[${index}]`, why)] : [];
+  });
   if (all.length === 0) return { fields: {}, omissions };
   const choice = encodeToolChoice(toolChoice, hostedTools);
   return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions };
+}
+
+/** Is this a tool of the Responses API whose calls the program runs? Chat Completions has only custom tools; servers that reach MCP servers do so themselves. */
+function isResponsesTool(tool: ProviderTool): boolean {
+  return clientCallName(tool) !== null && tool.name !== "custom" && tool.name !== "mcp";
 }
 
 function encodeToolChoice(toolChoice: ToolChoice | null, providerTools: readonly ProviderTool[]): Json {

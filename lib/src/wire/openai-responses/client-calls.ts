@@ -181,7 +181,8 @@ export function replayFieldsOf({ argumentFields }: ClientCall, item: JsonObject)
 
 /** The outputs of the commands of a shell call. A text is the output of one command; a failure is an error of one command. */
 function shellOutputs(message: ToolMessage): readonly JsonObject[] {
-  if (message.status !== "success") {
+  // A placeholder for the answer of a user (`awaiting_user`) is no error.
+  if (message.status !== "success" && message.status !== "awaiting_user") {
     const outcome = message.code === "timeout" ? { type: "timeout" } : { type: "exit", exit_code: 1 };
     return [{ stdout: "", stderr: textOf(message), outcome }];
   }

@@ -7,6 +7,7 @@ import {
   argumentsOf,
   failed,
   finishWithCalls,
+  isBlank,
   isObject,
   leavesOf,
   listOf,
@@ -318,51 +319,60 @@ function blocksOf(item: JsonObject): readonly Block[] {
       ];
     }
     default: {
-      const call = providerToolCall(item, type);
+      const call = programCall(item);
       if (call !== null) return item["status"] === "incomplete" ? [] : [call];
-      return hostedTools[type] === undefined ? [{ type: "item", kind: type, item }] : hostedBlocks(item, type);
+      const isHosted =
+        hostedTools[type] !== undefined ||
+        (type.endsWith("_call") && ["arguments", "input", "action"].some((key) => !isBlank(item[key])));
+      return isHosted ? hostedBlocks(item, type) : [{ type: "item", kind: type, item }];
     }
   }
 }
 
-/** A call of a tool that the provider defines. The program runs it, except in a container and in a search of the server. */
-function providerToolCall(item: JsonObject, type: string): Block | null {
-  const id = stringOf(item["call_id"]) || stringOf(item["id"]);
-  const isHosted =
-    stringOf(objectOf(item["environment"])["type"]).startsWith("container") || item["execution"] === "server";
-  const call = (name: string, args: JsonObject, apart: readonly string[]): Block => ({
-    type: isHosted ? "provider_call" : "call",
-    id,
+/** The call of a tool of OpenAI that the program runs; `null`: the item is none. Containers and server-side searches are run by the provider. */
+function programCall(item: JsonObject): Block | null {
+  const environment = stringOf(objectOf(item["environment"])["type"]);
+  const named = (name: string, args: JsonObject): Block => ({
+    type: "call",
+    id: stringOf(item["call_id"]) || stringOf(item["id"]),
     name,
     arguments: args,
     argumentsText: null,
-    replay: isHosted ? {} : without(item, ["call_id", ...apart]),
+    replay: only(item, ["id", "type"]),
   });
-  switch (type) {
-    case "shell_call":
-    case "local_shell_call":
-      return call(type.slice(0, -"_call".length), objectOf(item["action"]), ["action"]);
-    case "apply_patch_call":
-      return call("apply_patch", objectOf(item["operation"]), ["operation"]);
+  switch (item["type"]) {
     case "computer_call": {
       const checks = listOf(item["pending_safety_checks"]);
-      const args = { ...only(item, ["action", "actions"]), pending_safety_checks: checks };
-      return call("computer", args, ["action", "actions"]);
+      return named("computer", { ...only(item, ["action", "actions"]), pending_safety_checks: checks });
+    }
+    case "local_shell_call":
+      return named("local_shell", objectOf(item["action"]));
+    case "shell_call":
+      return environment.startsWith("container") ? null : named("shell", objectOf(item["action"]));
+    case "apply_patch_call":
+      return named("apply_patch", objectOf(item["operation"]));
+    case "mcp_approval_request": {
+      const args = argumentsOf(stringOf(item["arguments"])) ?? stringOf(item["arguments"]);
+      const label = stringOf(item["server_label"]).replaceAll(/[^\w-]/g, "_");
+      return named(`mcp_${label}`.slice(0, 64), {
+        ...only(item, ["server_label", "name"]),
+        arguments: args,
+      });
     }
     case "tool_search_call":
-      return call("tool_search", objectOf(item["arguments"]), []);
-    case "mcp_approval_request": {
-      const args = argumentsOf(stringOf(item["arguments"]));
-      const label = stringOf(item["server_label"]).replaceAll(/[^\w-]/g, "_");
-      return call(`mcp_${label}`, { ...only(item, ["server_label", "name"]), arguments: args }, []);
-    }
+      return item["execution"] === "client" ? named("tool_search", givenArguments(item["arguments"]) ?? {}) : null;
     default:
       return null;
   }
 }
 
+/** Arguments that are an object or its JSON text. */
+function givenArguments(value: Json | undefined): JsonObject | null {
+  return isObject(value) ? value : argumentsOf(stringOf(value));
+}
+
 function hostedBlocks(item: JsonObject, type: string): readonly Block[] {
-  const [name, field] = hostedTools[type] ?? ["", null];
+  const [name, field] = hostedTools[type] ?? [type.replace(/_call$/, ""), null];
   const id = stringOf(item["call_id"]) || stringOf(item["id"]);
   const result = field === null ? null : (item[field] ?? null);
   const error = item["error"] ?? null;
@@ -380,9 +390,20 @@ function hostedBlocks(item: JsonObject, type: string): readonly Block[] {
 }
 
 function hostedArguments(item: JsonObject, type: string): JsonObject | null {
-  const given: JsonObject = only(item, ["queries", "code", "container_id"]);
-  if (type === "web_search_call") return objectOf(item["action"]);
-  return type === "mcp_call" ? argumentsOf(stringOf(item["arguments"])) : given;
+  const value = item["arguments"] ?? item["input"] ?? item["action"];
+  const parsed = givenArguments(value) ?? (type === "mcp_call" ? null : { input: stringOf(value) });
+  switch (type) {
+    case "web_search_call":
+      return isObject(item["action"]) ? item["action"] : parsed;
+    case "file_search_call":
+      return only(item, ["queries"]);
+    case "code_interpreter_call":
+      return item["code"] === undefined && item["arguments"] !== undefined
+        ? parsed
+        : only(item, ["code", "container_id"]);
+    default:
+      return parsed;
+  }
 }
 
 /** The items of the next request: text without ids and annotations, reasoning without its status, everything else unchanged. */

@@ -6,7 +6,7 @@ import type { Reading } from "./reading.ts";
 import type { Api } from "./recording.ts";
 import type { AssistantMessage, Json, JsonObject } from "everturn/model";
 
-import { request, toolResult, user } from "everturn/model";
+import { imageFromBase64, imagePart, request, toolResult, user } from "everturn/model";
 
 import { isEqual } from "./compare.ts";
 import { codecs, contextOf } from "./decode.ts";
@@ -20,7 +20,11 @@ export function compareSentBack(
   message: AssistantMessage,
 ): { readonly fields: number; readonly differences: readonly Difference[] } {
   if (expected.sentBack === null) return { fields: 0, differences: [] };
-  const results = message.toolCalls.map((call) => toolResult(call.id, "done", { name: call.name }));
+  // The result of a computer call is a screenshot.
+  const screenshot = [imagePart(imageFromBase64("iVBORw0KGgo=", "image/png"))];
+  const results = message.toolCalls.map((call) =>
+    toolResult(call.id, call.name === "computer" ? screenshot : "done", { name: call.name }),
+  );
   const messages = [user("Start."), message, ...results, user("Continue.")];
   // `store: true`: the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
   const options = api === "openai-responses" ? { store: true } : {};

@@ -115,6 +115,10 @@ describe("[allm 110] [allm 111] [allm 115] requests", () => {
     expect(off["output_config"]).toBeUndefined();
     const shown = body({ reasoning: { ...none, summary: "auto" } }).body;
     expect(shown["thinking"]).toEqual({ type: "adaptive", display: "summarized" });
+    const fromOptions = body({ temperature: 0.3, options: { thinking: { type: "enabled", budget_tokens: 9000 } } });
+    expect(fromOptions.body).not.toHaveProperty("temperature");
+    expect(fromOptions.body["max_tokens"]).toBe(4096 + 9000);
+    expect(fromOptions.omissions).toMatchObject([{ path: "temperature", reason: "unsupported" }]);
     const verbatim = body({ reasoning: { ...none, effort: "low" }, options: { thinking: { type: "enabled" } } }).body;
     expect(verbatim["thinking"]).toEqual({ type: "enabled" });
   });

@@ -15,7 +15,7 @@ import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
 import { isJsonArray } from "../../model/internal.ts";
-import { asObject, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { datedToolName, withProviderTools } from "../provider-tools.ts";
@@ -43,8 +43,12 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   const omissions: Omission[] = [];
   const tools = encodeTools(request, context.route, omissions);
   const thinking = encodeThinking(request, omissions);
-  const isThinking = thinking !== null && thinking["type"] !== "disabled";
-  const { temperature, topP, seed, stopSequences, maxTokens, promptCache, reasoning } = request;
+  const options = callerFields(request, context.route);
+  // What is sent: the caller may set `thinking` in the words of the API too.
+  const sentThinking = objectAt(mergeFields(omitNullish({ thinking }), options), "thinking");
+  const isThinking = sentThinking !== null && sentThinking["type"] !== "disabled";
+  const budget = isThinking ? (countAt(sentThinking, "budget_tokens") ?? 0) : 0;
+  const { temperature, topP, seed, stopSequences, maxTokens, promptCache } = request;
   const keepsTemperature = !isThinking || temperature === null || temperature === 1;
   const keepsTopP = !isThinking || topP === null || topP >= 0.95;
   if (!keepsTemperature)
@@ -53,12 +57,11 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   if (seed !== null) omissions.push(unsupported("seed", "the Messages API has no seed"));
   if (promptCache !== null && promptCache.key !== null)
     omissions.push(unsupported("promptCache.key", "the Messages API caches by prefix and has no cache keys"));
-  const options = callerFields(request, context.route);
   const unmarked = { tools, ...encodeMessages(request.messages, context, omissions) };
   const prompt = promptCache === null ? unmarked : placeBreakpoints(unmarked, promptCache, options);
   const fields = omitNullish({
     model: context.route.model,
-    max_tokens: maxTokens ?? defaultMaxTokens + (isThinking ? (reasoning?.budgetTokens ?? 0) : 0),
+    max_tokens: maxTokens ?? defaultMaxTokens + budget,
     system: systemField(prompt.system),
     messages: prompt.messages,
     tools: prompt.tools.length === 0 ? null : prompt.tools,

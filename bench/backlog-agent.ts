@@ -6,6 +6,7 @@ import type { HostStorage } from "everturn/runtime";
 import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { engine, fake, tool } from "everturn";
+import { postgresStorage } from "everturn/host/postgres";
 import { sqliteStorage } from "everturn/host/sqlite";
 import Database from "libsql";
 
@@ -13,7 +14,9 @@ import Database from "libsql";
 export type TurnEnded = {
   /** When the last write of the turn was committed, in milliseconds of the system clock, which all processes share. */
   readonly at: number;
-  /** Queries of the storage; one `read` has one or more. */
+  /** Reads of the storage. On Postgres each is one round trip. */
+  readonly reads: number;
+  /** Queries of these reads; one read has one or more. */
   readonly queries: number;
   /** Write batches. One that failed a check is counted too. */
   readonly writes: number;
@@ -35,8 +38,9 @@ export function openHandle(
   return { storage: sqliteStorage(database, { synchronous }), close: () => void database.close() };
 }
 
-/** Opens the SQLite file of the benchmark as a worker does. */
+/** Opens the database of the benchmark as a worker does: a Postgres database by its URL, or a SQLite file. */
 export function openStorage(path: string, form: StorageForm): HostStorage {
+  if (path.startsWith("postgres://")) return postgresStorage({ url: path, maxConnections: 20 });
   return form === "path" ? sqliteStorage({ path }) : openHandle(path, "full").storage;
 }
 

@@ -10,13 +10,14 @@ import { runtime } from "everturn/runtime";
 import { openStorage, scriptedAgent } from "./backlog-agent.ts";
 
 const [, , path = "", toolSteps = "1", concurrency = "16", form = "path", modelMs = "0"] = process.argv;
-const counts = { queries: 0, writes: 0, conflicts: 0, steps: 0 };
+const counts = { reads: 0, queries: 0, writes: 0, conflicts: 0, steps: 0 };
 
 /** Counts queries and writes, and reports each turn that a write ends. */
 function counted(storage: HostStorage): HostStorage {
   return {
     ...storage,
     read: (queries) => {
+      counts.reads += 1;
       counts.queries += queries.length;
       return storage.read(queries);
     },

@@ -1,4 +1,5 @@
-// `npm run bench:backlog`: how many turns a second workers end over one SQLite file, by the number of workers and of turns that wait.
+// `npm run bench:backlog`: how many turns a second workers end over one SQLite file or one Postgres database, by the number of workers and of turns that
+// wait.
 //
 // Method
 //   This process accepts turns without driving them, in two files: one with few turns, one with the same number and the backlog. Each run copies a file, starts
@@ -12,6 +13,7 @@
 //   --concurrency 16                                                         turns at a time in one worker
 //   --form path | handle                                                     how workers open the file
 //   --model-ms 0                                                             how long the scripted model takes for a reply
+//   --postgres                                                               a Postgres server of its own, in a temporary folder, instead of a file
 //   --pin                                                                    worker n runs on core n alone (Linux, `taskset`); worker n + cores shares it
 //
 //   On a machine with few cores, `--pin` shows how the rate grows with the number of workers: without it one worker uses more than one core (the event
@@ -28,9 +30,12 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
+import { postgresStorage } from "everturn/host/postgres";
 import { runtime } from "everturn/runtime";
 import Database from "libsql";
+import { Client } from "pg";
 
+import { startPostgres } from "../lib/test/postgres-server.ts";
 import { openHandle, scriptedAgent } from "./backlog-agent.ts";
 
 const { values: options } = parseArgs({
@@ -46,6 +51,7 @@ const { values: options } = parseArgs({
     seconds: { type: "string", default: "12" },
     form: { type: "string", default: "path" },
     pin: { type: "boolean", default: false },
+    postgres: { type: "boolean", default: false },
     "model-ms": { type: "string", default: "0" },
   },
 });
@@ -66,6 +72,7 @@ type Measured = {
   readonly stepsPerSecond: number;
   readonly queriesPerTurn: number;
   readonly writesPerTurn: number;
+  readonly roundTripsPerStep: number;
   readonly conflictsPerTurn: number;
 };
 
@@ -85,8 +92,46 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
+const server = options.postgres
+  ? await startPostgres({ fsync: "on", shared_buffers: "256MB", max_wal_size: "4GB" })
+  : null;
+
+/** Runs a statement on the server's own database. */
+async function administer(statement: string): Promise<void> {
+  const client = new Client({ connectionString: server?.url() });
+  await client.connect();
+  await client.query(statement).finally(() => client.end());
+}
+
+/** Creates a Postgres database with `count` accepted turns. */
+async function preparePostgres(name: string, count: number): Promise<string> {
+  await administer(`CREATE DATABASE ${name}`);
+  const storage = postgresStorage({ url: server?.url(name) ?? "", maxConnections: 16 });
+  const sessions = runtime({ host: storage, engines: { default: scriptedAgent(0, () => undefined) }, drive: false });
+  const from = performance.now();
+  let next = 0;
+  const accept = async () => {
+    for (let index = next++; index < count; index = next++) await sessions.start("Begin.", { id: `session-${index}` });
+  };
+  await Promise.all(Array.from({ length: 16 }, accept));
+  const seconds = (performance.now() - from) / 1000;
+  await storage.close();
+  console.log(`accepted ${count} turns in ${seconds.toFixed(1)} s (one process, 16 at a time)`);
+  return name;
+}
+
+/** A copy of a database or of a file. */
+async function newCopy(of: string): Promise<string> {
+  if (server === null) return copyOf(of);
+  await administer("DROP DATABASE IF EXISTS run WITH (FORCE)");
+  await administer(`CREATE DATABASE run TEMPLATE ${of} STRATEGY FILE_COPY`);
+  await administer("CHECKPOINT");
+  return server.url("run");
+}
+
 /** Creates a file with `count` accepted turns. All rows are in the database file, none in its write-ahead log. */
 async function prepare(name: string, count: number): Promise<string> {
+  if (server !== null) return preparePostgres(name.replace(".db", ""), count);
   const path = join(folder, name);
   const { storage, close } = openHandle(path, "normal");
   const sessions = runtime({ host: storage, engines: { default: scriptedAgent(0, () => undefined) }, drive: false });
@@ -114,7 +159,7 @@ function copyOf(file: string): string {
 }
 
 async function measure({ file, workers, toolSteps, warmup, turns }: Run): Promise<Measured> {
-  const path = copyOf(file);
+  const path = await newCopy(file);
   const started = Array.from({ length: workers }, () =>
     fork(join(import.meta.dirname, "backlog-worker.ts"), [
       path,
@@ -172,6 +217,7 @@ async function measure({ file, workers, toolSteps, warmup, turns }: Run): Promis
     stepsPerSecond: (last.steps - first.steps) / seconds,
     queriesPerTurn: (last.queries - first.queries) / ended,
     writesPerTurn: (last.writes - first.writes) / ended,
+    roundTripsPerStep: (last.reads + last.writes - first.reads - first.writes) / (last.steps - first.steps),
     conflictsPerTurn: (last.conflicts - first.conflicts) / ended,
   };
 }
@@ -179,8 +225,9 @@ async function measure({ file, workers, toolSteps, warmup, turns }: Run): Promis
 /** The counts of all workers at the last of these reports. */
 function totals(reports: readonly (TurnEnded & { readonly worker: number })[]): TurnEnded {
   const latest = new Map(reports.map((report) => [report.worker, report]));
-  const sum = { at: reports.at(-1)?.at ?? Number.NaN, queries: 0, writes: 0, conflicts: 0, steps: 0 };
-  for (const { queries, writes, conflicts, steps } of latest.values()) {
+  const sum = { at: reports.at(-1)?.at ?? Number.NaN, reads: 0, queries: 0, writes: 0, conflicts: 0, steps: 0 };
+  for (const { reads, queries, writes, conflicts, steps } of latest.values()) {
+    sum.reads += reads;
     sum.queries += queries;
     sum.writes += writes;
     sum.conflicts += conflicts;
@@ -237,7 +284,7 @@ async function stepTable(few: string): Promise<void> {
   console.log(
     `\nsteps (model calls) of turns of ten tool steps, no backlog; median of ${rounds} rounds of ${stepTurns} turns`,
   );
-  line("workers", "steps/s", "turns/s", "queries/turn", "writes/turn", "x 1 worker", "(all rounds)");
+  line("workers", "steps/s", "turns/s", "queries/turn", "writes/turn", "calls/step", "x 1 worker", "(all rounds)");
   const measured = stepWorkerCounts.map((): Measured[] => []);
   for (let round = 0; round < rounds; round += 1) {
     for (const [index, workers] of stepWorkerCounts.entries()) {
@@ -254,6 +301,7 @@ async function stepTable(few: string): Promise<void> {
       medianOf("turnsPerSecond").toFixed(1),
       medianOf("queriesPerTurn").toFixed(1),
       medianOf("writesPerTurn").toFixed(1),
+      medianOf("roundTripsPerStep").toFixed(2),
       median(all.map((run, round) => run.stepsPerSecond / (one[round]?.stepsPerSecond ?? Number.NaN))).toFixed(2),
       all.map((run) => run.stepsPerSecond.toFixed(0)).join(" "),
     );
@@ -269,4 +317,5 @@ const few = await prepare("few.db", count);
 if (workerCounts.length > 0) await backlogTable(few, await prepare("many.db", count + backlog));
 if (stepWorkerCounts.length > 0) await stepTable(few);
 console.log(`\n${((performance.now() - from) / 1000).toFixed(0)} s in all`);
+await server?.close();
 process.exit();

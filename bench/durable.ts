@@ -20,16 +20,24 @@ const messages = [10, 100, 1000, 10_000];
 export async function benchDurable(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "everturn-bench-"));
   try {
-    await benchSteps(join(folder, "steps.db"));
+    const database = new Database(join(folder, "steps.db"));
+    await benchSteps("SQLite", sqliteStorage(database), (batches) => bareTransactions(database, batches));
+    database.close();
     await benchSessions(join(folder, "sessions.db"));
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-async function benchSteps(path: string): Promise<void> {
-  const database = new Database(path);
-  const disk = counted(sqliteStorage(database));
+type Batches = readonly (readonly string[])[];
+
+/** One step at step n of a turn. `bareOf` builds what writes the values of the same rows without the runtime. */
+export async function benchSteps(
+  name: string,
+  storage: HostStorage,
+  bareOf: (batches: Batches) => { readonly step: () => Promise<void> },
+): Promise<void> {
+  const disk = counted(storage);
   const durable = steps.map((n) => new Stepper(n, disk));
   const inMemory = new Stepper(0, null);
   const all = [...durable, inMemory];
@@ -38,7 +46,7 @@ async function benchSteps(path: string): Promise<void> {
   for (let warmup = 0; warmup < 20; warmup += 1) await inMemory.step();
 
   const { batches, bytes, commits } = await disk.during(() => durable.at(-1)?.step());
-  const bare = bareTransactions(database, batches);
+  const bare = bareOf(batches);
   const times = [...all, bare].map((): number[] => []);
   for (let round = 0; round < 201; round += 1) {
     for (const [index, contender] of [...all, bare].entries()) {
@@ -50,7 +58,7 @@ async function benchSteps(path: string): Promise<void> {
   const medians = times.map(median);
   const [first = Number.NaN] = medians;
   const largest = medians[steps.length - 1] ?? Number.NaN;
-  console.log(`\na durable step on SQLite (${commits} commits), at step n of a turn`);
+  console.log(`\na durable step on ${name} (${commits} commits), at step n of a turn`);
   for (const [index, n] of steps.entries()) line(`n = ${n}`, medians[index] ?? Number.NaN, first);
   console.log("\nthe same step, beside");
   line(`the same ${batches.flat().length} rows in ${commits} bare transactions`, medians.at(-1) ?? Number.NaN, largest);
@@ -63,7 +71,6 @@ async function benchSteps(path: string): Promise<void> {
   }
   if (bytes === 0) throw new Error("nothing was stored");
   for (const stepper of all) await stepper.end();
-  database.close();
 }
 
 async function benchSessions(path: string): Promise<void> {

@@ -29,7 +29,7 @@ export function texts(value: unknown, origin: Origin): readonly string[] {
 }
 
 /** A path, made absolute. `:memory:` is kept. */
-export function file(value: unknown, origin: Origin): string {
+function file(value: unknown, origin: Origin): string {
   const path = text(value, origin);
   return path === ":memory:" ? path : resolve(origin.folder, path);
 }

@@ -64,7 +64,7 @@ export async function openStorage(
   return { storage: sqliteStorage(database), close: async () => void database.close() };
 }
 
-export function isPostgres(target: string): boolean {
+function isPostgres(target: string): boolean {
   return target.startsWith("postgres://");
 }
 

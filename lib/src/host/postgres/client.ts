@@ -2,7 +2,7 @@
 // this shape; other clients are adapted in a few lines (docs/guide/postgres.md).
 
 import type { CheckedOptions } from "./options.ts";
-import type { Pool as PgPool } from "pg";
+import type { ClientBase, Pool as PgPool } from "pg";
 
 import { RuntimeError } from "../../model/internal.ts";
 
@@ -60,17 +60,19 @@ export async function openPool(url: string, options: CheckedOptions): Promise<Ow
     keepAlive: true,
     allowExitOnIdle: true,
     application_name: "everturn",
+    ...(options.transactionPooler ? {} : { onConnect: prepareConnection }),
   });
   // An idle connection that breaks is removed from the pool; the next operation opens another one.
   pool.on("error", () => undefined);
-  if (!options.transactionPooler) {
-    pool.on("connect", (connection) => {
-      // Every query of the storage uses the primary key. A table that was small when its plan was made would otherwise be scanned after it has
-      // grown, until the server has analysed it. A connection that breaks here reports it to the statement that follows.
-      connection.query("SET enable_seqscan = off").catch(() => undefined);
-    });
-  }
   return pool;
+}
+
+/**
+ * Every query of the storage uses the primary key. A table that was small when its plan was made would otherwise be scanned after it has grown, until the
+ * server has analysed it.
+ */
+async function prepareConnection(connection: ClientBase): Promise<void> {
+  await connection.query("SET enable_seqscan = off");
 }
 
 async function importPg(): Promise<{ readonly Pool: typeof PgPool }> {

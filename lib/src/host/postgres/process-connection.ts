@@ -69,6 +69,8 @@ export class ProcessConnection {
   #unsent: { sessions: Set<string> | undefined; tables: Set<TableName> | undefined } | null = null;
   #sentAt = Number.NEGATIVE_INFINITY;
   #cancelSend: (() => void) | null = null;
+  /** A notification is on its way. A connection runs one statement at a time. */
+  #isSending = false;
   readonly #others = new Map<string, OtherProcess>();
   #stopProbing: (() => void) | null = null;
   #askedAt = 0;
@@ -178,7 +180,12 @@ export class ProcessConnection {
     const { sessions, tables: written } = namesOf(batch);
     const unsent = this.#unsent ?? { sessions: new Set<string>(), tables: new Set<TableName>() };
     this.#unsent = { sessions: union(unsent.sessions, sessions), tables: union(unsent.tables, written) };
-    if (this.#cancelSend !== null) return;
+    this.#sendSoon();
+  }
+
+  /** Sends what is unsent, as soon as `sendMs` have passed since the last notification and it was delivered. */
+  #sendSoon(): void {
+    if (this.#cancelSend !== null || this.#isSending) return;
     const { clock } = this.#options;
     const waitMs = Math.max(0, this.#sentAt + sendMs - monotonicNow(clock));
     this.#cancelSend = startTimer(clock, waitMs, () => void this.#send());
@@ -191,6 +198,7 @@ export class ProcessConnection {
     if (unsent === null) return;
     this.#unsent = null;
     this.#sentAt = monotonicNow(this.#options.clock);
+    this.#isSending = true;
     const payload = encodePayload(this.#identity, unsent);
     const statement = { text: "SELECT pg_notify($1, $2)", values: [this.#scope, payload] };
     this.sent += 1;
@@ -200,7 +208,10 @@ export class ProcessConnection {
         : this.#connection.query(statement));
     } catch {
       // Other processes find the write by polling.
+    } finally {
+      this.#isSending = false;
     }
+    if (this.#unsent !== null && !this.#isClosed) this.#sendSoon();
   }
 
   #receive(payload: string): void {

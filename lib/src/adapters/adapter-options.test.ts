@@ -179,6 +179,13 @@ describe("adapterOptions", () => {
     expect(JSON.stringify(received[1])).not.toContain("beta");
   });
 
+  test("join the betas of a call with those that the codec needs", async () => {
+    const agent = engine({ adapter: anthropic({ apiKey, baseURL: origin }), model: "m", retry: false });
+    const providerTools = [{ provider: "anthropic", name: "computer_20250124", options: {} }];
+    await generate(agent, "hi", { providerTools, adapterOptions: { betas: ["a"] } });
+    expect(received).toMatchObject([{ "anthropic-beta": "computer-use-2025-01-24,a" }]);
+  });
+
   test("add headers to image requests", async () => {
     for (const imageAdapter of [openaiImages({ apiKey, baseURL: origin }), geminiImages({ apiKey, baseURL: origin })]) {
       const agent = engine({ imageAdapter, retry: false, adapterOptions: { headers: { "x-team": "engine" } } });

@@ -497,3 +497,43 @@ test("a message keeps its encoded form of each provider", () => {
   expect(encode("groq")).toEqual([{ role: "user", content: "x" }]);
   expect(encode("mistral")).toEqual([{ role: "user", content: "x", extra: 1 }]);
 });
+
+describe("provider options of another provider", () => {
+  const conversation = (fields: object): ModelRequest =>
+    request(
+      [
+        system([textPart("S.", { ...fields })], { ...fields }),
+        user(
+          [
+            textPart("a", { ...fields }),
+            imagePart(photo, { ...fields }),
+            filePart(pdf, { mimeType: "application/pdf", ...fields }),
+          ],
+          {
+            ...fields,
+          },
+        ),
+        assistant([textPart("b", { ...fields })], {
+          ...fields,
+          toolCalls: [toolCall({ id: "c1", name: "f", arguments: {}, ...fields })],
+        }),
+        toolResult("c1", [textPart("x", { ...fields })], { ...fields }),
+      ],
+      { tools: [toolSpec({ name: "f", description: "F", schema: { type: "object" }, ...fields })], ...fields },
+    );
+
+  test.each<[string, Codec]>([
+    ["anthropic", anthropicMessages],
+    ["openai", openaiResponses],
+    ["openai", openaiChat],
+    ["gemini", geminiGenerateContent],
+  ])("change nothing of the request to %s, and are not reported", (provider, codec) => {
+    const foreign = codec.encode(
+      conversation({ providerOptions: { elsewhere: { type: "other", x: 1 } } }),
+      contextOf(provider),
+    );
+    expect(foreign).toEqual(codec.encode(conversation({}), contextOf(provider)));
+    const own = codec.encode(conversation({ providerOptions: { [provider]: { x: 1 } } }), contextOf(provider));
+    expect(own.body).not.toEqual(foreign.body);
+  });
+});

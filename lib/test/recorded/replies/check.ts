@@ -7,6 +7,7 @@
 //   decoded.ts      reads the same things from the decoded reply
 //   compare.ts      compares the two, field by field
 //   send-back.ts    encodes the decoded reply into the next request and compares that with the recording
+//   accepted.ts     lists the differences that are intended
 //   mutations.ts    damages decoded replies, which the comparison must notice
 
 import type { Difference } from "./compare.ts";
@@ -17,8 +18,9 @@ import type { ModelEvent } from "everturn/model";
 
 import { isEvent } from "everturn/model";
 
+import { acceptedDifferences } from "./accepted.ts";
 import { compare, describe } from "./compare.ts";
-import { decodeBytes, decodeFrames, decodeWhole } from "./decode.ts";
+import { countEvents, decodeBytes, decodeFrames, decodeWhole } from "./decode.ts";
 import { readDecoded } from "./decoded.ts";
 import { mutations } from "./mutations.ts";
 import { otherForm } from "./other-form.ts";
@@ -93,12 +95,12 @@ function compareEvents(
 type Variant = { readonly name: string; readonly expected: Reading; readonly decode: () => readonly ModelEvent[] };
 
 /** All ways in which a recording is decoded: as it is, from bytes in random pieces, and in its other form. */
-function variantsOf(recording: Recording, cuts: Cuts): readonly Variant[] {
+function variantsOf(recording: Recording, seeds: number, cuts: Cuts): readonly Variant[] {
   const expected = readRecording(recording);
   const other = expected.outcome === "completed" ? otherForm(recording, 0) : null;
   return [
     { name: recording.form, expected, decode: () => decodeRecording(recording) },
-    ...byteVariants(recording, expected, cuts),
+    ...byteVariants(recording, expected, seeds, cuts),
     ...(other === null
       ? []
       : [
@@ -108,15 +110,15 @@ function variantsOf(recording: Recording, cuts: Cuts): readonly Variant[] {
             expected: { ...expected, deltas: readRecording(other).deltas },
             decode: () => decodeRecording(other),
           },
-          ...byteVariants(other, readRecording(other), cuts),
+          ...byteVariants(other, readRecording(other), seeds, cuts),
         ]),
   ];
 }
 
-function byteVariants(recording: Recording, expected: Reading, cuts: Cuts): readonly Variant[] {
+function byteVariants(recording: Recording, expected: Reading, seeds: number, cuts: Cuts): readonly Variant[] {
   if (recording.form === "whole") return [];
   const { api, frames } = recording;
-  return Array.from({ length: seedCount }, (_, seed) => ({
+  return Array.from({ length: seeds }, (_, seed) => ({
     name: `stream cut with seed ${seed}`,
     expected,
     decode: () => decodeBytes(api, frames, seed, cuts),
@@ -131,11 +133,12 @@ function decodeRecording(recording: Recording): readonly ModelEvent[] {
 /** The differences of one reply. A field that differs in several ways of decoding is one difference. */
 export function compareRecording(
   recording: Recording,
+  seeds: number,
   cuts: Cuts = { total: 0, insideCharacter: 0, insideCrlf: 0 },
 ): { readonly fields: number; readonly differences: readonly string[] } {
   const differences = new Map<string, string>();
   let fields = 0;
-  for (const variant of variantsOf(recording, cuts)) {
+  for (const variant of variantsOf(recording, seeds, cuts)) {
     const result = compareEvents(recording.api, variant.expected, variant.decode());
     fields = Math.max(fields, result.fields);
     for (const difference of result.differences) {
@@ -154,8 +157,9 @@ export function checkRecordings(folder: string): boolean {
   const counts = new Map<Api, Counts>();
   const cuts: Cuts = { total: 0, insideCharacter: 0, insideCrlf: 0 };
   const lines: string[] = [];
+  const events = countEvents(recordings);
   for (const recording of recordings) {
-    const { fields, differences } = compareRecording(recording, cuts);
+    const { fields, differences } = compareRecording(recording, seedCount, cuts);
     const count = counts.get(recording.api) ?? { replies: 0, streamed: 0, fields: 0, different: 0 };
     counts.set(recording.api, count);
     count.replies += 1;
@@ -175,6 +179,11 @@ export function checkRecordings(folder: string): boolean {
   console.log(
     `streams were decoded from bytes in ${seedCount} random ways: ${cuts.total} cuts, ${cuts.insideCharacter} inside a UTF-8 sequence, ${cuts.insideCrlf} inside a CRLF`,
   );
+  console.log(
+    `events of streams: ${events.understood} understood, ${events.opaque} kept opaque, ${events.unknown} unknown`,
+  );
+  console.log("intended differences, which the readers apply:");
+  for (const [name, reason] of Object.entries(acceptedDifferences)) console.log(`  ${name}: ${reason}`);
   return lines.length === 0 && missed === 0 && recordings.length > 0;
 }
 

@@ -1,6 +1,6 @@
 // Decodes a recorded reply with the codec of its API: frame by frame, or from bytes that are cut at random places, as a socket delivers them.
 
-import type { Api } from "./recording.ts";
+import type { Api, Recording } from "./recording.ts";
 import type { Json, ModelEvent } from "everturn/model";
 import type { Codec, Frame, WireContext } from "everturn/wire";
 
@@ -34,6 +34,20 @@ export function decodeWhole(api: Api, body: Json): readonly ModelEvent[] {
 export function decodeFrames(api: Api, frames: readonly Frame[]): readonly ModelEvent[] {
   const decoder = codecs[api].decoder(contextOf(api));
   return [...frames.flatMap((frame) => decoder.push([frame])), ...decoder.end()];
+}
+
+/** How the codecs treat the events of recorded streams. An unknown event shows what a new version of an API has added. */
+export function countEvents(recordings: readonly Recording[]): ReturnType<Codec["decoder"]>["counts"] {
+  const sum = { understood: 0, opaque: 0, unknown: 0 };
+  for (const recording of recordings) {
+    if (recording.form === "whole") continue;
+    const { counts, push } = codecs[recording.api].decoder(contextOf(recording.api));
+    push(recording.frames);
+    sum.understood += counts.understood;
+    sum.opaque += counts.opaque;
+    sum.unknown += counts.unknown;
+  }
+  return sum;
 }
 
 /** Where the cuts of one decoding were, for the report. */

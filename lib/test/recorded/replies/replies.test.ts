@@ -24,7 +24,7 @@ describe("replies of the fixtures, read without the codecs", () => {
   test.each(recordings.map((recording) => [recording.name, recording] as const))(
     "%s is what the codec decodes: streamed, whole and from bytes in random pieces",
     (_, recording) => {
-      expect(compareRecording(recording).differences).toEqual([]);
+      expect(compareRecording(recording, 2).differences).toEqual([]);
     },
   );
 });

@@ -149,7 +149,13 @@ export function compareRecording(
   return { fields, differences: [...differences.values()] };
 }
 
-type Counts = { replies: number; streamed: number; fields: number; different: number };
+type Counts = {
+  replies: number;
+  streamed: number;
+  fields: number;
+  different: number;
+  readonly outcomes: { [outcome in Reading["outcome"]]: number };
+};
 
 /** Checks all recordings below a folder and prints the result. Returns whether no difference was found and every mutation was noticed. */
 export function checkRecordings(folder: string): boolean {
@@ -160,10 +166,17 @@ export function checkRecordings(folder: string): boolean {
   const events = countEvents(recordings);
   for (const recording of recordings) {
     const { fields, differences } = compareRecording(recording, seedCount, cuts);
-    const count = counts.get(recording.api) ?? { replies: 0, streamed: 0, fields: 0, different: 0 };
+    const count = counts.get(recording.api) ?? {
+      replies: 0,
+      streamed: 0,
+      fields: 0,
+      different: 0,
+      outcomes: { completed: 0, failed: 0, interrupted: 0 },
+    };
     counts.set(recording.api, count);
     count.replies += 1;
     count.streamed += recording.form === "stream" ? 1 : 0;
+    count.outcomes[readRecording(recording).outcome] += 1;
     count.fields += fields;
     count.different += differences.length;
     lines.push(...differences);
@@ -172,10 +185,11 @@ export function checkRecordings(folder: string): boolean {
   for (const line of lines) console.log(line);
   for (const path of unreadable) console.log(`not read: ${path} holds neither JSON nor events of a known API`);
   console.log(`${files} files, ${unreadable.length} not read, ${recordings.length} replies`);
-  for (const [api, { replies, streamed, fields, different }] of counts)
-    console.log(
-      `${api}: ${replies} replies (${streamed} streamed), ${fields} fields compared, ${fields - different} equal, ${different} different`,
-    );
+  for (const [api, { replies, streamed, fields, different, outcomes }] of counts) {
+    const kinds = `${streamed} streamed, ${outcomes.failed} with an error, ${outcomes.interrupted} cut off`;
+    const result = `${fields} fields compared, ${fields - different} equal, ${different} different`;
+    console.log(`${api}: ${replies} replies (${kinds}), ${result}`);
+  }
   console.log(
     `streams were decoded from bytes in ${seedCount} random ways: ${cuts.total} cuts, ${cuts.insideCharacter} inside a UTF-8 sequence, ${cuts.insideCrlf} inside a CRLF`,
   );

@@ -49,7 +49,7 @@ export function recordingsOf(name: string, path: string, text: string): readonly
   const content = contentOf(text.replace(/^\u{FEFF}/u, ""));
   if (content === null) return [];
   const values = content.form === "whole" ? [content.body] : content.frames.map(({ data }) => parsed(data) ?? null);
-  const api = apiOfFolder(path) ?? apiOfContent(values.flatMap((value) => (isList(value) ? value : [value])));
+  const api = apiOfContent(values.flatMap((value) => (isList(value) ? value : [value]))) ?? apiOfFolder(path);
   if (api === null) return [];
   if (content.form === "whole") {
     const events = isList(content.body) && api !== "gemini" ? content.body.filter(isObject) : null;
@@ -125,7 +125,7 @@ function framesOf(text: string): readonly Frame[] {
   return frames;
 }
 
-/** The API of the nearest folder that is named after one. */
+/** The API of the nearest folder that is named after one, for content that every API could have (an error). */
 function apiOfFolder(path: string): Api | null {
   for (let at = dirname(path); at !== dirname(at); at = dirname(at)) {
     const name = basename(at);

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { Collector } from "everturn/kernel";
-import { assistant, imagePart, isEvent, messageText, parse, request, toolResult, toolSpec, user } from "everturn/model";
+import { assistant, imagePart, isEvent, parse, request, toolResult, toolSpec, user } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
@@ -22,7 +22,6 @@ const route: ProviderRoute = {
 const context: WireContext = { route, rawChunks: false, quirks: noQuirks };
 
 const root = join(import.meta.dirname, "../../../../fixtures/wire/anthropic-messages");
-const recorded = join(process.env["EVERTURN_RECORDED"] ?? "/nowhere", "anthropic-messages");
 
 function read(folder: string, name: string, file: string): string | null {
   const path = join(folder, name, file);
@@ -500,106 +499,3 @@ describe("replay", () => {
     expect(omissions.map(({ path }) => path)).toContain("messages[1].content[0]");
   });
 });
-
-describe("recorded traffic", () => {
-  test.skipIf(!existsSync(recorded))("decodes every recorded reply (skipped without EVERTURN_RECORDED)", () => {
-    const sum = { files: 0, understood: 0, opaque: 0, unknown: 0 };
-    for (const file of readdirSync(recorded)) {
-      const text = readFileSync(join(recorded, file), "utf8");
-      sum.files += 1;
-      if (file.endsWith(".json")) {
-        const events = anthropicMessages.decodeReply(json(text), context);
-        checkReply(file, events, [json(text)]);
-        checkReplay(file, events, json(text));
-        continue;
-      }
-      const lines = text.split("\n").filter((line) => line.trim() !== "");
-      const expectedEvents = anthropicMessages.decoder(context);
-      expect(terminals([...expectedEvents.push(lines.map(frameOf)), ...expectedEvents.end()]), file).toBe(1);
-      // A file with several replies records several calls.
-      for (const one of replies(lines)) {
-        const decoder = anthropicMessages.decoder(context);
-        const events = [...decoder.push(one.map(frameOf)), ...decoder.end()];
-        if (file.startsWith("spliced")) {
-          expect(events.at(-1), file).toMatchObject({ type: "error", error: { reason: "interrupted" } });
-          continue;
-        }
-        for (const key of ["understood", "opaque", "unknown"] as const) sum[key] += decoder.counts[key];
-        checkReply(file, events, one.map(json));
-      }
-    }
-    expect(sum.files).toBeGreaterThan(0);
-    expect(sum.unknown).toBe(0);
-  });
-});
-
-function frameOf(data: string): Frame {
-  return { event: null, data };
-}
-
-function replies(lines: readonly string[]): readonly (readonly string[])[] {
-  const out: string[][] = [[]];
-  for (const line of lines) {
-    out.at(-1)?.push(line);
-    if (line.includes('"type":"message_stop"')) out.push([]);
-  }
-  return out.filter((one) => one.length > 0);
-}
-
-/** Text, calls and tokens of a recording, collected independently of the decoder by a search at any depth. */
-function checkReply(file: string, events: readonly ModelEvent[], source: readonly Json[]): void {
-  expect(terminals(events), file).toBe(1);
-  const reply = folded(events);
-  expect(reply.error, file).toBeNull();
-  expect(reply.message, file).not.toBeNull();
-  const expectedCounts = { text: "", calls: 0, parts: 0 };
-  const spent = new Map<string, number>();
-  const visit = (value: Json, inResult: boolean): void => {
-    if (typeof value !== "object" || value === null) return;
-    const type = "type" in value ? value["type"] : null;
-    if (!inResult && (type === "text" || type === "text_delta") && "text" in value)
-      expectedCounts.text += `${value["text"]}`;
-    if (type === "tool_use") expectedCounts.calls += 1;
-    const isBlock = typeof type === "string" && /_tool_use$|_tool_result$|^compaction$|^fallback$/.test(type);
-    if (isBlock && !inResult) expectedCounts.parts += 1;
-    if ("output_tokens" in value && !inResult)
-      for (const [key, count] of Object.entries(value)) if (typeof count === "number") spent.set(key, count);
-    const within = inResult || isBlock || type === "citations_delta";
-    for (const [key, one] of Object.entries(value)) visit(one, within || key === "iterations" || key === "citations");
-  };
-  for (const one of source) visit(one, false);
-  expect(reply.outputText, file).toBe(expectedCounts.text);
-  if (reply.message !== null) expect(messageText(reply.message), file).toBe(expectedCounts.text);
-  expect(reply.toolCalls, file).toHaveLength(expectedCounts.calls);
-  for (const call of reply.toolCalls) expect(call.arguments, file).not.toBeNull();
-  expect(reply.usage.outputTokens, file).toBe(spent.get("output_tokens"));
-  const prompt = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
-  expect(reply.usage.inputTokens, file).toBe(prompt.reduce((total, key) => total + (spent.get(key) ?? 0), 0));
-  const content = reply.message?.content ?? "";
-  const replayParts = typeof content === "string" ? [] : content;
-  const provided = replayParts.filter(
-    (part) =>
-      part.type === "tool_result" || part.type === "opaque" || (part.type === "tool_call" && part.providerExecuted),
-  );
-  expect(provided, file).toHaveLength(expectedCounts.parts);
-  // The decoded reply is encoded to the recorded blocks.
-  if (reply.message === null) return;
-  const { omissions } = anthropicMessages.encode(request([user("?"), reply.message]), context);
-  expect(
-    omissions.filter(({ reason }) => reason !== "repaired"),
-    file,
-  ).toEqual([]);
-}
-
-/** Expects that every recorded block except blank text is sent back unchanged. */
-function checkReplay(file: string, events: readonly ModelEvent[], source: Json): void {
-  const { message } = folded(events);
-  if (message === null) throw new Error(file);
-  const { body } = anthropicMessages.encode(request([user("?"), message, user("!")]), context);
-  const sent = JSON.parse(JSON.stringify(body)).messages[1];
-  const recordedBlocks: readonly { readonly type: string; readonly text?: string }[] = JSON.parse(
-    JSON.stringify(source),
-  ).content;
-  const expected = recordedBlocks.filter(({ type, text = "" }) => type !== "text" || text.trim() !== "");
-  expect(sent?.content ?? [], file).toEqual(expected);
-}

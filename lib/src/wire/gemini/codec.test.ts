@@ -37,7 +37,6 @@ const context: WireContext = {
   quirks: noQuirks,
 };
 const root = join(import.meta.dirname, "../../../../fixtures/wire/gemini");
-const recorded = join(process.env["EVERTURN_RECORDED"] ?? "/nowhere", "gemini");
 
 type Case = {
   readonly name: string;
@@ -573,60 +572,6 @@ describe("errors", () => {
     expect(read([{ error: { message: "oops" } }])).toMatchObject({ message: "gemini: oops", retryAfterMs: 9 });
     expect(read("gateway")).toMatchObject({ message: "gemini: gateway", reason: "provider_unavailable" });
     expect(read(null)).toMatchObject({ reason: "provider_unavailable" });
-  });
-});
-
-describe.skipIf(!existsSync(recorded))("recorded traffic (skipped without EVERTURN_RECORDED)", () => {
-  const files = existsSync(recorded) ? readdirSync(recorded) : [];
-  const lines = (file: string): readonly JsonObject[] =>
-    readFileSync(join(recorded, file), "utf8")
-      .split("\n")
-      .filter((line) => line.trim() !== "")
-      .map((line): JsonObject => JSON.parse(line));
-  const signatures = (json: Json): readonly string[] =>
-    [...JSON.stringify(json).matchAll(/"thoughtSignature":"([^"]+)"/g)].map(([, value]) => value ?? "");
-
-  test.each(files.filter((file) => file.endsWith(".chunks.txt")))("%s", (file) => {
-    const chunks = lines(file);
-    const decoder = geminiGenerateContent.decoder(context);
-    const events = [
-      ...chunks.flatMap((chunk) => decoder.push([{ event: null, data: JSON.stringify(chunk) }])),
-      ...decoder.end(),
-    ];
-    expect(terminals(events)).toBe(1);
-    expect(decoder.counts).toEqual({ understood: chunks.length, opaque: 0, unknown: 0 });
-    const reply = fold(events);
-    expect(reply.error).toBeNull();
-    expect(reply.usage.inputTokens).toBeGreaterThan(0);
-    expect(reply.usage.totalTokens).toBe((reply.usage.inputTokens ?? 0) + (reply.usage.outputTokens ?? 0));
-    expect(reply.finishReason).toBe(reply.toolCalls.length > 0 ? "tool_calls" : "stop");
-    expect(reply.toolCalls.every((call) => call.arguments !== null)).toBe(true);
-    for (const { id } of reply.toolCalls) {
-      const text = events.map((event) =>
-        event.type === "tool_call_delta" && event.id === id ? event.argumentsDelta : "",
-      );
-      const expectedReply = reply.toolCalls.find((call) => call.id === id);
-      if (text.join("") !== "") expect(JSON.parse(text.join(""))).toEqual(expectedReply?.arguments);
-    }
-    const { body, omissions } = geminiGenerateContent.encode(request([user("a"), stored(events)]), context);
-    expect(signatures(body)).toEqual(signatures([...chunks]));
-    expect(omissions.every(({ reason }) => reason === "repaired")).toBe(true);
-  });
-
-  test.each(files.filter((file) => file.endsWith(".json")))("%s", (file) => {
-    const body: Json = JSON.parse(readFileSync(join(recorded, file), "utf8"));
-    const events = geminiGenerateContent.decodeReply(body, context);
-    expect(terminals(events)).toBe(1);
-    const reply = fold(events);
-    if (file.includes("429")) {
-      expect(reply.error).toMatchObject({ reason: "rate_limited", retryable: true, retryAfterMs: 34_400 });
-      return;
-    }
-    expect(reply.error).toBeNull();
-    expect(reply.usage.totalTokens).toBe((reply.usage.inputTokens ?? 0) + (reply.usage.outputTokens ?? 0));
-    expect(signatures(geminiGenerateContent.encode(request([user("a"), stored(events)]), context).body)).toEqual(
-      signatures(body),
-    );
   });
 });
 

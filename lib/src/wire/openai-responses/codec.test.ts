@@ -23,7 +23,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { opaquePart, reasoningPart, toolCallPart, parseJson } from "../../model/internal.ts";
+import { opaquePart, reasoningPart, toolCallPart } from "../../model/internal.ts";
 import { noQuirks } from "../codec.ts";
 import { asObject, objectsAt, textAt } from "../fields.ts";
 import { frameReader } from "../sse.ts";
@@ -1029,93 +1029,4 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(textAt(call ?? null, "call_id")?.length).toBeLessThanOrEqual(64);
     expect(answer?.["call_id"]).toBe(call?.["call_id"]);
   });
-});
-
-const recorded = join(process.env["EVERTURN_RECORDED"] ?? "/nowhere", "openai-responses");
-
-describe("recorded traffic (skipped without EVERTURN_RECORDED)", () => {
-  const files = existsSync(recorded) ? readdirSync(recorded) : [];
-
-  test.skipIf(!existsSync(recorded))("every stream has one terminal event, its text, its calls and its usage", () => {
-    let unknown = 0;
-    let broken = 0;
-    for (const file of files.filter((name) => name.endsWith(".chunks.txt"))) {
-      const lines = readFileSync(join(recorded, file), "utf8")
-        .split("\n")
-        .filter((line) => line.trim() !== "");
-      const decoder = openaiResponses.decoder(context);
-      const events = [...decoder.push(lines.map((data) => ({ event: null, data }))), ...decoder.end()];
-      unknown += decoder.counts.unknown;
-      broken += lines.filter((line) => parseJson(line) === null).length;
-      expect(terminals(events), file).toHaveLength(1);
-      const reply = folded(events);
-      // The last line of one recording is no JSON.
-      if (parseJson(lines.at(-1) ?? "") === null) {
-        expect(reply.error, file).toMatchObject({ reason: "interrupted" });
-        continue;
-      }
-      const last = lines.map((line) => asObject(JSON.parse(line))).find((event) => isEnd(textAt(event, "type")));
-      const response = asObject(last?.["response"]);
-      if (textAt(response, "status") === "failed") {
-        expect(reply.error, file).not.toBeNull();
-        continue;
-      }
-      expectReply(reply, response, file);
-      expectReplay(messageOf(events), objectsAt(response, "output").filter((item) => !isEmpty(item)).length, file);
-    }
-    expect(unknown).toBe(broken);
-  });
-
-  test.skipIf(!existsSync(recorded))(
-    "every whole reply has one terminal event, its text, its calls and its usage",
-    () => {
-      for (const file of files.filter((name) => name.endsWith(".json"))) {
-        const body: Json = JSON.parse(readFileSync(join(recorded, file), "utf8"));
-        const events = replied(body);
-        expect(terminals(events), file).toHaveLength(1);
-        if (file.includes("error")) expect(folded(events).error, file).not.toBeNull();
-        else expectReply(folded(events), asObject(body), file);
-      }
-    },
-  );
-
-  function isEnd(type: string | null): boolean {
-    return type === "response.completed" || type === "response.failed" || type === "response.incomplete";
-  }
-
-  function isEmpty(item: JsonObject): boolean {
-    return (
-      textAt(item, "type") === "message" && objectsAt(item, "content").every((part) => textAt(part, "text") === "")
-    );
-  }
-
-  function expectReply(reply: ReturnType<typeof folded>, response: JsonObject | null, file: string): void {
-    const output = objectsAt(response, "output");
-    const texts = output.flatMap((item) =>
-      textAt(item, "type") === "message" ? objectsAt(item, "content").map((part) => textAt(part, "text") ?? "") : [],
-    );
-    const calls = output.filter((item) => /^(function|custom_tool)_call$/.test(textAt(item, "type") ?? ""));
-    expect(reply.outputText, file).toBe(texts.join(""));
-    expect(
-      reply.toolCalls.map(({ id, name }) => [id, name]),
-      file,
-    ).toEqual(calls.map((item) => [item["call_id"], item["name"]]));
-    for (const [at, call] of reply.toolCalls.entries()) {
-      const written = textAt(calls[at] ?? null, "arguments");
-      if (written !== null) expect(call.arguments, file).toEqual(JSON.parse(written));
-    }
-    const usage = asObject(response?.["usage"]);
-    expect([reply.usage.inputTokens, reply.usage.outputTokens], file).toEqual([
-      usage?.["input_tokens"],
-      usage?.["output_tokens"],
-    ]);
-    expect(reply.finishReason, file).toBe(calls.length > 0 ? "tool_calls" : "stop");
-  }
-
-  /** Expects that every item with content is sent back after a JSON round trip. */
-  function expectReplay(message: AssistantMessage, items: number, file: string): void {
-    const answers = message.toolCalls.map(({ id }) => toolResult(id, "ok"));
-    const sent = inputOf(request([reread(message), ...answers, user("Go on.")], { options: { store: true } }));
-    expect(sent.length - answers.length - 1, file).toBe(items);
-  }
 });

@@ -280,13 +280,11 @@ function convertReply(
     const cache = blocks[index]?.["cache_control"];
     return providerOptions.of("messages[].content[]", cache === undefined ? {} : { cache_control: cache });
   };
+  const parts = typeof reply.content === "string" ? [textPart(reply.content)] : reply.content;
   const indexOfCall = (id: string) => blocks.findIndex((block) => block["type"] === "tool_use" && block["id"] === id);
   return {
     ...reply,
-    content:
-      typeof reply.content === "string"
-        ? reply.content
-        : reply.content.map((part, index) => (part.type === "tool_call" ? part : { ...part, ...optionsAt(index) })),
+    content: parts.map((part, index) => (part.type === "tool_call" ? part : { ...part, ...optionsAt(index) })),
     toolCalls: reply.toolCalls.map((call) => ({ ...call, ...optionsAt(indexOfCall(call.id)) })),
   };
 }

@@ -140,6 +140,72 @@ export const bodies: { readonly [A in WireApi]: { readonly [title: string]: Json
       tools: [{ type: "web_search" }],
       tool_choice: "auto",
     },
+    "calls of provider tools that the program runs": {
+      model: "gpt-5.4",
+      input: [
+        { role: "user", content: "Fix it." },
+        {
+          type: "shell_call",
+          id: "sh_1",
+          call_id: "call_1",
+          status: "completed",
+          action: { commands: ["ls"], timeout_ms: null, max_output_length: null },
+        },
+        {
+          type: "shell_call_output",
+          call_id: "call_1",
+          output: [{ stdout: "a.txt", stderr: "", outcome: { type: "exit", exit_code: 0 } }],
+        },
+        {
+          type: "apply_patch_call",
+          id: "ap_1",
+          call_id: "call_2",
+          status: "completed",
+          operation: { type: "delete_file", path: "a.txt" },
+        },
+        { type: "apply_patch_call_output", call_id: "call_2", status: "failed", output: "no such file" },
+        {
+          type: "computer_call",
+          id: "cu_1",
+          call_id: "call_3",
+          status: "completed",
+          action: { type: "screenshot" },
+          pending_safety_checks: [],
+        },
+        {
+          type: "computer_call_output",
+          call_id: "call_3",
+          output: { type: "computer_screenshot", image_url: `data:image/png;base64,${png}` },
+        },
+        { type: "mcp_approval_request", id: "mcpr_1", server_label: "docs", name: "search", arguments: "{}" },
+        { type: "mcp_approval_response", approval_request_id: "mcpr_1", approve: true },
+        {
+          type: "tool_search_call",
+          call_id: "call_4",
+          execution: "client",
+          status: "completed",
+          arguments: { query: "time" },
+        },
+        {
+          type: "tool_search_output",
+          call_id: "call_4",
+          execution: "client",
+          status: "completed",
+          tools: [
+            { type: "function", name: "time", description: "", parameters: {}, strict: false, defer_loading: true },
+          ],
+        },
+        { type: "custom_tool_call", id: "ct_1", call_id: "call_5", name: "sql", input: "SELECT 1" },
+        { type: "custom_tool_call_output", call_id: "call_5", output: "1" },
+      ],
+      tools: [
+        { type: "shell" },
+        { type: "apply_patch" },
+        { type: "computer" },
+        { type: "tool_search", execution: "client" },
+        { type: "custom", name: "sql" },
+      ],
+    },
     "items by reference": {
       model: "gpt-4o",
       input: [

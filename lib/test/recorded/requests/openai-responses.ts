@@ -193,12 +193,55 @@ function convertFormat(format: JsonObject): {
 }
 
 /** Types of items that answer a call of the model. */
-const resultTypes: ReadonlySet<string> = new Set(["function_call_output", "custom_tool_call_output"]);
+const resultTypes: ReadonlySet<string> = new Set([
+  "function_call_output",
+  "custom_tool_call_output",
+  "computer_call_output",
+  "local_shell_call_output",
+  "shell_call_output",
+  "apply_patch_call_output",
+  "mcp_approval_response",
+  "tool_search_output",
+]);
+
+/** Does the item answer a call? The provider answers its own tool search. */
+function isResult(item: Json | undefined): boolean {
+  return (
+    isObject(item) &&
+    resultTypes.has(textOf(item["type"]) ?? "") &&
+    (item["type"] !== "tool_search_output" || item["execution"] === "client")
+  );
+}
 
 /** Is the item part of a reply of the model? */
 function isReplyItem(item: JsonObject): boolean {
   const type = textOf(item["type"]) ?? "message";
-  return type === "message" ? item["role"] === "assistant" : !resultTypes.has(type);
+  return type === "message" ? item["role"] === "assistant" : !isResult(item);
+}
+
+/** The answer to a call as the handler of the tool would return it. */
+function convertResult(item: JsonObject, providerOptions: ProviderOptions): Message {
+  const { output } = item;
+  const callId = textOf(item["call_id"]) ?? textOf(item["approval_request_id"]) ?? textOf(item["id"]) ?? "";
+  switch (item["type"]) {
+    case "computer_call_output":
+      return toolResult(callId, convertParts([{ ...objectOf(output), type: "input_image" }], providerOptions));
+    case "shell_call_output":
+      return toolResult(callId, { output });
+    case "apply_patch_call_output":
+      return toolResult(callId, textOf(output) ?? "", { status: item["status"] === "failed" ? "failure" : "success" });
+    case "mcp_approval_response":
+      return toolResult(callId, textOf(item["reason"]) ?? "", {
+        status: item["approve"] === true ? "success" : "failure",
+      });
+    case "tool_search_output":
+      return toolResult(callId, { tools: item["tools"] ?? [] });
+    default: {
+      const typed = ["type", "call_id", "output", "id", "status", "caller"];
+      const options = providerOptions.of("input[]", without(item, ...typed));
+      return toolResult(callId, isList(output) ? convertParts(output, providerOptions) : (output ?? ""), options);
+    }
+  }
 }
 
 function convertInput(
@@ -223,16 +266,8 @@ function convertInput(
       continue;
     }
     endReply();
-    if (resultTypes.has(textOf(item["type"]) ?? "")) {
-      const callId = textOf(item["call_id"]) ?? "";
-      const { output } = item;
-      const options = providerOptions.of(
-        "input[]",
-        without(item, "type", "call_id", "output", "id", "status", "caller"),
-      );
-      messages.push(
-        toolResult(callId, isList(output) ? convertParts(output, providerOptions) : (output ?? ""), options),
-      );
+    if (isResult(item)) {
+      messages.push(convertResult(item, providerOptions));
       continue;
     }
     const content = isList(item["content"])
@@ -559,10 +594,6 @@ function sortResults(input: Json): Json {
     else groups.push([item]);
   }
   return groups.flatMap((group) => group.sort((one, other) => (idOf(one) < idOf(other) ? -1 : 1)));
-}
-
-function isResult(item: Json | undefined): boolean {
-  return isObject(item) && resultTypes.has(textOf(item["type"]) ?? "");
 }
 
 function idOf(item: Json): string {

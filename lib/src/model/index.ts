@@ -107,7 +107,7 @@ export { MisuseError } from "./failure/misuse.ts";
 export { modelRef } from "./call/model-ref.ts";
 export { parse } from "./parse/parse.ts";
 export { filePart, imagePart, searchResultPart, textPart } from "./message/part.ts";
-export { modelReply, replyText } from "./call/reply.ts";
+export { modelReply, replyImages, replyText } from "./call/reply.ts";
 export { jsonSchema, request } from "./call/request.ts";
 export { chatResult, isHalted, stepResult } from "./turn/run-results.ts";
 export { fromJson, storedVersion, toJson } from "./parse/serialize.ts";

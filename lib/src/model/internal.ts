@@ -10,6 +10,7 @@ export type { ImageSize, ImageUsage } from "./call/image-request.ts";
 export { imageUsage } from "./call/image-request.ts";
 export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-ref.ts";
 export type { StructuredOutput } from "./call/reply.ts";
+export { isDraft } from "./call/reply.ts";
 export type { PromptCacheSettings, ResponseFormat, StructuredFormat } from "./call/request.ts";
 export { noUsage } from "./call/usage.ts";
 

@@ -16,7 +16,9 @@
 
 import type {
   AssistantPart,
+  FilePart,
   FinishReason,
+  ImagePart,
   Json,
   JsonObject,
   ModelEvent,
@@ -66,11 +68,10 @@ type CallBlock = {
   call: ToolCall | null;
   readonly providerExecuted: boolean;
 };
-type Block =
-  | TextBlock
-  | ReasoningBlock
-  | CallBlock
-  | { readonly type: "part"; readonly part: ToolResultPart | OpaquePart };
+type Block = TextBlock | ReasoningBlock | CallBlock | { readonly type: "part"; readonly part: CompletePart };
+
+/** A part that arrives complete. */
+type CompletePart = ToolResultPart | OpaquePart | ImagePart | FilePart;
 
 /** What a decoder knows at the end of a reply. `rawFinishReason` is the provider's word; `model` is the model that answered. */
 export type ReplyEnd = {
@@ -224,7 +225,7 @@ export class ReplyBuilder {
   }
 
   /** Adds a part in this place of the message. It has no event of its own. */
-  part(part: ToolResultPart | OpaquePart): void {
+  part(part: CompletePart): void {
     this.#blocks.push({ type: "part", part });
   }
 

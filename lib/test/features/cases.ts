@@ -89,6 +89,34 @@ const reasoningReplies: { readonly [A in Exclude<Api, "OpenAI Chat">]: JsonObjec
   },
 };
 
+const imageReplies: { readonly [A in Exclude<Api, "Anthropic">]: JsonObject } = {
+  "OpenAI Responses": {
+    id: "resp_1",
+    status: "completed",
+    output: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: "iVBORw0KGgo=" }],
+  },
+  "OpenAI Chat": {
+    choices: [
+      {
+        message: {
+          role: "assistant",
+          content: "Here:",
+          images: [{ type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } }],
+        },
+        finish_reason: "stop",
+      },
+    ],
+  },
+  Gemini: {
+    candidates: [
+      {
+        content: { role: "model", parts: [{ inlineData: { mimeType: "image/png", data: "iVBORw0KGgo=" } }] },
+        finishReason: "STOP",
+      },
+    ],
+  },
+};
+
 const source = "https://example.com/source";
 const urlCitation = { type: "url_citation", url: source, title: "Source", start_index: 0, end_index: 5 };
 const citedReplies: { readonly [A in Api]: JsonObject } = {
@@ -649,6 +677,10 @@ export const cases: { readonly [feature: string]: FeatureCase } = {
   "citations in a reply": {
     asked: (api) => ({ reply: citedReplies[api] }),
     received: Object.fromEntries(apis.map((api) => [api, "https://example.com/source"])),
+  },
+  "generated images": {
+    asked: (api) => (api === "Anthropic" ? null : { reply: imageReplies[api] }),
+    received: Object.fromEntries(apis.map((api) => [api, '"mimeType":"image/png"'])),
   },
   "paused replies": {
     asked: (api) =>

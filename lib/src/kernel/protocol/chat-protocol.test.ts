@@ -7,6 +7,8 @@ import { historyMessages, modelFailed, projectRequest, TurnMachine } from "evert
 import {
   adapterFailure,
   assistant,
+  imageFromBase64,
+  imagePart,
   jsonSchema,
   messageText,
   system,
@@ -96,6 +98,21 @@ describe("a text answer", () => {
       expect(historyMessages(turn.history).at(-1)).toMatchObject({ role: "tool", status: "not_run" });
     },
   );
+
+  test("with a generated image and no text is an answer, also with onEmptyReply error", () => {
+    const message = assistant([imagePart(imageFromBase64("aGk=", "image/png"))]);
+    const drawn = { ...says(""), message };
+    const responses = [replied("t/0/model", drawn), delivered("t/0/before_completion")];
+    for (const onEmptyReply of ["complete", "error"] as const) {
+      expect(lines(config({ onEmptyReply }), input(), responses).at(-1)).toBe("= assistant_message");
+    }
+    const draft = {
+      ...message,
+      content: [imagePart(imageFromBase64("aGk=", "image/png"), { metadata: { thought: true } })],
+    };
+    const drafts = [replied("t/0/model", { ...drawn, message: draft }), delivered("t/0/before_completion")];
+    expect(lines(config(), input(), drafts).at(-1)).toBe("= empty");
+  });
 
   test("[lash 34] without text completes as empty, or is an error with onEmptyReply error", () => {
     expect(lines(config(), input(), [replied("t/0/model", says("")), delivered("t/0/before_completion")]).at(-1)).toBe(

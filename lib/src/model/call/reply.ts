@@ -2,6 +2,7 @@
 // in step results.
 
 import type { Failure } from "../failure/failure.ts";
+import type { ImageContent } from "../message/image.ts";
 import type { AssistantMessage } from "../message/message.ts";
 import type { ProviderRoute } from "../message/provider-replay.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
@@ -98,6 +99,28 @@ export const replyShape: Shape<ModelReply> = object<ModelReply>({
  */
 export function modelReply(fields: Partial<ModelReply> = {}): ModelReply {
   return construct("modelReply", replyShape, fields);
+}
+
+/**
+ * Returns the images that the model generated in a reply, in order. Drafts, which Gemini generates while it thinks, are left out; they are in
+ * `reply.message` with `thought` in their metadata.
+ *
+ * @example
+ * ```ts
+ * import { assistant, imageFromBase64, imagePart, modelReply, replyImages } from "everturn/model";
+ *
+ * const drawn = imagePart(imageFromBase64("aGk=", "image/png"));
+ * replyImages(modelReply({ message: assistant([drawn]) })).map(({ mimeType }) => mimeType); // => ["image/png"]
+ * ```
+ */
+export function replyImages({ message }: ModelReply): readonly ImageContent[] {
+  if (message === null || typeof message.content === "string") return [];
+  return message.content.flatMap((part) => (part.type === "image" && !isDraft(part.metadata) ? [part.image] : []));
+}
+
+/** Is a part with this metadata a draft that the model generated while it was thinking? */
+export function isDraft(metadata: JsonObject): boolean {
+  return metadata["thought"] === true;
 }
 
 /** Returns the text of a reply: `outputText` if it is set, else the text of the message, else `null`. */

@@ -369,7 +369,12 @@ function partBlocks(
   omissions: Omission[],
 ): readonly JsonObject[] {
   if (part.type === "image" || part.type === "file") {
-    omissions.push(unsupported(path, "the Messages API accepts no images and files in replies of the model"));
+    omissions.push(
+      unsupported(
+        path,
+        "the Messages API accepts no images and files in replies of the model; send them in a user message",
+      ),
+    );
     return [];
   }
   const verdict = replayFor(

@@ -12,15 +12,18 @@
 //   3. The protocol's end is `finishReason` (E1), or `promptFeedback.blockReason` for a blocked prompt (blocked-prompt). After it only usage is read.
 //   4. Numbers that are not finite (`1e999`) become `null`, and a chunk nested deeper than `maxChunkDepth` fails the reply as `malformed_event`: no stored event can
 //      hold either.
-//   5. Parts of other kinds (`executableCode`, `codeExecutionResult`, `inlineData`, ...) are opaque parts: they stay in their place and are sent back complete
-//      (provider-tools).
+//   5. `inlineData` is an image part, or a file part if its type is not an image. Its replay data holds the other fields of the part (`thoughtSignature`). Images with
+//      `thought: true` are drafts of the model; they have `thought` in their metadata. Parts of other kinds (`executableCode`, `codeExecutionResult`, ...) are
+//      opaque parts: they stay in their place and are sent back complete (provider-tools).
 //   6. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of a candidate are replaced by later chunks.
 //   7. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
 
 import type {
   AdapterFailure,
   Failure,
+  FilePart,
   FinishReason,
+  ImagePart,
   Json,
   JsonObject,
   ModelEvent,
@@ -30,6 +33,9 @@ import type { Decoder, ErrorResponse, Frame, WireContext } from "../codec.ts";
 
 import {
   adapterFailure,
+  filePart,
+  imageFromBase64,
+  imagePart,
   opaquePart,
   parseJson,
   streamFailure,
@@ -193,14 +199,31 @@ class ResponseReader {
     if (kind !== null && kind !== "text") {
       this.#endCall(events);
       this.#endRun(events);
-      this.#builder.part(opaquePart(kind, this.#builder.replayData(part)));
-      this.counts.opaque += 1;
+      const media = this.#mediaPart(part);
+      this.#builder.part(media ?? opaquePart(kind, this.#builder.replayData(part)));
+      if (media === null) this.counts.opaque += 1;
       return;
     }
     const text = textAt(part, "text") ?? "";
     // The last chunk of a stream often has an empty text part. It counts only if it carries a signature.
     if (text !== "" || signature !== null)
       this.#appendToRun(flagAt(part, "thought") === true ? "reasoning" : "text", text, signature, events);
+  }
+
+  /** The image or file of an `inlineData` part; `null`: the part is of another kind, or its data has no type. */
+  #mediaPart(part: JsonObject): ImagePart | FilePart | null {
+    const { inlineData: _, ...otherFields } = part;
+    const inline = objectAt(part, "inlineData");
+    const data = textAt(inline, "data");
+    const mimeType = textAt(inline, "mimeType");
+    if (data === null || mimeType === null) return null;
+    const fields = {
+      provider: isEmpty(otherFields) ? null : this.#builder.replayData(otherFields),
+      metadata: flagAt(part, "thought") === true ? { thought: true } : {},
+    };
+    return mimeType.startsWith("image/")
+      ? imagePart(imageFromBase64(data, mimeType), fields)
+      : filePart({ type: "base64", data }, { mimeType, name: textAt(inline, "displayName"), ...fields });
   }
 
   #appendToRun(type: OpenRun["type"], text: string, signature: string | null, events: ModelEvent[]): void {

@@ -483,8 +483,13 @@ function replyPart(
       return thoughtSignature === null ? [] : [{ text: part.text, thought: true, thoughtSignature }];
     }
     case "image":
-    case "file":
-      return userPart(part, path, route, omissions);
+    case "file": {
+      const isPruned = part.pruneState !== null;
+      const replay = isPruned ? null : replayFieldsOrOmit(part.provider, `${path}.provider`, route, omissions);
+      // Drafts of the model are thoughts: they are sent only with their signature.
+      if (part.metadata["thought"] === true && textAt(replay, "thoughtSignature") === null) return [];
+      return userPart(part, path, route, omissions).map((encoded) => ({ ...replay, ...encoded }));
+    }
     case "tool_call":
       return replayedPart(replayFieldsOrOmit(part.providerExecuted?.provider ?? null, path, route, omissions));
     case "tool_result":

@@ -419,7 +419,12 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
         break;
       case "image":
       case "file":
-        omissions.push(unsupported(path, "Chat Completions accepts no images and files in replies of the model"));
+        omissions.push(
+          unsupported(
+            path,
+            "Chat Completions accepts no images and files in replies of the model; send them in a user message",
+          ),
+        );
         break;
     }
   }

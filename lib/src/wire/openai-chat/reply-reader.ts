@@ -9,12 +9,21 @@
 //   4. Replay data of reasoning holds the field it came in (`field`: `reasoning` or `reasoning_content`), OpenRouter's `reasoning_details` (`details`), which have to
 //      be sent back unchanged, or a mark for Mistral's `thinking` content pieces (reasoning, reasoning-details, thinking-pieces).
 //   5. Values that arrive in pieces are collected in lists and joined once, at the end, so the cost of a chunk does not grow with the chunks before it.
-//   6. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`) gives an error event and no message (error-ending).
+//   6. Generated images (`images` of OpenRouter) are image parts after the text.
+//   7. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`) gives an error event and no message (error-ending).
 
-import type { Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
+import type { ImageContent, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, WireContext } from "../codec.ts";
 
-import { adapterFailure, isJsonArray, opaquePart, toolResultPart } from "../../model/internal.ts";
+import {
+  adapterFailure,
+  imageFromBase64,
+  imageFromUrl,
+  imagePart,
+  isJsonArray,
+  opaquePart,
+  toolResultPart,
+} from "../../model/internal.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { ReplyBuilder } from "../reply-builder.ts";
 import { finishReasonOf, usageOf } from "./finish-usage-errors.ts";
@@ -41,6 +50,7 @@ const messageFields = new Set([
   "executed_tools",
   "annotations",
   "audio",
+  "images",
 ]);
 /** Fields of a chunk that become metadata of the text, and those that become metadata of the reply. */
 const sourceFields = ["citations", "search_results"];
@@ -70,6 +80,7 @@ export class ChatReader {
   #sources: JsonObject = {};
   #metadata: JsonObject = {};
   readonly #annotations: Json[] = [];
+  readonly #images: ImageContent[] = [];
   readonly #logprobs = new Map<string, Json[]>();
   readonly #audioFields = new Map<string, Json>();
   #audioData = "";
@@ -154,6 +165,7 @@ export class ChatReader {
       ...refusalEvents,
       ...this.#endExecuted(),
     ];
+    for (const image of this.#images) this.#builder.part(imagePart(image));
     const callEvents = this.#calls.end();
     for (const [kind, unknownField] of this.#unknownFields) {
       const value = valueOf(unknownField);
@@ -177,7 +189,7 @@ export class ChatReader {
     ];
   }
 
-  /** The events of a reply whose `finish_reason` reports an error (invariant 6). */
+  /** The events of a reply whose `finish_reason` reports an error (invariant 7). */
   #fail(rawReason: string): readonly ModelEvent[] {
     const { provider } = this.#context.route;
     const message = `${provider}: the reply ended with the finish_reason "${rawReason}"`;
@@ -215,6 +227,7 @@ export class ChatReader {
       ...objectsAt(message, "tool_calls").flatMap((entry) => this.#calls.readEntry(entry, isWhole)),
       ...(legacyCall === null ? [] : this.#calls.readEntry({ index: 0, function: legacyCall }, isWhole)),
     ];
+    for (const entry of objectsAt(message, "images")) this.#readImage(entry);
     for (const annotation of listAt(message, "annotations")) this.#annotations.push(annotation);
     for (const [key, value] of Object.entries(message)) if (!messageFields.has(key)) this.#keepUnknown(key, value);
     return events;
@@ -333,6 +346,16 @@ export class ChatReader {
       if (key !== "transcript" && key !== "data" && value !== null) this.#audioFields.set(key, value);
     }
     return this.#appendText(contentBlock, textAt(audio, "transcript") ?? "");
+  }
+
+  /** Reads a generated image (OpenRouter): a data URL, or the address of the image. */
+  #readImage(entry: JsonObject): void {
+    const url = textAt(objectAt(entry, "image_url"), "url");
+    if (url === null || url === "") return this.#keepUnknown("images", [entry]);
+    const [, mimeType, data] = /^data:([^;,]+);base64,(.*)$/s.exec(url) ?? [];
+    this.#images.push(
+      mimeType === undefined || data === undefined ? imageFromUrl(url) : imageFromBase64(data, mimeType),
+    );
   }
 
   /** Completes the text with its sources, annotations and audio as metadata. */

@@ -429,6 +429,8 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
         }
         break;
       case "tool_result":
+        // The image part that follows holds the item of a generated image.
+        if (part.provider === null && parts.some((other) => isImageOf(other, part.toolCallId))) break;
         placeReplayed(part.provider, path, part.pruneState === null ? part.content : null);
         break;
       case "reasoning":
@@ -436,8 +438,18 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
         placeReplayed(part.provider, path);
         break;
       case "image":
+        if (part.pruneState !== null) {
+          omissions.push({ path, reason: "repaired" });
+          break;
+        }
+        if (replayFields(part.provider, context) !== null && part.image.source.type === "base64") {
+          placeReplayed(part.provider, path, part.image.source.data);
+          break;
+        }
+        omissions.push(unsupported(path, noReplyMedia));
+        break;
       case "file":
-        omissions.push(unsupported(path, "the Responses API accepts no images and files in replies of the model"));
+        omissions.push(unsupported(path, noReplyMedia));
         break;
     }
   }
@@ -470,6 +482,16 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
       else items.push({ ...data, [field]: result });
     }
   }
+}
+
+const noReplyMedia =
+  "the Responses API accepts no images and files in replies of the model; send them in a user message";
+
+/** Is the part the image that this call of the provider generated? */
+function isImageOf(part: AssistantPart, callId: string): boolean {
+  if (part.type !== "image" || part.provider === null) return false;
+  const data = asObject(part.provider.data);
+  return textAt(data, "type") === "image_generation_call" && textAt(data, "id") === callId;
 }
 
 /** Is this the type of a call that the provider ran, or of its output? Other items, such as `compaction`, do not depend on reasoning. */

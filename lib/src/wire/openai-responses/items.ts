@@ -4,6 +4,7 @@
 //   1. `function_call`, `custom_tool_call` and the items of `client-calls.ts` are calls for the program. Items of tools that the provider ran (`hostedTools`, and
 //      other types that end in `_call`) are `tool_call` parts, with a `tool_result` part if the item has a result (fixtures/wire/openai-responses/hosted-tools). All
 //      other items are opaque parts and are sent back unchanged.
+//      The result of `image_generation_call` is an image part after the call; its replay data holds the rest of the item.
 //   2. An item is stored once: the replay data of its result part, or of its call part, holds the item without the result, which is the content of the part.
 //   3. A call with the status `incomplete` is started and never completed; so is an item of `client-calls.ts` that a stream left `in_progress`.
 //   4. A call without an id gets one from its key. Ids are unique within a reply.
@@ -11,6 +12,7 @@
 import type {
   AdapterFailure,
   FinishReason,
+  ImagePart,
   Json,
   JsonObject,
   ModelEvent,
@@ -20,7 +22,15 @@ import type {
 import type { ProviderError } from "../classify.ts";
 import type { WireContext } from "../codec.ts";
 
-import { isStorableJson, opaquePart, streamFailure, toolResultPart, usage } from "../../model/internal.ts";
+import {
+  imageFromBase64,
+  imagePart,
+  isStorableJson,
+  opaquePart,
+  streamFailure,
+  toolResultPart,
+  usage,
+} from "../../model/internal.ts";
 import { classify } from "../classify.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
@@ -194,7 +204,11 @@ function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: st
     provider: result === null ? builder.replayData(item) : null,
     metadata: omitNullish({ type: item["type"], status: item["status"], server: item["server_label"] }),
   });
-  if (result !== null) {
+  const image = generatedImage(builder, item);
+  if (image !== null) {
+    builder.part(toolResultPart(builder.callId(key) ?? id, textAt(item, "status") ?? "completed"));
+    builder.part(image);
+  } else if (result !== null) {
     const itemWithoutResult = Object.fromEntries(
       Object.entries(item).filter(([name]) => itemResult === null || name !== field),
     );
@@ -203,6 +217,17 @@ function readHosted(builder: ReplyBuilder, item: JsonObject, key: string, id: st
     builder.part(toolResultPart(builder.callId(key) ?? id, result, { isError, provider }));
   }
   return [startEvent, endEvent].flatMap((event) => event ?? []);
+}
+
+/** The image of an `image_generation_call`; `null`: the item is no such call, or has no result. The default format of the API is PNG. */
+function generatedImage(builder: ReplyBuilder, item: JsonObject): ImagePart | null {
+  const { result, ...itemFields } = item;
+  if (textAt(item, "type") !== "image_generation_call" || typeof result !== "string" || result === "") return null;
+  const image = imageFromBase64(result, `image/${textAt(item, "output_format") ?? "png"}`);
+  return imagePart(
+    { ...image, revisedPrompt: textAt(item, "revised_prompt") },
+    { provider: builder.replayData(itemFields) },
+  );
 }
 
 /** The arguments of a hosted tool: each type of item has them in another field. */

@@ -7,17 +7,7 @@ import type { AssistantMessage, Json, JsonObject, ModelEvent, ModelReply, Part, 
 import { Collector } from "everturn/kernel";
 
 import { provider } from "./decode.ts";
-import {
-  isObject,
-  leavesOf,
-  noReading,
-  objectOf,
-  only,
-  stringOf,
-  stringOrNull,
-  without,
-  withoutBlanks,
-} from "./reading.ts";
+import { isObject, leavesOf, noReading, objectOf, only, without, withoutBlanks } from "./reading.ts";
 
 /** Collects the events. `sendable` is the message for the next request; `problem` says why the events are no valid reply. */
 export function readDecoded(
@@ -175,39 +165,41 @@ function partBlocks(api: Api, part: Part, all: readonly Part[]): readonly Block[
       const { source, mimeType } = part.image;
       const data = source.type === "base64" ? source.data : source.type === "url" ? source.url : "";
       const { revisedPrompt } = part.image;
-      return [{ type: "image", mimeType, data, revisedPrompt, replay: replayOf(part.provider?.data) }];
+      const replay = replayOf(part.provider?.data);
+      // The image of a call of the provider is complete only with the call and its result.
+      const ofCall = all.filter((one) => "toolCallId" in one && one.toolCallId === replay["id"]);
+      const hasResult = ofCall.some((one) => one.type === "tool_result" && typeof one.content === "string");
+      const hasCall = ofCall.some(
+        (one) => one.type === "tool_call" && (one.providerExecuted?.arguments?.["prompt"] ?? null) === revisedPrompt,
+      );
+      if (replay["type"] === "image_generation_call" && !(hasCall && hasResult))
+        return [{ type: "item", kind: "image", item: replay }];
+      return [{ type: "image", mimeType, data, revisedPrompt, replay }];
     }
     case "tool_call":
-      // A generated image is one block: its result.
-      if (part.providerExecuted === null || hasImage(all.slice(all.indexOf(part)), part.toolCallId)) return [];
+      // A generated image is one block: its image.
+      if (part.providerExecuted === null || hasImage(all, part.toolCallId)) return [];
       return [callBlock(part.providerExecuted, "provider_call")];
     case "tool_result": {
+      if (hasImage(all, part.toolCallId)) return [];
       const replay = replayOf(part.provider?.data);
-      const call = all.find((one) => one.type === "tool_call" && one.toolCallId === part.toolCallId);
-      if (
-        replay["type"] === "image_generation_call" &&
-        typeof part.content === "string" &&
-        call?.type === "tool_call"
-      ) {
-        const format = stringOf(replay["output_format"]);
-        const mimeType = format === "" ? null : `image/${format}`;
-        const prompt = call.providerExecuted?.arguments?.["prompt"];
-        return [{ type: "image", mimeType, data: part.content, revisedPrompt: stringOrNull(prompt ?? null), replay }];
-      }
       return [{ type: "provider_result", id: part.toolCallId, content: part.content, isError: part.isError, replay }];
     }
     case "opaque":
       return [opaqueBlock(api, part.kind, part.provider.data)];
-    case "file":
-      return [{ type: "item", kind: "file", item: part.provider?.data ?? null }];
+    case "file": {
+      const data = part.source.type === "base64" ? part.source.data : "";
+      const item = { ...replayOf(part.provider?.data), inlineData: { mimeType: part.mimeType, data } };
+      return [{ type: "item", kind: "inlineData", item }];
+    }
   }
 }
 
 function hasImage(parts: readonly Part[], callId: string): boolean {
   return parts.some(
     (part) =>
-      part.type === "tool_result" &&
-      part.toolCallId === callId &&
+      part.type === "image" &&
+      replayOf(part.provider?.data)["id"] === callId &&
       replayOf(part.provider?.data)["type"] === "image_generation_call",
   );
 }
@@ -218,10 +210,6 @@ function opaqueBlock(api: Api, kind: string, data: Json): Block {
     const item = "content" in fields ? fields["content"] : objectOf(fields["fields"])[kind];
     return { type: "item", kind, item: item ?? null };
   }
-  const inline = objectOf(fields["inlineData"]);
-  const mimeType = stringOrNull(inline["mimeType"]);
-  if (api === "gemini" && mimeType?.startsWith("image/") === true)
-    return { type: "image", mimeType, data: stringOf(inline["data"]), revisedPrompt: null, replay: fields };
   return { type: "item", kind, item: data };
 }
 

@@ -119,6 +119,7 @@ export const mutations: { readonly [name: string]: Mutation } = {
   "contents of provider results are dropped": onParts((parts) =>
     parts.map((part) => (part.type === "tool_result" ? { ...part, content: null } : part)),
   ),
+  "images are dropped": onParts((parts) => parts.filter(({ type }) => type !== "image")),
   "opaque items are dropped": onParts((parts) => parts.filter(({ type }) => type !== "opaque")),
   "citations are dropped": onParts((parts) =>
     parts.map((part) => (part.type === "text" ? { ...part, metadata: {} } : part)),

@@ -311,7 +311,7 @@ function blocksOf(item: JsonObject): readonly Block[] {
       return [
         {
           type: "image",
-          mimeType: format === "" ? null : `image/${format}`,
+          mimeType: `image/${format === "" ? "png" : format}`,
           data,
           revisedPrompt: stringOrNull(item["revised_prompt"]),
           replay: only(item, ["id"]),

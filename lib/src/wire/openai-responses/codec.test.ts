@@ -593,7 +593,8 @@ describe("decoding", () => {
       return (performance.now() - before) / count;
     };
     cost(1000);
-    expect(cost(20_000)).toBeLessThan(0.1);
+    // The best of three: another process can take the CPU during one measurement.
+    expect(Math.min(...[1, 2, 3].map(() => cost(20_000)))).toBeLessThan(0.1);
   });
 
   test("ignores frames that are no JSON and frames after the end", () => {

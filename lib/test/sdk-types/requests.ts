@@ -90,6 +90,14 @@ export function requestsFor(target: Target): readonly Asked[] {
       return [`the effort ${effort}`, [hello], { reasoning, maxTokens: 5000 }] as const;
     }),
     ["a budget for reasoning", [hello], { reasoning: { effort: null, budgetTokens: 2048, summary: null } }],
+    [
+      "a forced tool beside reasoning",
+      [hello],
+      { tools, toolChoice: "required", reasoning: { effort: "high", budgetTokens: null, summary: null } },
+    ],
+    ...(codec.api === "openai-responses"
+      ? [["the result of a stored call", [toolResult("call_1", "Sunny.")], { options: stored }] as const]
+      : []),
     ["an answer in a schema", [hello], { responseFormat: city }],
     ["an answer in a schema, beside tools", [hello], { responseFormat: city, tools }],
     ["an answer in JSON", [user("In JSON, please.")], { responseFormat: { type: "json_object" } }],
@@ -115,6 +123,7 @@ function failureOf(id: string): Message {
   return toolResult(id, "No.", { status: "failure", code: "denied" });
 }
 
+const stored = { previous_response_id: "resp_1", store: true };
 const cached: Partial<ModelRequest> = {
   promptCache: { key: null, retention: "long", breakpoints: "auto" },
   scope: { sessionId: "s-1", frameId: null, requestId: "r-1" },

@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-// "source" makes `everturn` and its subpaths resolve to TypeScript, so tests need no build.
+// "source" makes `everturn` and its subpaths resolve to TypeScript. Only programs that tests start as processes run the built packages.
 const conditions = ["source", "module", "node", "development|production"];
 
 export default defineConfig({
@@ -8,6 +8,7 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     testTimeout: 30_000,
+    globalSetup: ["tools/test/build.ts"],
     // All cores. The default leaves one idle, which is half of a machine with two.
     maxWorkers: "100%",
     // These packages resolve their imports to TypeScript under the condition "source". Node does not load TypeScript, so Vite transforms them.

@@ -3,7 +3,7 @@
 //
 // A `ts` code block that a `text output` code block follows is a program with a real adapter. It runs in a process of its own, in an empty folder, against a
 // provider on the loopback interface (guides/provider.ts), and has to print that output and end by itself. guides/replies.ts has what the provider
-// replies to it. An `sh` code block with such an output is a program too; `npx everturn` in it runs the command from its sources.
+// replies to it. An `sh` code block with such an output is a program too; `npx everturn` in it runs the built command.
 
 import type { PostgresServer } from "./postgres-server.ts";
 
@@ -76,7 +76,7 @@ describe("every snippet runs and does what it says", () => {
   });
 });
 
-// A program is a process of its own that loads the library from its sources, which takes seconds on a busy machine.
+// A program is a process of its own, which takes seconds on a busy machine.
 describe("every program of a guide prints what the guide says", { timeout: 120_000 }, () => {
   test.each(programs)("$title", async ({ title, module, output }) => {
     const document = title.replace(/:\d+$/, "");
@@ -156,7 +156,7 @@ async function runProgram(
   address: string,
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
   const folder = await mkdtemp(join(tmpdir(), "everturn-guide-"));
-  const fromSources = ["--import", import.meta.resolve("tsx"), "--conditions=source"];
+  const transpiled = ["--import", import.meta.resolve("tsx")];
   const redirect = join(import.meta.dirname, "guides/redirect.ts");
   const program = join(workplace, module);
   const keys = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2", GEMINI_API_KEY: "sk-3" };
@@ -171,9 +171,9 @@ async function runProgram(
   const options = { cwd: folder, env, timeout: 100_000 };
   try {
     if (!module.endsWith(".sh")) {
-      return await promisify(execFile)(process.execPath, [...fromSources, "--import", redirect, program], options);
+      return await promisify(execFile)(process.execPath, [...transpiled, "--import", redirect, program], options);
     }
-    const command = [process.execPath, ...fromSources, join(root, "apps/cli/src/main.ts")];
+    const command = [process.execPath, join(root, "apps/cli/bin/everturn.js")];
     await writeFile(join(folder, "npx"), `#!/bin/sh\nshift\nexec ${command.join(" ")} "$@"\n`, { mode: 0o755 });
     const path = `${folder}:${process.env["PATH"] ?? ""}`;
     const commandEnv = {

@@ -35,7 +35,7 @@ test("a session that waits for an answer is continued by another process", async
     await writeFile(source, program);
     const tsx = join(root, "node_modules/tsx/dist/cli.mjs");
     for (const step of ["1", "2"]) {
-      await run(process.execPath, [tsx, "--conditions=source", source, step, file]);
+      await run(process.execPath, [tsx, source, step, file]);
       const { status } = orThrow(fromJson(await readFile(file, "utf8"), { as: "session" }));
       expect(status).toBe(step === "1" ? "awaiting_user" : "completed");
     }

@@ -33,8 +33,7 @@ type Given = {
   readonly columns?: number;
 };
 
-const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-const tsx = import.meta.resolve("tsx");
+const main = fileURLToPath(new URL("../bin/everturn.js", import.meta.url));
 
 export function createPlace(): Place {
   const folder = mkdtempSync(join(tmpdir(), "cli-"));
@@ -63,7 +62,7 @@ export function createPlace(): Place {
       return { code, ...written };
     },
     start: (argv, environment = {}, into) => {
-      const words = [process.execPath, "--import", tsx, "--conditions=source", main, ...argv];
+      const words = [process.execPath, main, ...argv];
       const shell = into === undefined ? [] : ["sh", "-c", 'into="$0"; exec "$@" > "$into"', into];
       const [program = "", ...rest] = [...shell, ...words];
       const child = spawn(program, rest, {

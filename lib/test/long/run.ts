@@ -5,10 +5,13 @@
 //   npm run test:long              200 kills
 //   … run.ts 50                    another number of kills
 //   … run.ts 200 postgres 4        on Postgres, with four workers
+//   … run.ts 20 postgres 2 failover   on Postgres with a synchronous standby. In the middle the primary is killed, its address leads to the standby while
+//                                  that is read-only, and then the standby is promoted.
 //
 // All files and processes are removed at the end, also after a failure.
 
-import type { PostgresServer } from "../postgres-server.ts";
+import type { PostgresServer, PostgresStandby } from "../postgres-server.ts";
+import type { TcpProxy } from "../tcp-proxy.ts";
 import type { Seen } from "./reader.ts";
 import type { Line } from "./world.ts";
 import type { HostStorage, Runtime } from "everturn/runtime";
@@ -20,19 +23,25 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { postgresStorage } from "everturn/host/postgres";
 import { messageText, RuntimeError, validateSession } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { Client } from "pg";
 import { build } from "vite";
 
 import { startPostgres } from "../postgres-server.ts";
+import { startTcpProxy } from "../tcp-proxy.ts";
 import { openStorage, readLog, slowAgent } from "./world.ts";
 
 const wantedKills = Number(process.argv[2] ?? 200);
 const onPostgres = process.argv[3] === "postgres";
 const workerCount = Number(process.argv[4] ?? 2);
+/** A standby is promoted once, instead of other outages. */
+const withFailover = onPostgres && process.argv[5] === "failover";
 /** How often connections are ended or the server is killed. */
-const wantedOutages = onPostgres ? 20 : 0;
+const wantedOutages = onPostgres && !withFailover ? 20 : 0;
+/** How long the address of the database leads to nothing, and then to a standby that is read-only, in milliseconds. */
+const failoverMs = { unreachable: 500, readOnly: 1500 };
 const ids = Array.from({ length: 12 }, (_, index) => `session-${index}`);
 const longestMs = onPostgres ? 600_000 : 230_000;
 
@@ -42,6 +51,7 @@ const programs = join(import.meta.dirname, "../../.snippets", `long-${process.pi
 const log = join(folder, "world.log");
 let target = join(folder, "sessions.db");
 const servers: PostgresServer[] = [];
+const failovers: Failover[] = [];
 const children = new Set<ChildProcess>();
 
 function cleanUp(): void {
@@ -86,6 +96,72 @@ function begin(name: "worker" | "reader", ...args: readonly string[]): ChildProc
   children.add(child);
   child.on("exit", () => children.delete(child));
   return child;
+}
+
+/** A primary and its synchronous standby. All processes connect to them through the proxy. */
+type Failover = { readonly primary: PostgresServer; readonly standby: PostgresStandby; readonly proxy: TcpProxy };
+
+/** Starts the server or the servers. Returns the URL of the database, which stays the same in a failover. */
+async function startServers(): Promise<string> {
+  const primary = await startPostgres({ fsync: "on" });
+  servers.push(primary);
+  const database = await primary.createDatabase();
+  if (!withFailover) return database;
+  const standby = await primary.startStandby();
+  servers.push(standby);
+  const proxy = await startTcpProxy(primary.port);
+  failovers.push({ primary, standby, proxy });
+  return throughPort(database, proxy.port);
+}
+
+function throughPort(url: string, port: number): string {
+  const changed = new URL(url);
+  changed.port = String(port);
+  return changed.href;
+}
+
+/** Kills the primary and promotes the standby, after some of the workers were killed. Returns the violations of the standby while it was read-only. */
+async function failingOver(kills: { readonly count: number }): Promise<readonly string[]> {
+  const [failover] = failovers;
+  if (failover === undefined) return [];
+  const { primary, standby, proxy } = failover;
+  while (kills.count < wantedKills / 2) await pause(50);
+  await primary.kill();
+  proxy.redirect(null);
+  await pause(failoverMs.unreachable);
+  proxy.redirect(standby.port);
+  const [answered] = await Promise.all([
+    answersOfStandby(throughPort(target, standby.port)),
+    pause(failoverMs.readOnly),
+  ]);
+  await standby.promote();
+  return answered;
+}
+
+/** A storage must not answer from a standby, in neither mode. Returns the operations that it answered or reported as unknown. */
+async function answersOfStandby(url: string): Promise<readonly string[]> {
+  const violations: string[] = [];
+  const row = { table: "sessions", key: ["", ids[0] ?? ""] } as const;
+  for (const mode of ["function", "transaction"] as const) {
+    const storage = postgresStorage({ url, mode, retryMs: 100, maxConnections: 2 });
+    const operations = {
+      read: () => storage.read([{ table: "sessions", prefix: row.key }]),
+      write: () => storage.write({ checks: [], removals: [], puts: [{ ...row, tag: 0, value: "" }] }),
+      // The check fails on every server. A standby may lag, so its answer does not count.
+      check: () => storage.write({ checks: [{ ...row, tag: -1 }], removals: [], puts: [] }),
+    };
+    for (const [name, operation] of Object.entries(operations)) {
+      const error: unknown = await operation().then(
+        () => null,
+        (thrown: unknown) => thrown,
+      );
+      if (!(error instanceof RuntimeError && error.reason === "storage_busy")) {
+        violations.push(`the standby answered: ${name} in mode ${mode} resulted in ${String(error)}`);
+      }
+    }
+    await storage.close();
+  }
+  return violations;
 }
 
 /** The workers that were killed, and when. */
@@ -307,11 +383,7 @@ function percentile(sorted: readonly number[], share: number): number {
 async function main(): Promise<readonly string[]> {
   const began = Date.now();
   await buildPrograms();
-  if (onPostgres) {
-    const server = await startPostgres({ fsync: "on" });
-    servers.push(server);
-    target = await server.createDatabase();
-  }
+  if (onPostgres) target = await startServers();
   const { storage, close } = await openStorage(target);
   writeFileSync(log, "");
   const sessions = runtime({ host: storage, engines: { default: slowAgent(null) }, drive: false });
@@ -326,8 +398,10 @@ async function main(): Promise<readonly string[]> {
     process.exit(1);
   }, longestMs);
   const breaks = breaking(stop.signal);
+  const standbyAnswers = failingOver(kills);
   const workers = await Promise.all(Array.from({ length: workerCount }, () => killing(kills)));
   const outages = await breaks;
+  const answered = await standbyAnswers;
   stop.abort();
   const said = await talk;
   await resting(storage, Date.now() + 60_000);
@@ -364,6 +438,9 @@ async function main(): Promise<readonly string[]> {
   console.log(
     [
       `storage                       ${onPostgres ? `Postgres; ${outages.ended} times half of the connections ended, ${outages.killed} times the server killed` : "SQLite"}; ${workerCount} workers`,
+      ...(withFailover
+        ? [`failover                      the standby was promoted once; ${answered.length} answers before`]
+        : []),
       `takeover after a kill         p50 ${taken50} ms, p99 ${taken99} ms, most ${taken.at(-1) ?? 0} ms, of ${taken.length}`,
       `kills                         ${kills.count} (${kills.early} while starting; ${kills.died} died by themselves)`,
       `inputs sent                   ${said.size + ids.length}, turns ${counts["turns"]}, messages ${counts["messages"]}, entries ${counts["entries"]}`,
@@ -383,7 +460,7 @@ async function main(): Promise<readonly string[]> {
       : [];
   const few = kills.count < wantedKills ? ["there were too few kills"] : [];
   const died = kills.died > 0 ? [`${kills.died} workers died by themselves`] : [];
-  return [...again, ...twice, ...faults, ...seen.broken, ...unread.flat(), ...slow, ...few, ...died];
+  return [...answered, ...again, ...twice, ...faults, ...seen.broken, ...unread.flat(), ...slow, ...few, ...died];
 }
 
 try {
@@ -394,6 +471,7 @@ try {
   console.error(error);
   process.exitCode = 1;
 } finally {
+  for (const { proxy } of failovers) await proxy.close();
   for (const server of servers) await server.close();
   cleanUp();
 }

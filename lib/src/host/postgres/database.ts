@@ -4,6 +4,7 @@
 //   a read                any loss of the connection, and refusals that pass
 //   a write               if no connection was available, so nothing was sent; and refusals that pass, because the server has rolled the
 //                         transaction back
+//   both                  a read-only server, over a new connection: after a failover the address leads to the new primary
 //   A write whose connection was lost after the statement was sent rejects: the batch may have been committed.
 
 import type { PostgresConnection, PostgresPool } from "./client.ts";
@@ -13,7 +14,7 @@ import type { CheckedOptions } from "./options.ts";
 import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { openPool } from "./client.ts";
-import { kindOf, storageError } from "./failure.ts";
+import { isUsableAfter, kindOf, storageError } from "./failure.ts";
 import { migrate } from "./schema.ts";
 
 /** The pause before the first retry and the longest one, in milliseconds. */
@@ -122,8 +123,8 @@ export class Database {
       connection.release();
       return { ok: true, value };
     } catch (error) {
-      // A connection that failed, or whose state is not known, is not used again.
-      connection.release(kindOf(error) !== "refused");
+      // A connection that failed, whose state is not known, or that leads to a read-only server, is not used again.
+      connection.release(!isUsableAfter(error));
       return { ok: false, error, wasSent: true };
     }
   }

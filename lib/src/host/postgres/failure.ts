@@ -20,8 +20,32 @@ const socketCodes = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|EADD
 /** SQLSTATE classes and codes: 08 connection, 57P01–57P05 shutdown, start and ended sessions. */
 const lostStates = /^(08|57P0)/;
 
-/** Serialization failure, deadlock, lock timeout, too many connections, and a server that has become a standby. */
-const passingStates: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "53300", "25006"]);
+/** The SQLSTATE of a statement that a read-only server refused. */
+const readOnlyState = "25006";
+
+/** Serialization failure, deadlock, lock timeout, too many connections, and a read-only server. */
+const passingStates: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "53300", readOnlyState]);
+
+/** The SQLSTATE of a serializable transaction on a standby (and of other features that a server lacks). */
+const unsupportedState = "0A000";
+
+/**
+ * The error of an operation that ran on a server which refuses writes: a standby, also one that is about to be promoted, or a former primary. What such
+ * a server returns may be older than what was committed, so neither rows nor a failed check of it count.
+ */
+export function readOnlyServer(cause?: unknown): Error {
+  return Object.assign(new Error("the server is read-only", { cause }), { code: readOnlyState });
+}
+
+/** Converts an error of the statement that begins a serializable transaction: a standby supports none. */
+export function beginError(error: unknown): unknown {
+  return codeOf(error) === unsupportedState ? readOnlyServer(error) : error;
+}
+
+/** Returns whether the connection may be used again after an error: the server refused one statement, and would accept it later. */
+export function isUsableAfter(error: unknown): boolean {
+  return kindOf(error) === "refused" && codeOf(error) !== readOnlyState;
+}
 
 /** Classifies an error of the client. */
 export function kindOf(error: unknown): FailureKind {
@@ -65,6 +89,13 @@ function explain(thrown: unknown): Explanation {
       reason: "storage_full",
       what: `has no ${code === "53100" ? "disk space" : "memory"} left`,
       todo: "Free some on the database server and try again; earlier data is intact.",
+    };
+  }
+  if (code === readOnlyState) {
+    return {
+      reason: "storage_busy",
+      what: "is read-only, as a standby is",
+      todo: "Connect to the primary server; during a failover, try again.",
     };
   }
   if (code.startsWith("28")) {

@@ -266,6 +266,53 @@ describe("failures", () => {
   });
 });
 
+describe.each(["function", "transaction"] as const)("a server that became read-only, in mode %s", (mode) => {
+  const schema = `read_only_${mode}`;
+  const counter = { table: "sessions", key: ["t", "a"] } as const;
+
+  /** A storage over a pool whose only connection leads to a read-only server, as after a failover. Connections that replace it may write. */
+  async function openedReadOnly(): Promise<PostgresStorage> {
+    const own = new Pool({ connectionString: url, max: 1 });
+    const storage = opened({ pool: own, schema, mode, transactionPooler: true, retryMs: 1_000 });
+    cleanUps.push(() => own.end());
+    await storage.write(puts(session("a", 1)));
+    const connection = await own.connect();
+    await connection.query("SET default_transaction_read_only = on");
+    connection.release();
+    return storage;
+  }
+
+  test("a write is tried again over another connection", async () => {
+    const storage = await openedReadOnly();
+    expect(await storage.write(puts(session("a", 2)))).toEqual({ ok: true });
+    expect(storage.statistics().retries).toBe(1);
+  });
+
+  test("a failed check counts only if the server may write, because a standby may lag", async () => {
+    const storage = await openedReadOnly();
+    const batch = { checks: [{ ...counter, tag: 7 }], removals: [], puts: [session("a", 8)] };
+    expect(await storage.write(batch)).toEqual({ ok: false, check: 0 });
+    expect(storage.statistics().retries).toBe(1);
+  });
+
+  test("a read is tried again over another connection, because a standby may lag", async () => {
+    const storage = await openedReadOnly();
+    expect(await sessionsOf(storage)).toEqual(["a"]);
+    expect(storage.statistics().retries).toBe(1);
+  });
+
+  test("an operation rejects after retryMs, and nothing was written", async () => {
+    await opened({ schema, mode }).open();
+    const options = encodeURIComponent("-c default_transaction_read_only=on");
+    const storage = opened({ url: `${url}?options=${options}`, schema, mode, retryMs: 20 });
+    for (const operation of [storage.write(puts(session("b"))), storage.read([{ table: "sessions", prefix: [] }])]) {
+      const error = await rejection(operation);
+      expect(error.reason).toBe("storage_busy");
+      expect(error.message).toContain("is read-only, as a standby is. Nothing was written. Connect to the primary");
+    }
+  });
+});
+
 test("a connection that ends while it is taken from the pool does not end the process", async () => {
   /** A connection that ends before each statement. `emit` throws the error if it has no listener, as it would in the event loop. */
   class EndedConnection extends EventEmitter {

@@ -11,8 +11,19 @@ import { tables } from "../../runtime/host-contract.ts";
 import { compareStart } from "../shared/key-order.ts";
 import { unescapeText } from "../shared/text-escaping.ts";
 import { encodeBatch, groupsOf } from "./batch.ts";
+import { beginError, readOnlyServer } from "./failure.ts";
 import { textOf, writeFunction } from "./schema.ts";
-import { checkSql, nowSql, putSql, queryRecord, removeSql, selectSql, shapeOf } from "./statements.ts";
+import {
+  checkSql,
+  nowSql,
+  putSql,
+  queryRecord,
+  readOnlySql,
+  removeSql,
+  selectReadOnlySql,
+  selectSql,
+  shapeOf,
+} from "./statements.ts";
 
 /** The statements of a storage, and how they are prepared. */
 export class Statements {
@@ -42,13 +53,15 @@ export class Statements {
     }
     // The order of the shapes is fixed, so that the same set of shapes is the same statement.
     const sorted = Array.from(branches).toSorted(([left], [right]) => (left < right ? -1 : 1));
-    const text = sorted
-      .map(([, { query }], index) => `(${selectSql(this.#names, query, `$${index + 1}::text::jsonb`)})`)
-      .join(" UNION ALL ");
+    const text = [
+      ...sorted.map(([, { query }], index) => `(${selectSql(this.#names, query, `$${index + 1}::text::jsonb`)})`),
+      `(${selectReadOnlySql})`,
+    ].join(" UNION ALL ");
     const values = sorted.map(([, { records }]) => JSON.stringify(records));
     const { rows } = await this.#send(connection, text, values);
     for (const row of rows) {
       const index = Number(textOf(row, "i"));
+      if (index === -1) throw readOnlyServer();
       const query = queries[index];
       if (query !== undefined) results[index]?.push(this.#row(query, row));
     }
@@ -58,20 +71,27 @@ export class Statements {
 
   /** Writes a batch with one call of the function. */
   async write(connection: PostgresConnection, batch: Batch): Promise<Written> {
-    const text = `SELECT ${writeFunction(this.#names)}($1::text::jsonb)::text AS failed`;
+    const text = `SELECT ${writeFunction(this.#names)}($1::text::jsonb)::text AS failed, ${readOnlySql} AS read_only`;
     const { rows } = await this.#send(connection, text, [encodeBatch(batch)]);
+    refuseReadOnly(rows[0]);
     return writtenOf(textOf(rows[0], "failed") ?? "-1");
   }
 
   /** Writes a batch as a serializable transaction. */
   async writeInTransaction(connection: PostgresConnection, batch: Batch): Promise<Written> {
     const { checks, removals, puts } = groupsOf(batch);
-    await this.#send(connection, "BEGIN ISOLATION LEVEL SERIALIZABLE", [], false);
+    await this.#send(connection, "BEGIN ISOLATION LEVEL SERIALIZABLE", [], false).catch((error: unknown) => {
+      throw beginError(error);
+    });
     try {
       const failed: number[] = [];
       for (const [table, records] of checks) {
-        const text = checkSql(this.#names, table, "$1::text::jsonb", nowSql).replace("min(r.i)", "min(r.i)::text");
+        const text = checkSql(this.#names, table, "$1::text::jsonb", nowSql).replace(
+          "min(r.i) AS failed",
+          `min(r.i)::text AS failed, ${readOnlySql} AS read_only`,
+        );
         const { rows } = await this.#send(connection, text, [JSON.stringify(records)]);
+        refuseReadOnly(rows[0]);
         const index = textOf(rows[0], "failed");
         if (index !== null) failed.push(Number(index));
       }
@@ -135,6 +155,11 @@ export class Statements {
       metadata: { storage: this.#storage, table },
     });
   }
+}
+
+/** Throws if the server that returned the row is read-only: its checks may have failed only because it lags. */
+function refuseReadOnly(row: unknown): void {
+  if (textOf(row, "read_only") === "on") throw readOnlyServer();
 }
 
 function writtenOf(failed: string): Written {

@@ -15,6 +15,9 @@ export type Names = { readonly schema: string; readonly tablePrefix: string };
 /** The present time in milliseconds. Not the time at which the transaction began: it may have waited for a lock since. */
 export const nowSql = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/** `on`: the server is a standby, or refuses writes for another reason. A column of statements, so that the answer costs no round trip. */
+export const readOnlySql = "current_setting('transaction_read_only')";
+
 /** The largest number of parts in a key. */
 const maxKeyParts = Math.max(...Object.values(tables).map((columns) => columns.length));
 
@@ -137,6 +140,9 @@ export function selectSql(names: Names, query: Query, records: string): string {
   return `SELECT r.i, ${parts.join(", ")}, x."tag"::text AS tag, x."expires"::text AS expires, (x."expires" - ${nowSql})::text AS remaining, x."value" AS value
     FROM jsonb_to_recordset(${records}) AS r(${record.join(", ")}) CROSS JOIN LATERAL (${rows}) x`;
 }
+
+/** Selects one row with the index -1, in the columns of `selectSql`, if the server is read-only. */
+export const selectReadOnlySql = `SELECT -1 AS i, ${Array.from({ length: maxKeyParts }, (_, index) => `NULL::text AS k${index + 1}`).join(", ")}, NULL::text AS tag, NULL::text AS expires, NULL::text AS remaining, NULL::text AS value WHERE ${readOnlySql} = 'on'`;
 
 /** A query as a record. `index` is its position among the queries of the read. */
 export function queryRecord({ prefix, after, before, limit }: Query, index: number): object {

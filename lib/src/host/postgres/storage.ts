@@ -11,7 +11,9 @@
 // Failures
 //   connection lost       reads are tried again; a write rejects if it may have been committed (`database.ts`), and its caller reads before it
 //                         tries again (Q1)
-//   failover              the same; the pool connects to whatever server the address leads to
+//   failover              the same; the pool connects to whatever server the address leads to. A server that is read-only, such as a standby before
+//                         its promotion, answers nothing: its rows may be older than what was committed. The operation is tried again over a
+//                         new connection
 
 import type { HostStorage } from "../../runtime/host-contract.ts";
 import type { PostgresOptions } from "./options.ts";

@@ -379,7 +379,7 @@ const rules: readonly Rule[] = [
   rule("list of tools", "functions and provider tools may share an entry of the list or have one each", splitTools),
   rule(
     "result of a function",
-    "SDKs write a result in different objects; the library sends it as text under `output` or `error`",
+    "SDKs write a result in different objects; the library sends the text of the result under `output` or `error`, which keeps large numbers exact",
     (body) =>
       eachPart(body, (part) =>
         mapField(part, "functionResponse", (value) =>

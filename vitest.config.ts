@@ -9,6 +9,7 @@ export default defineConfig({
   test: {
     testTimeout: 30_000,
     globalSetup: ["tools/test/build.ts"],
+    env: { EVERTURN_BUILT_WORKER: "1" },
     // All cores. The default leaves one idle, which is half of a machine with two.
     maxWorkers: "100%",
     // These packages resolve their imports to TypeScript under the condition "source". Node does not load TypeScript, so Vite transforms them.
@@ -25,7 +26,11 @@ export default defineConfig({
         // The tests of the AI SDK's chat with version 6 of its client. The types are those of version 7.
         extends: true,
         resolve: { alias: [{ find: /^ai$/, replacement: "ai-6" }] },
-        test: { name: "ai-sdk-6", include: ["lib/src/http/ui/*.test.ts"], env: { AI_SDK_VERSION: "6" } },
+        test: {
+          name: "ai-sdk-6",
+          include: ["lib/src/http/ui/*.test.ts"],
+          env: { AI_SDK_VERSION: "6", EVERTURN_BUILT_WORKER: "1" },
+        },
       },
     ],
   },

@@ -48,8 +48,10 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Runs a program and returns what it writes to standard error, which has the message of an uncaught error. */
 async function errorOf(program: string): Promise<string> {
   const path = join(folder, "program.mjs");
+  // The folder has the sources only.
+  const env = { ...process.env, EVERTURN_BUILT_WORKER: "" };
   writeFileSync(path, program);
-  const failed = await run(process.execPath, ["--import", tsx, "--conditions=source", path], { cwd: folder }).then(
+  const failed = await run(process.execPath, ["--import", tsx, "--conditions=source", path], { cwd: folder, env }).then(
     ({ stdout }) => `no error: ${stdout}`,
     (error: unknown) => (typeof error === "object" && error !== null && "stderr" in error ? String(error.stderr) : ""),
   );

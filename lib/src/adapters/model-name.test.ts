@@ -71,6 +71,21 @@ describe("a prefix with the adapter's own provider", () => {
     expect(received.at(-1)?.path).toContain("/models/gemini-0:");
   });
 
+  test.each([true, false])(
+    "is removed in any letter case, and by another name (with a catalog: %s)",
+    async (withCatalog) => {
+      expect(await sentModel(openai(options()), "OpenAI:gpt-5.5", withCatalog)).toBe("gpt-5.5");
+      expect(await sentModel(preset("llamaCpp", options()), "llamacpp:m", withCatalog)).toBe("m");
+      for (const model of ["google:gemini-3-pro", modelRef({ provider: "google", id: "gemini-3-pro" })]) {
+        await sentModel(gemini(options()), model, withCatalog);
+        expect(received.at(-1)?.path).toContain("/models/gemini-3-pro:");
+      }
+      // The server of a program may have a model with such a name.
+      const local = openaiCompatible({ ...options(), name: "gemini" });
+      expect(await sentModel(local, "google:m", withCatalog)).toBe("google:m");
+    },
+  );
+
   test("is removed for image models", async () => {
     const of = engine({ imageAdapter: openaiImages(options()), retry: false });
     await expect(generateImage(of, "a cat", { model: "openai:gpt-image-1" })).rejects.toMatchObject({
@@ -97,6 +112,7 @@ test("colons that separate no provider are sent unchanged", async () => {
 test.each<[string, () => Adapter, ModelName]>([
   ["openai", () => openai(options()), "anthropic:claude-0"],
   ["openai", () => openai(options()), "google:gemini-0"],
+  ["openai", () => openai(options()), "Anthropic:claude-0"],
   ["openai", () => openai(options()), modelRef({ provider: "anthropic", id: "claude-0" })],
   ["anthropic", () => anthropic(options()), "openai:gpt-0"],
   ["gemini", () => gemini(options()), "openai:gpt-0"],
@@ -108,7 +124,7 @@ test.each<[string, () => Adapter, ModelName]>([
   await expect(failed).rejects.toMatchObject({
     name: "EngineError",
     failure: { reason: "missing_model", provider },
-    message: expect.stringMatching(/provider (?:anthropic|google|openai|mistral)\b.*providers\(/),
+    message: expect.stringMatching(/provider (?:anthropic|gemini|openai|mistral)\b.*providers\(/),
   });
   expect(received).toEqual([]);
 });

@@ -5,7 +5,7 @@
 //   the adapter's own provider      removed
 //   another provider in `names`     refused: the model is of another provider
 //   anything else                   part of the name: `llama3.3:70b`, `ft:gpt-4.1:me::1`
-// A model reference has the provider in a field of its own, so its id is sent unchanged.
+// Letter case is ignored (`OpenAI:gpt-5`), and `google` is another name of `gemini`. A model reference has the provider in a field of its own, so its id is sent unchanged.
 
 import type { ModelName } from "../model/internal.ts";
 
@@ -25,8 +25,11 @@ export const presetNames = [
   "together",
 ] as const;
 
-/** Names that mean a provider in front of a colon. */
-const names: ReadonlySet<string> = new Set(["openai", "anthropic", "gemini", "google", "azure", ...presetNames]);
+/** The providers that a name in front of a colon means, by that name in lower case. */
+const names: ReadonlyMap<string, string> = new Map([
+  ...["openai", "anthropic", "gemini", "azure", ...presetNames].map((name) => [name.toLowerCase(), name] as const),
+  ["google", "gemini"],
+]);
 
 /** Names of providers that are also names of open models, such as `mistral:7b`. Servers that users run themselves have models of that name. */
 export const modelFamilies: readonly string[] = ["mistral", "deepseek"];
@@ -41,14 +44,17 @@ export type ModelOwner = {
 
 /** Returns the name to send; `""`: none is set. Throws `EngineError` (`missing_model`) for a model of another provider. */
 export function modelNameFor({ provider, ownPrefixes = [] }: ModelOwner, model: ModelName | null): string {
-  const isForeign = (name: string) =>
-    name !== provider && names.has(name) && ownPrefixes !== "any" && !ownPrefixes.includes(name);
-  const [text, named] = typeof model === "string" ? [model, prefixOf(model)] : [model?.id ?? "", model?.provider];
-  if (named !== null && named !== undefined && isForeign(named)) {
+  const [text, prefix] = typeof model === "string" ? [model, prefixOf(model)] : [model?.id ?? "", model?.provider];
+  if (prefix === null || prefix === undefined) return text;
+  const named = names.get(prefix.toLowerCase()) ?? null;
+  if (prefix.toLowerCase() === provider.toLowerCase() || (named === provider && ownPrefixes !== "any")) {
+    return typeof model === "string" ? text.slice(prefix.length + 1) : text;
+  }
+  if (named !== null && ownPrefixes !== "any" && !ownPrefixes.includes(named)) {
     const message = `the model ${JSON.stringify(text)} is of the provider ${named}, and the adapter is ${provider}; use the adapter of ${named}, or combine adapters with providers({ … })`;
     throw new EngineError("missing_model", { provider, message });
   }
-  return typeof model === "string" && named === provider ? text.slice(provider.length + 1) : text;
+  return text;
 }
 
 /** The text before the first colon; `null` without one. */

@@ -238,3 +238,14 @@ describe("the catalog of an engine", () => {
     expect(resolveModel(of, { model: "unknown" })).toBe("unknown");
   });
 });
+
+test("a model is found by another name of its provider, which the reference keeps", () => {
+  for (const [text, provider, id] of [
+    ["google:gemini-3.5-flash", "google", "gemini-3.5-flash"],
+    ["OpenAI:gpt-5.5", "OpenAI", "gpt-5.5"],
+  ] as const) {
+    const found = withCatalogData(text, "providers", builtIn);
+    expect(found).toMatchObject({ provider, id, pricing: { input: expect.any(Number) } });
+    expect(withCatalogData(modelRef({ provider, id }), null, builtIn)).toEqual(found);
+  }
+});

@@ -104,19 +104,33 @@ function replaces(extra: ModelRef, builtInRef: ModelRef): boolean {
  * (`openai:gpt-5.5`).
  */
 function candidatesOf(model: ModelName, provider: string | null): readonly ModelRef[] {
-  if (typeof model !== "string") return [bareRef(model.provider ?? provider, model.id)];
+  if (typeof model !== "string") {
+    const named = model.provider ?? provider;
+    return namesOf(named).map((name) => bareRef(name, model.id));
+  }
   const colon = model.indexOf(":");
   const asId = bareRef(provider, model);
-  return colon === -1 ? [asId] : [asId, bareRef(model.slice(0, colon), model.slice(colon + 1))];
+  if (colon === -1) return [asId];
+  return [asId, ...namesOf(model.slice(0, colon)).map((name) => bareRef(name, model.slice(colon + 1)))];
+}
+
+/** A provider by its given name, and by its name in the catalog: letter case is ignored, and `google` is `gemini`. */
+function namesOf(provider: string | null): readonly (string | null)[] {
+  const lowerCase = provider?.toLowerCase() ?? null;
+  const name = lowerCase === "google" ? "gemini" : lowerCase;
+  return name === provider ? [provider] : [provider, name];
 }
 
 function bareRef(provider: string | null, id: string | null): ModelRef {
   return { provider, id, capabilities: null, limits: null, pricing: null, metadata: emptyObject };
 }
 
-/** The reference for a model given as text. A candidate that took the text as an id carries the provider of the search, which the text does not name. */
-function refOfText(candidate: ModelRef, text: string): ModelRef {
-  return candidate.id === text ? bareRef(null, text) : candidate;
+/**
+ * The reference for a model given as text. A candidate that took the text as an id carries the provider of the search, which the text does not name. The
+ * provider of any other candidate is kept as it was given, because `providers` finds the adapter by it.
+ */
+function refOfText({ id }: ModelRef, text: string): ModelRef {
+  return id === text || id === null ? bareRef(null, text) : bareRef(text.slice(0, -id.length - 1), id);
 }
 
 function findIn(entries: readonly Entry[], { provider, id }: ModelRef): ModelRef | null {

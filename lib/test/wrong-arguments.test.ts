@@ -36,6 +36,65 @@ test.each(["haltWhen", "onEvent", "prepareStep", "onCheckpoint", "toolExecutor",
   },
 );
 
+test.each<[string, readonly string[]]>([
+  ['{"hooks":5}', ["hooks"]],
+  ['{"hooks":[]}', ["hooks"]],
+  ['{"hooks":{"beforeTool":5}}', ["hooks", "beforeTool"]],
+  ['{"hooks":{"beforTool":null}}', ["hooks", "beforTool"]],
+  ['{"tools":5}', ["tools"]],
+  ['{"tools":[5]}', ["tools"]],
+  ['{"signal":{}}', ["signal"]],
+  ['{"instructions":5}', ["instructions"]],
+])("the options %s are refused before the model is called", async (text, path) => {
+  const options: ChatOptions = fromWire(text);
+  const { engine: of, adapter } = playing([says("Hello.")]);
+  await expect(chat(of, "hi", options)).rejects.toMatchObject(misuse(path));
+  expect(() => stream(of, "hi", options)).toThrow(expect.objectContaining(misuse(path)));
+  await expect(sessions.start(of, "hi", options)).rejects.toMatchObject(misuse(path));
+  if (path[0] === "hooks") {
+    await expect(chat({ ...of, options }, "hi")).rejects.toMatchObject(misuse(path));
+  }
+  expect(adapter.calls).toHaveLength(0);
+});
+
+test.each([
+  ["maxOutputTokens", "the option is maxTokens"],
+  ["max_tokens", "the option is maxTokens"],
+  ["maxSteps", "the option is maxTurns"],
+  ["system", "the option is instructions"],
+  ["abortSignal", "the option is signal"],
+  ["fallback", "it is a field of the engine: engine({ fallback: … })"],
+  ["whenBusy", "it is a field of the engine: engine({ whenBusy: … })"],
+  ["baseURL", "it belongs to the adapter: openai({ baseURL: … })"],
+  ["top_k", "pass settings of a provider in params"],
+])("a call says where %s belongs", async (name, place) => {
+  const { engine: of } = playing([says("Hello.")]);
+  const failed = chat(of, "hi", fromWire(`{"${name}":1}`));
+  await expect(failed).rejects.toMatchObject({
+    name: "MisuseError",
+    message: `"${name}" is not an option of a run; ${place}`,
+  });
+});
+
+test("a field of an engine whose value is undefined has its default, and functions must be functions", async () => {
+  const { engine: of } = playing([says("Hello.")]);
+  const { adapter, clock, ...optional } = of;
+  const absent = Object.fromEntries(Object.keys(optional).map((field) => [field, undefined]));
+  const defaults = engine({ adapter, clock, ...absent });
+  expect(defaults).toEqual(engine({ adapter, clock }));
+  expect((await chat(defaults, "hi")).finalResponse?.outputText).toBe("Hello.");
+  for (const field of ["toolExecutor", "toolResultEncoder", "tools"]) {
+    expect(() => engine(fromWire(`{"${field}":"x"}`)), field).toThrow(expect.objectContaining(misuse([field])));
+  }
+  expect(() => engine(fromWire('{"options":{"whenBusy":"queue"}}'))).toThrow(/it is a field of the engine/);
+});
+
+test("mergeOpts refuses what is not an engine", () => {
+  for (const text of ["null", '"x"', "[]", "{}"]) {
+    expect(() => mergeOpts(fromWire(text), {}), text).toThrow(expect.objectContaining(misuse([])));
+  }
+});
+
 test("mergeOpts refuses overrides of a wrong type", () => {
   const rows: readonly (readonly [string, readonly string[]])[] = [
     ["null", []],

@@ -127,6 +127,30 @@ describe("an unknown option of an adapter", () => {
     expect(() => openai({ ...options })).toThrow(message);
   });
 
+  test.each<[readonly string[], unknown]>([
+    [[], null],
+    [[], 5],
+    [["apiKey"], { apiKey: 5 }],
+    [["headers"], { headers: "x" }],
+    [["fetch"], { fetch: 5 }],
+    [["timeouts"], { timeouts: 5 }],
+    [["limits"], { limits: null }],
+  ])("of a wrong type is refused: %j of %j", (path, options) => {
+    // Callers without a compiler.
+    for (const make of [openai, anthropic, gemini, openaiImages, geminiImages]) {
+      expect(() => Reflect.apply(make, undefined, [options])).toThrow(
+        expect.objectContaining({ name: "MisuseError", reason: "invalid_argument", path }),
+      );
+    }
+  });
+
+  test.each([["resource"], ["deployment"]])("azure needs %s", (name) => {
+    const options = { resource: "r", deployment: "d", [name]: undefined };
+    expect(() => void Reflect.apply(azure, undefined, [options])).toThrow(
+      expect.objectContaining({ name: "MisuseError", path: [name] }),
+    );
+  });
+
   test("is refused inside quirks", () => {
     const quirks: object = { stricct: false };
     expect(() => openaiCompatible({ baseURL, quirks })).toThrow(/unknown option "quirks.stricct"/);

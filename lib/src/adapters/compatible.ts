@@ -192,9 +192,14 @@ export function azure(options: AzureOptions): Adapter {
   checkProviderOptions("azure", options, names);
   const { resource, deployment, api = "chat", apiVersion, ...providerOptions } = options;
   checkApi("azure", api);
-  if (!/^[a-z\d-]+$/i.test(resource)) {
+  if (typeof resource !== "string" || !/^[a-z\d-]+$/i.test(resource)) {
     const message = `azure: resource must be a resource name of letters, digits and hyphens; it is ${JSON.stringify(resource)}`;
     throw new MisuseError("invalid_argument", message, { path: ["resource"] });
+  }
+  if (typeof deployment !== "string" || deployment === "") {
+    throw new MisuseError("invalid_argument", "azure: deployment must be the name of a deployment", {
+      path: ["deployment"],
+    });
   }
   const server = `https://${resource}.openai.azure.com/openai`;
   const common = {

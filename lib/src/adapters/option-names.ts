@@ -40,9 +40,25 @@ export function checkProviderOptions<Options extends ProviderOptions & { readonl
   names: NamesOf<Options>,
 ): void {
   checkOptionNames(adapter, options, names);
+  checkOptionTypes(adapter, options);
   checkOptionNames(adapter, options.timeouts, defaultTimeouts, "timeouts");
   checkOptionNames(adapter, options.limits, defaultLimits, "limits");
   checkOptionNames(adapter, options.quirks, quirkNames, "quirks");
+}
+
+/** Throws `MisuseError` (`invalid_argument`) for an option whose wrong type would fail later, in the first call. */
+function checkOptionTypes(adapter: string, { apiKey, fetch, headers }: ProviderOptions): void {
+  const wrongOption =
+    apiKey !== undefined && typeof apiKey !== "string" && typeof apiKey !== "function"
+      ? (["apiKey", "a string or a function"] as const)
+      : fetch !== undefined && typeof fetch !== "function"
+        ? (["fetch", "a function"] as const)
+        : headers !== undefined && (typeof headers !== "object" || headers === null)
+          ? (["headers", "an object"] as const)
+          : null;
+  if (wrongOption === null) return;
+  const [name, type] = wrongOption;
+  throw new MisuseError("invalid_argument", `${adapter}: ${name} must be ${type}`, { path: [name] });
 }
 
 /** The APIs of OpenAI that an adapter may offer: `responses`, or `chat` for Chat Completions. */
@@ -62,6 +78,10 @@ export function checkOptionNames(
   names: object,
   within: string | null = null,
 ): void {
+  if (options !== undefined && (typeof options !== "object" || options === null)) {
+    const message = `${adapter}: ${within ?? "the options"} must be an object`;
+    throw new MisuseError("invalid_argument", message, { path: within === null ? [] : [within] });
+  }
   const unknownName = Object.keys(options ?? {}).find((name) => !Object.hasOwn(names, name));
   if (unknownName === undefined) return;
   const path = within === null ? [unknownName] : [within, unknownName];

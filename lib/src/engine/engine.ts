@@ -18,7 +18,7 @@ import type { Tool } from "./tool/tool.ts";
 
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
-import { emptyObject, read, settings } from "../model/parse/reading.ts";
+import { describe, emptyObject, read, settings } from "../model/parse/reading.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 import { isEngineOption, isMisplacedParam, placeOf } from "./option-place.ts";
@@ -130,7 +130,11 @@ export function engine<Context extends CallerContext>(
   fields: EngineFields<Context> & { readonly context: Context },
 ): Engine<Context>;
 export function engine(fields?: Omit<EngineFields<CallerContext>, "context">): Engine;
-export function engine(fields: EngineFields<CallerContext> = {}): Engine {
+export function engine(given: EngineFields<CallerContext> = {}): Engine {
+  // A field with the value `undefined` has its default, as if it were absent.
+  const fields: EngineFields<CallerContext> = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  );
   const unknownField = Object.keys(fields).find((key) => !Object.hasOwn(defaults, key));
   if (unknownField !== undefined) {
     throw unknownName("an engine has no field", unknownField, [unknownField]);
@@ -149,6 +153,13 @@ export function engine(fields: EngineFields<CallerContext> = {}): Engine {
     const issues = parsed.issues.map(renderIssue).join("; ");
     throw new MisuseError("invalid_argument", `engine: ${key}: ${issues}`, { path: [key] });
   }
+  for (const key of ["toolExecutor", "toolResultEncoder"] as const) {
+    const value: unknown = fields[key] ?? null;
+    if (value === null || typeof value === "function") continue;
+    const message = `engine: ${key} must be a function, not ${describe(value)}`;
+    throw new MisuseError("invalid_argument", message, { path: [key] });
+  }
+  checkTools("engine", fields.tools ?? []);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   if (fields.middleware !== undefined && fields.middleware.length > 0) {
     throw new MisuseError("invalid_argument", "engine: middleware is reserved and has to stay empty", {
@@ -231,6 +242,9 @@ export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
   opts: Overrides<Context>,
 ): Engine<Context> {
+  if (!isMap(engine) || !Object.hasOwn(engine, "adapter")) {
+    throw new MisuseError("invalid_argument", "mergeOpts: the first argument must be an engine");
+  }
   checkOverrides(opts);
   return {
     ...engine,
@@ -243,22 +257,23 @@ export function mergeOpts<Context extends CallerContext>(
 
 /** Checks overrides of callers without a compiler. `null` and `undefined` are no override. */
 function checkOverrides(opts: unknown): void {
-  if (!isMap(opts)) throw wrongOverride([], "must be an object of overrides");
+  if (!isMap(opts)) throw wrongOverride([], "the overrides must be an object");
   const { model = null, tools = null, params = null, context = null } = opts;
   if (model !== null && typeof model !== "string" && !isMap(model))
     throw wrongOverride(["model"], "must be a name or a model reference");
-  if (
-    tools !== null &&
-    !(Array.isArray(tools) && tools.every((item: unknown) => isMap(item) && typeof item["name"] === "string"))
-  ) {
-    throw wrongOverride(["tools"], "must be a list of tools");
-  }
+  if (tools !== null) checkTools("mergeOpts", tools);
   if (params !== null && !isMap(params)) throw wrongOverride(["params"], "must be an object");
   if (context !== null && !isMap(context)) throw wrongOverride(["context"], "must be an object");
 }
 
 function wrongOverride(path: readonly string[], what: string): MisuseError {
-  return new MisuseError("invalid_argument", `mergeOpts: ${["", ...path].join("")} ${what}`, { path });
+  return new MisuseError("invalid_argument", `mergeOpts: ${[...path, what].join(" ")}`, { path });
+}
+
+/** Throws `MisuseError` unless the value is a list of tools. `caller` begins the message. */
+export function checkTools(caller: string, tools: unknown): void {
+  if (Array.isArray(tools) && tools.every((item: unknown) => isMap(item) && typeof item["name"] === "string")) return;
+  throw new MisuseError("invalid_argument", `${caller}: tools must be a list of tools`, { path: ["tools"] });
 }
 
 function isMap(value: unknown): value is { readonly [key: string]: unknown } {

@@ -4,6 +4,7 @@
 export * from "./index.ts";
 
 export type { CodeSettings, EngineFields, EngineProtocol, Fallback } from "./engine.ts";
+export { checkTools } from "./engine.ts";
 export type { CheckpointDirective, Hooks, Sources } from "./options.ts";
 export { busyPolicies, checkedNumber, checkedRange, defaultOf, isBusyPolicy, pick } from "./options.ts";
 export type {
@@ -23,7 +24,7 @@ export { startSpan, emitTelemetry } from "./telemetry.ts";
 // model-call
 export { mergeAdapterOptions } from "./model-call/adapter.ts";
 export { missingCapabilities } from "./model-call/capability.ts";
-export { placeOf, isMisplacedParam } from "./option-place.ts";
+export { placeInCall, placeOf, isMisplacedParam } from "./option-place.ts";
 export { withCatalogData } from "./model-call/catalog.ts";
 export type { KeySource } from "./model-call/keys.ts";
 export { environmentVariable, failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";

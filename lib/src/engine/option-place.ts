@@ -7,6 +7,17 @@ import { isRunOption, runOptionNames, runOptionTable } from "./run-options.ts";
 /** Options of provider adapters that programs pass to an engine by mistake. */
 const adapterOptions: ReadonlySet<string> = new Set(["baseURL", "headers", "fetch", "timeouts", "limits", "dotenv"]);
 
+/** Fields of an engine that are not options of a call. */
+const engineFields: ReadonlySet<string> = new Set([
+  "adapter",
+  "imageAdapter",
+  "fallback",
+  "protocol",
+  "catalog",
+  "clock",
+  "whenBusy",
+]);
+
 /** Names that other libraries use. */
 const otherNames: ReadonlyMap<string, RunOptionName> = new Map([
   ["system", "instructions"],
@@ -15,6 +26,7 @@ const otherNames: ReadonlyMap<string, RunOptionName> = new Map([
   ["maxcompletiontokens", "maxTokens"],
   ["maxsteps", "maxTurns"],
   ["stop", "stopSequences"],
+  ["abortsignal", "signal"],
 ]);
 
 /**
@@ -25,6 +37,7 @@ export function placeOf(givenName: string): string | null {
   const plainName = plainNameOf(givenName);
   const adapterOption = [...adapterOptions, "apiKey"].find((name) => plainNameOf(name) === plainName);
   if (adapterOption !== undefined) return `it belongs to the adapter: openai({ ${adapterOption}: … })`;
+  if (engineFields.has(givenName)) return `it is a field of the engine: engine({ ${givenName}: … })`;
   const name = otherNames.get(plainName) ?? runOptionNames.find((option) => plainNameOf(option) === plainName);
   if (name === undefined) return null;
   const { engine, pinned } = runOptionTable[name];
@@ -32,6 +45,17 @@ export function placeOf(givenName: string): string | null {
   if (pinned === "params") return `it belongs in params: engine({ params: { ${name}: … } })`;
   if (engine === "no") return `it is an option of a call: chat(engine, input, { ${name}: … })`;
   return `it belongs in options: engine({ options: { ${name}: … } })`;
+}
+
+/**
+ * Returns how to set an option that is not known to a call, as the end of an error message: the option that was meant, or where it belongs. Other names may
+ * be settings of a provider.
+ */
+export function placeInCall(givenName: string): string {
+  const plainName = plainNameOf(givenName);
+  const name = otherNames.get(plainName) ?? runOptionNames.find((option) => plainNameOf(option) === plainName);
+  if (name !== undefined) return `the option is ${name}`;
+  return placeOf(givenName) ?? "pass settings of a provider in params";
 }
 
 /** Returns whether `options` of an engine may have this name. */

@@ -3,6 +3,7 @@
 import type {
   Budgets,
   ChatOptions,
+  Hooks,
   OnToolError,
   RequestField,
   RequestOptions,
@@ -14,10 +15,12 @@ import type { CallerContext, JsonObject, ModelRequest } from "../../model/intern
 import {
   checkedNumber,
   checkedRange,
+  checkTools,
   defaultOf,
   isMisplacedParam,
   isRunOption,
   pick,
+  placeInCall,
   requestFields,
 } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
@@ -39,13 +42,8 @@ export function checkCall(engine: unknown, options: unknown): void {
   }
   const unknownOption = Object.keys(options).find((key) => !isRunOption(key));
   if (unknownOption !== undefined) {
-    throw new MisuseError(
-      "unknown_field",
-      `"${unknownOption}" is not an option of a run; pass settings of a provider in params`,
-      {
-        path: [unknownOption],
-      },
-    );
+    const message = `"${unknownOption}" is not an option of a run; ${placeInCall(unknownOption)}`;
+    throw new MisuseError("unknown_field", message, { path: [unknownOption] });
   }
 }
 
@@ -90,6 +88,50 @@ export function checkFunctions<Context extends CallerContext>(sources: Sources<C
     const value: unknown = pick(sources, name);
     if (value === undefined || typeof value === "function") continue;
     throw new MisuseError("invalid_argument", `${name} must be a function, not ${describe(value)}`, { path: [name] });
+  }
+  checkHooks(pick(sources, "hooks") ?? {});
+}
+
+const hookNames: { readonly [Name in keyof Hooks]-?: true } = {
+  beforeTool: true,
+  afterTool: true,
+  beforeTurn: true,
+  afterTurn: true,
+  beforeStep: true,
+  afterStep: true,
+};
+
+/** A misspelt hook is refused: a gate that is never called would let every tool call through. */
+function checkHooks(hooks: unknown): void {
+  if (typeof hooks !== "object" || hooks === null || Array.isArray(hooks)) {
+    throw new MisuseError("invalid_argument", `hooks must be an object, not ${describe(hooks)}`, { path: ["hooks"] });
+  }
+  for (const [name, hook] of Object.entries(hooks)) {
+    if (!Object.hasOwn(hookNames, name)) {
+      const message = `hooks: there is no hook "${name}"; the hooks are ${Object.keys(hookNames).join(", ")}`;
+      throw new MisuseError("unknown_field", message, { path: ["hooks", name] });
+    }
+    if (hook === undefined || hook === null || typeof hook === "function") continue;
+    const message = `hooks: ${name} must be a function, not ${describe(hook)}`;
+    throw new MisuseError("invalid_argument", message, { path: ["hooks", name] });
+  }
+}
+
+/** Checks options of a call whose wrong type would end the run with an error of the language. `null` and `undefined` are no value. */
+export function checkTypes<Context extends CallerContext>(call: ChatOptions<Context>): void {
+  const { signal, tools, instructions }: { readonly [Name in RunOptionName]?: unknown } = call;
+  if ((tools ?? null) !== null) checkTools("the options", tools);
+  // Not `instanceof`: a signal may be of another realm or of a polyfill.
+  const isSignal = typeof signal === "object" && signal !== null && "aborted" in signal && "addEventListener" in signal;
+  if ((signal ?? null) !== null && !isSignal) {
+    throw new MisuseError("invalid_argument", `signal must be an AbortSignal, not ${describe(signal)}`, {
+      path: ["signal"],
+    });
+  }
+  if ((instructions ?? null) !== null && typeof instructions !== "string") {
+    throw new MisuseError("invalid_argument", `instructions must be a string, not ${describe(instructions)}`, {
+      path: ["instructions"],
+    });
   }
 }
 

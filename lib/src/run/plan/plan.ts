@@ -81,6 +81,7 @@ import {
   checkedBudgets,
   checkedOnToolError,
   checkFunctions,
+  checkTypes,
   maxTurnsOf,
   requestParams,
 } from "./plan-options.ts";
@@ -188,6 +189,7 @@ export function planRun<Context extends CallerContext>(
   const sources: Sources<ChatOptions<Context>> = [options, details.session, engine.options];
   // Misuse first.
   checkFunctions(sources);
+  checkTypes(options);
   const maxTurns = maxTurnsOf(sources, engine.params);
   const onToolError = checkedOnToolError(pick(sources, "onToolError") ?? "continue");
   const { adapter } = engine;

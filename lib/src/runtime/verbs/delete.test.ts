@@ -1,8 +1,13 @@
 // Deleting a session while a turn runs.
 
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { readAll, reading } from "../../../test/readings.ts";
+import { calls, says } from "../../../test/runs.ts";
+import { latch } from "../../../test/runtime/sessions.ts";
 import { pausedProcess, texts } from "../../../test/runtime/two-processes.ts";
 
 describe("delete while a turn runs", () => {
@@ -42,5 +47,36 @@ describe("delete while a turn runs", () => {
     await gone;
     expect(await texts(first, "s")).toEqual(["New.", "Fresh"]);
     expect(reading(await readAll(first.events("s", { follow: false }))).replies).toEqual(["Fresh"]);
+  });
+
+  test("a new session under the same id does not use event numbers of the deleted one again", async () => {
+    const [running, released] = [latch(), latch()];
+    const work = tool({
+      name: "work",
+      description: "Works.",
+      schema: { type: "object" },
+      handler: async () => {
+        running.open();
+        await released.passed;
+        return "done";
+      },
+    });
+    const adapter = fake({ scripts: [calls("work"), says("New.")] });
+    const engines = { default: engine({ adapter, model: "fake:m", tools: [work] }) };
+    const sessions = runtime({ host: memoryStorage(), engines });
+    const turn = await sessions.start("Old.", { id: "s" });
+    const gone = expect(turn.result).rejects.toMatchObject({ reason: "not_found" });
+    // The reply is committed and its events are stored; the session row counts them when the step is over.
+    await running.passed;
+    const before = await readAll(sessions.events("s", { follow: false }));
+    await sessions.delete("s");
+    await (
+      await sessions.start("New.", { id: "s" })
+    ).result;
+    const after = await readAll(sessions.events("s", { follow: false }));
+    const newest = Math.max(...before.map(({ sequence }) => sequence ?? 0));
+    expect(after[0]?.sequence).toBe(newest + 1);
+    released.open();
+    await gone;
   });
 });

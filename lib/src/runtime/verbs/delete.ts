@@ -3,13 +3,13 @@
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { StoredSession } from "../rows/session-write.ts";
-import type { Removal, Row } from "../rows/storage.ts";
+import type { Check, Removal, Row } from "../rows/storage.ts";
 
 import { newSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge } from "../rows/batch.ts";
 import { releasePut } from "../rows/lease.ts";
-import { keyOf, nameOf } from "../rows/session-key.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { deleteRows, emptyHead } from "../rows/session-write.ts";
 import { readValue, salvageHead } from "../rows/stored.ts";
 import { readableHead } from "./browse.ts";
@@ -28,12 +28,14 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
   for (;;) {
     const { head: row, lease } = await readSession(context, key);
     const isCorrupt = row !== null && readableHead(row) === null;
-    const before = isCorrupt ? await corruptSession(context, id, row) : { key, ...headOf(id, row), turn: null };
+    const stored = isCorrupt ? await corruptSession(context, id, row) : { key, ...headOf(id, row), turn: null };
+    const { sequence, check } = await newestEvent(context, stored);
+    const before = { ...stored, head: { ...stored.head, sequence } };
     const epoch = lease?.tag ?? 0;
     const fencing = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1 });
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {
-        checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }],
+        checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }, ...check],
         removals: [...(await deadlineRemovals(context, before)), ...(await dueRemovals(context, key))],
         puts: [fencing],
       }),
@@ -42,6 +44,24 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
     histories.forget(nameOf(key));
     return;
   }
+}
+
+/**
+ * The number of the newest event, which a new session under the same id continues. While a turn is open, the log has events that the session row does not
+ * count, and the turn adds more without writing that row or another epoch: `check` refuses the deletion if it did.
+ */
+async function newestEvent(
+  { storage }: VerbContext,
+  { key, head }: StoredSession,
+): Promise<{ readonly sequence: number; readonly check: readonly Check[] }> {
+  const at = turnKey(key, head.turn ?? "");
+  const [events = [], turns = []] = await storage.read([
+    { table: "events", prefix: keyOf(key), reverse: true, limit: 1 },
+    { table: "turns", prefix: at },
+  ]);
+  const [turn] = turns;
+  const check = turn === undefined ? [] : [{ table: "turns", key: at, tag: turn.tag } as const];
+  return { sequence: Math.max(head.sequence, Number(events[0]?.key[2] ?? 0)), check };
 }
 
 /** The removal of the open turn from the index of due work. */
@@ -75,13 +95,10 @@ async function deadlineRemovals(context: VerbContext, stored: StoredSession): Pr
 /** What can be salvaged of a session whose row is corrupt: enough to delete it and to continue its event sequence. */
 async function corruptSession(context: VerbContext, id: string, row: Row): Promise<StoredSession> {
   const key = sessionKey(context, id);
-  const query = { table: "events", prefix: keyOf(key), reverse: true, limit: 1 } as const;
-  const newest = await readOne(context.storage, query);
-  const salvaged = salvageHead(row) ?? { changedAt: 0, sequence: 0 };
-  const sequence = Math.max(salvaged.sequence, Number(newest?.key[2] ?? 0));
+  const { changedAt, sequence } = salvageHead(row) ?? { changedAt: 0, sequence: 0 };
   return {
     key,
-    head: { ...emptyHead(newSession({ id }), salvaged.changedAt), sequence },
+    head: { ...emptyHead(newSession({ id }), changedAt), sequence },
     version: row.tag,
     turn: null,
   };

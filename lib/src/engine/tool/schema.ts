@@ -128,8 +128,15 @@ export async function checkJsonSchema(schema: JsonSchema, value: Json): Promise<
   return { ok: false, issues: issues.length > 0 ? issues : errors.map(validatorIssue) };
 }
 
+/** The validator package, once it is imported. Kept, because an import takes a task of the event loop each time, even of a module that is loaded. */
+let validatorPackage: ReturnType<typeof importValidator> | null = null;
+
+function importValidator() {
+  return import("@cfworker/json-schema");
+}
+
 async function loadValidator(schema: JsonSchema): Promise<Validator> {
-  const { Validator } = await import("@cfworker/json-schema");
+  const { Validator } = await (validatorPackage ??= importValidator());
   return new Validator(schema, "2020-12", false);
 }
 

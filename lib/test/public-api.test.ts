@@ -26,7 +26,7 @@ describe("public names", () => {
       "./run": 17,
       "./session": 19,
       "./runtime": 33,
-      "./testing": 24,
+      "./testing": 27,
       "./quickjs": 1,
       "./host/memory": 2,
       "./host/postgres": 9,
@@ -36,7 +36,7 @@ describe("public names", () => {
       "./http": 10,
       "./client": 8,
     });
-    expect(names.size).toBe(433);
+    expect(names.size).toBe(436);
   });
 
   test("entry points list their names one by one", () => {

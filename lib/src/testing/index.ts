@@ -5,6 +5,7 @@ export type { ConformanceCase } from "./conformance.ts";
 export type { CrashHost, CrashReport, CrashScenario } from "./crash-matrix.ts";
 export type { HandClock } from "./hand-clock.ts";
 export type { ImageAdapterScenario, ImageAdapterUnderTest } from "./image-adapter-suite.ts";
+export type { SimulationOptions, SimulationReport } from "./simulator/simulate.ts";
 export type { StorageUnderTest } from "./storage-suite.ts";
 export type { ReplayedTurn, TurnRecord } from "../runtime/internal.ts";
 
@@ -15,6 +16,7 @@ export { encoderSuite } from "./encoder-suite.ts";
 export { codeExecutorSuite, executorSuite } from "./executor-suite.ts";
 export { handClock } from "./hand-clock.ts";
 export { imageAdapterSuite } from "./image-adapter-suite.ts";
+export { simulate } from "./simulator/simulate.ts";
 export { storageSuite } from "./storage-suite.ts";
 export { transcript } from "./transcript.ts";
 export { replayTurn } from "../runtime/internal.ts";

@@ -1,0 +1,258 @@
+// A simulated process: a clock, and a connection to the storage over an unreliable network. A runtime that gets both runs unchanged.
+//
+// Theory of operation
+//   All code of the process continues from events that it owns (`World`): a sleep that is over, an answer of the storage, a notification, a request of a
+//   client. So a kill drops its events, and a pause defers them; the runtime needs no cooperation and no crash points.
+//
+// The network
+//   A request takes a random time to the storage and an answer a random time back, so concurrent requests arrive in any order. What can go wrong with a
+//   request is decided when it is sent (`Faults`):
+//     lost request   it never arrives; the caller gets `storage_failed` after a time
+//     lost answer    the batch is applied; the caller gets `storage_failed` after a time and cannot know
+//     busy           the storage refuses with `storage_busy`, and nothing was written
+//     slow           the request or the answer takes longer than a lease
+//     partition      while it lasts, requests wait for its end or are lost
+//   A notification of `watch` is a message of its own. It may be delivered twice, and late.
+//
+// Clocks
+//   The wall clock of a process has a skew and may jump in both directions. Its monotonic clock runs at the rate of the true time. The storage judges
+//   expiry by the true time.
+
+import type { Clock } from "../../clock/clock.ts";
+import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../runtime/internal.ts";
+import type { Random } from "./random.ts";
+import type { Owner, ScheduledEvent, World } from "./world.ts";
+
+import { RuntimeError } from "../../model/internal.ts";
+import { sessionName, storageTables } from "../../runtime/internal.ts";
+
+/** Probabilities of network faults for one request, from 0 to 1. */
+export type Faults = {
+  readonly lostRequest: number;
+  readonly lostAnswer: number;
+  readonly busy: number;
+  readonly slow: number;
+  readonly duplicateNotification: number;
+};
+
+/** No network fault. */
+export const noFaults: Faults = { lostRequest: 0, lostAnswer: 0, busy: 0, slow: 0, duplicateNotification: 0 };
+
+/** The storage that all processes share, and what observes its writes. */
+export type SharedStorage = {
+  readonly real: HostStorage;
+  /** All processes, dead ones too. Notifications go to those that run. */
+  readonly processes: SimulatedProcess[];
+  /** Called after a batch was applied, before any process can know of it. */
+  readonly applied: (writer: SimulatedProcess, batch: Batch) => void;
+};
+
+type WatchCallback = (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void;
+
+/** A process of a simulation. See the head of this file. */
+export class SimulatedProcess implements Owner {
+  readonly name: string;
+  state: Owner["state"] = "running";
+  readonly deferred: ScheduledEvent[] = [];
+  readonly clock: Clock;
+  readonly storage: HostStorage;
+  /** Resolves when the process is killed. */
+  readonly ended: Promise<void>;
+  /** The wall clock minus the true time, in milliseconds. */
+  skewMs: number;
+  faults: Faults;
+  /** The true time until which the process cannot reach the storage. */
+  partitionedUntil = 0;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #shared: SharedStorage;
+  readonly #watchers = new Set<WatchCallback>();
+  #reportEnd: () => void = () => undefined;
+
+  constructor(
+    world: World,
+    shared: SharedStorage,
+    random: Random,
+    {
+      name,
+      skewMs,
+      faults,
+      knowsEnded,
+    }: { readonly name: string; readonly skewMs: number; readonly faults: Faults; readonly knowsEnded: boolean },
+  ) {
+    this.name = name;
+    this.skewMs = skewMs;
+    this.faults = faults;
+    this.#world = world;
+    this.#random = random;
+    this.#shared = shared;
+    this.ended = new Promise((resolve) => {
+      this.#reportEnd = resolve;
+    });
+    const bootedAt = world.now;
+    this.clock = {
+      now: () => world.now + this.skewMs,
+      monotonic: () => world.now - bootedAt,
+      random: () => random.next(),
+      sleep: (ms, signal) => this.#sleep(ms, signal),
+    };
+    const hasEnded = (process: string) =>
+      shared.processes.some((other) => other.name === process && other.state === "killed");
+    this.storage = {
+      name: shared.real.name,
+      durability: shared.real.durability,
+      ...(knowsEnded ? { liveness: { process: name, hasEnded } } : {}),
+      read: (queries) =>
+        this.#request(`read ${queries.map(({ table }) => table).join(" ")}`, () => this.#read(queries)),
+      write: (batch) => this.#request(`write ${tablesOf(batch)}`, () => this.#write(batch)),
+      watch: (changed) => {
+        // A function of its own: the same callback may be registered twice.
+        const callback: WatchCallback = (...written) => changed(...written);
+        this.#watchers.add(callback);
+        return () => void this.#watchers.delete(callback);
+      },
+    };
+    shared.processes.push(this);
+  }
+
+  /** Ends the process at once. Its code never continues. */
+  kill(): void {
+    if (this.state === "killed") return;
+    this.#world.log(() => `${this.name} is killed`);
+    this.state = "killed";
+    this.deferred.length = 0;
+    this.#watchers.clear();
+    this.#reportEnd();
+  }
+
+  /** Stops the process until `resume`, as SIGSTOP or a suspended machine does. */
+  pause(): void {
+    if (this.state !== "running") return;
+    this.#world.log(() => `${this.name} is paused`);
+    this.state = "paused";
+  }
+
+  /** Continues a paused process. */
+  resume(): void {
+    if (this.state !== "paused") return;
+    this.#world.log(() => `${this.name} is resumed`);
+    this.#world.resume(this);
+  }
+
+  /** Delivers a notification about a write, of any process. */
+  notify(sessions: ReadonlySet<string> | undefined, tables: ReadonlySet<TableName>): void {
+    if (this.state === "killed" || this.#watchers.size === 0) return;
+    const deliver = () => {
+      for (const watcher of this.#watchers) watcher(sessions, tables);
+    };
+    this.#world.schedule(this.#latency(), this, deliver);
+    if (this.#random.chance(this.faults.duplicateNotification)) {
+      this.#world.schedule(this.#random.whole(1, 400), this, deliver);
+    }
+  }
+
+  #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason);
+      // A timer fires late by up to 2 ms, so that timers with the same delay fire in any order.
+      const event = this.#world.schedule(ms + this.#random.whole(0, 2), this, () => {
+        signal?.removeEventListener("abort", stop);
+        resolve();
+      });
+      const stop = () => {
+        event.cancelled = true;
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", stop, { once: true });
+    });
+  }
+
+  #latency(): number {
+    return this.#random.chance(this.faults.slow) ? this.#random.whole(500, 6000) : this.#random.whole(1, 12);
+  }
+
+  /** Sends a request to the storage and delivers its answer to this process. `apply` runs at the storage. */
+  #request<T>(what: string, apply: () => Promise<T>): Promise<T> {
+    const [world, random] = [this.#world, this.#random];
+    const { lostRequest, lostAnswer, busy } = this.faults;
+    // The numbers are drawn before any decision, so that one fault does not shift the others.
+    const [isLost, isAnswerLost, isBusy] = [random.chance(lostRequest), random.chance(lostAnswer), random.chance(busy)];
+    const failsAfterMs = random.whole(20, 1500);
+    let delayMs = this.#latency();
+    const remainingMs = this.partitionedUntil - world.now;
+    const isCutOff = remainingMs > 0 && random.chance(0.5);
+    if (remainingMs > 0) delayMs += remainingMs;
+    return new Promise((resolve, reject) => {
+      const answer = (after: number, act: () => void) => world.schedule(after, this, act);
+      const fail = (reason: "storage_failed" | "storage_busy", how: string) => {
+        world.log(() => `${this.name} ${what}: ${how}`);
+        reject(new RuntimeError(reason, { message: `simulated network: ${how}` }));
+      };
+      if (isBusy) {
+        answer(delayMs, () => fail("storage_busy", "busy"));
+        return;
+      }
+      if (isLost || isCutOff) {
+        answer(failsAfterMs, () => fail("storage_failed", "the request was lost"));
+        return;
+      }
+      world.schedule(delayMs, null, async () => {
+        const outcome = await apply().then(
+          (value) => ({ ok: true, value }) as const,
+          (error: unknown) => ({ ok: false, error }) as const,
+        );
+        world.log(() => `${this.name} ${what}${outcome.ok ? summaryOf(outcome.value) : " failed"}`);
+        if (isAnswerLost) answer(failsAfterMs, () => fail("storage_failed", "the answer was lost"));
+        else answer(this.#latency(), () => (outcome.ok ? resolve(outcome.value) : reject(outcome.error)));
+      });
+    });
+  }
+
+  #read(queries: readonly Query[]): Promise<readonly (readonly Row[])[]> {
+    return this.#shared.real.read(queries);
+  }
+
+  async #write(batch: Batch): Promise<Written> {
+    const written = await this.#shared.real.write(batch);
+    if (!written.ok) return written;
+    this.#shared.applied(this, batch);
+    const changed = [...batch.puts.map(({ table, key }) => ({ table, key })), ...batch.removals.map(removedKey)];
+    if (changed.length === 0) return written;
+    const tables = new Set(changed.map(({ table }) => table));
+    const sessions = sessionsOf(changed);
+    for (const process of this.#shared.processes) process.notify(sessions, tables);
+    return written;
+  }
+}
+
+type Changed = { readonly table: TableName; readonly key: Batch["puts"][number]["key"] };
+
+function removedKey({ table, prefix }: Batch["removals"][number]): Changed {
+  return { table, key: prefix };
+}
+
+/** The sessions of changed rows; `undefined`: a removal may concern any session. */
+function sessionsOf(changed: readonly Changed[]): ReadonlySet<string> | undefined {
+  const sessions = new Set<string>();
+  for (const { table, key } of changed) {
+    const columns = storageTables[table];
+    if (columns[0].name !== "tenant" || columns[1]?.name !== "session") continue;
+    const [tenant, session] = key;
+    if (typeof tenant !== "string" || typeof session !== "string") return undefined;
+    sessions.add(sessionName(tenant, session));
+  }
+  return sessions;
+}
+
+function tablesOf({ puts, removals }: Batch): string {
+  return [...new Set([...puts, ...removals].map(({ table }) => table))].join(" ");
+}
+
+/** The result of a storage operation, for the transcript. */
+function summaryOf(value: unknown): string {
+  if (Array.isArray(value))
+    return `: ${value.map((rows: unknown) => (Array.isArray(rows) ? rows.length : 0)).join(" ")}`;
+  return typeof value === "object" && value !== null && "check" in value
+    ? `: refused by check ${String(value.check)}`
+    : "";
+}

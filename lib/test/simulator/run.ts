@@ -1,0 +1,195 @@
+// The long run of the simulator. Bundles a worker program, runs seeds in several processes, and prints every seed with a violation, shrunk, and how to run
+// it again.
+//
+//   tsx --conditions=source lib/test/simulator/run.ts                       2,000 seeds on memory, then every mutation
+//   … run.ts seeds 100000 [first seed]                                      many seeds on memory
+//   … run.ts seeds 300 1 sqlite | postgres                                  on a real database
+//   … run.ts seed 77                                                        one seed: its script and its transcript
+//   … run.ts mutations [name]                                               every mutation, or one, until its first violation, at most 1,000 seeds
+//
+// All files and processes are removed at the end.
+
+import type { Mutation } from "./mutations.ts";
+import type { ChildProcess } from "node:child_process";
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, rmSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+import { build } from "vite";
+
+import { startPostgres } from "../postgres-server.ts";
+import { mutations } from "./mutations.ts";
+
+/** The largest number of seeds in which a mutation must be found. */
+const mutationSeeds = 1000;
+
+const sources = join(import.meta.dirname, "../../src");
+// A folder from which the packages of the worker can be resolved.
+const programs = join(import.meta.dirname, "../../.snippets", `simulator-${process.pid}`);
+const children = new Set<ChildProcess>();
+
+process.on("exit", () => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(programs, { recursive: true, force: true, maxRetries: 5 });
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+
+/** Bundles the worker, with a mutation of the sources if it has one. Returns the path of the program. */
+async function bundle(mutation: Mutation | null): Promise<string> {
+  const name = mutation?.name ?? "unchanged";
+  const outDir = join(programs, name);
+  mkdirSync(outDir, { recursive: true });
+  const conditions = ["source", "module", "node"];
+  let replaced = 0;
+  await build({
+    logLevel: "error",
+    configFile: false,
+    resolve: { conditions },
+    ssr: { resolve: { conditions }, noExternal: ["everturn"] },
+    plugins: [
+      {
+        name: "mutation",
+        // Before the types are removed.
+        enforce: "pre",
+        transform: (code, id) => {
+          if (mutation === null || !("source" in mutation)) return null;
+          const { file, replacements } = mutation.source;
+          if (!id.endsWith(join(sources, file))) return null;
+          replaced += 1;
+          return replacements.reduce((text, [from, to]) => {
+            if (text.split(from).length !== 2) throw new Error(`the mutation ${name} does not match ${file}`);
+            return text.replace(from, () => to);
+          }, code);
+        },
+      },
+    ],
+    build: {
+      ssr: join(import.meta.dirname, "worker.ts"),
+      outDir,
+      emptyOutDir: false,
+      minify: false,
+      target: "node20",
+      rolldownOptions: { output: { entryFileNames: "worker.mjs" } },
+    },
+  });
+  if (mutation !== null && "source" in mutation && replaced === 0)
+    throw new Error(`the mutation ${name} changed nothing`);
+  return join(outDir, "worker.mjs");
+}
+
+/** A line that the worker prints. */
+type Line = {
+  readonly seeds: number;
+  readonly counts: { readonly [name: string]: number };
+  readonly failed: {
+    readonly seed: number;
+    readonly violations: readonly string[];
+    readonly script: readonly string[];
+  } | null;
+};
+
+type Totals = { seeds: number; readonly counts: Map<string, number>; readonly failed: NonNullable<Line["failed"]>[] };
+
+/** Runs a range of seeds in a process. `stopAtFirst`: until the first violation. */
+async function runRange(
+  program: string,
+  range: { readonly first: number; readonly count: number; readonly step: number; readonly stopAtFirst: boolean },
+  settings: { readonly storage: string; readonly mutation: string },
+  totals: Totals,
+): Promise<void> {
+  const args = [program, JSON.stringify({ ...range, ...settings })];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  children.add(child);
+  const exit = once(child, "exit");
+  for await (const text of createInterface({ input: child.stdout })) {
+    const { seeds, counts, failed }: Line = JSON.parse(text);
+    totals.seeds += seeds;
+    for (const [name, count] of Object.entries(counts)) totals.counts.set(name, (totals.counts.get(name) ?? 0) + count);
+    if (failed === null) continue;
+    totals.failed.push(failed);
+    if (range.stopAtFirst) continue;
+    console.log(`seed ${failed.seed}:\n  ${failed.violations.slice(0, 4).join("\n  ")}`);
+    console.log(`  ${failed.script.join("\n  ")}`);
+    console.log(`  again: npx tsx --conditions=source lib/test/simulator/run.ts seed ${failed.seed}`);
+  }
+  const [code]: readonly unknown[] = await exit;
+  children.delete(child);
+  if (code !== 0) throw new Error(`a worker ended with ${String(code)}`);
+}
+
+async function runSeeds(count: number, first: number, storage: string): Promise<boolean> {
+  const program = await bundle(null);
+  const began = performance.now();
+  const totals: Totals = { seeds: 0, counts: new Map(), failed: [] };
+  const workers = storage === "memory" ? availableParallelism() : 1;
+  await Promise.all(
+    Array.from({ length: workers }, (_, index) =>
+      runRange(
+        program,
+        { first: first + index, count: Math.ceil((count - index) / workers), step: workers, stopAtFirst: false },
+        { storage, mutation: "" },
+        totals,
+      ),
+    ),
+  );
+  const seconds = (performance.now() - began) / 1000;
+  const rate = (totals.seeds / seconds).toFixed(1);
+  console.log(
+    `${storage}: ${totals.seeds} seeds in ${seconds.toFixed(0)} s (${rate} a second), ${totals.failed.length} with violations`,
+  );
+  console.log(`  ${[...totals.counts].map(([name, sum]) => `${name} ${sum}`).join(", ")}`);
+  return totals.failed.length === 0;
+}
+
+/** Runs every mutation until its first violation. Returns whether all were found. */
+async function runMutations(only: string | null): Promise<boolean> {
+  let allFound = true;
+  for (const mutation of mutations) {
+    if (only !== null && mutation.name !== only) continue;
+    const program = await bundle(mutation);
+    const totals: Totals = { seeds: 0, counts: new Map(), failed: [] };
+    const range = { first: 1, count: mutationSeeds, step: 1, stopAtFirst: true };
+    await runRange(program, range, { storage: "memory", mutation: mutation.name }, totals);
+    const [found] = totals.failed;
+    if (found === undefined) allFound = false;
+    const where =
+      found === undefined ? `NOT FOUND in ${mutationSeeds} seeds` : `seed ${found.seed}: ${found.violations[0] ?? ""}`;
+    console.log(`mutation ${mutation.name}: ${where}`);
+  }
+  return allFound;
+}
+
+async function main(): Promise<boolean> {
+  const [what = "all", first = "", second = "1", storage = "memory"] = process.argv.slice(2);
+  switch (what) {
+    case "seed": {
+      const program = await bundle(null);
+      const args = [program, JSON.stringify({ transcript: Number(first), mutation: second === "1" ? "" : second })];
+      const child = spawn(process.execPath, args, { stdio: "inherit" });
+      children.add(child);
+      await once(child, "exit");
+      return true;
+    }
+    case "seeds": {
+      if (storage !== "postgres") return runSeeds(Number(first), Number(second), storage);
+      const server = await startPostgres();
+      try {
+        return await runSeeds(Number(first), Number(second), await server.createDatabase());
+      } finally {
+        await server.close();
+      }
+    }
+    case "mutations":
+      return runMutations(first === "" ? null : first);
+    default: {
+      const isClean = await runSeeds(2000, 1, "memory");
+      return (await runMutations(null)) && isClean;
+    }
+  }
+}
+
+process.exit((await main()) ? 0 : 1);

@@ -897,6 +897,13 @@ describe("[allm 107] [allm 108] encoding", () => {
       expect(includeOf(name)).toEqual([encrypted]);
     });
 
+    test.each(["gpt-4o", "gpt-4.1-nano", "gpt-4", "chatgpt-4o-latest", "ft:gpt-4o:acme::1", "openai/gpt-3.5-turbo"])(
+      "is not requested from %s if the caller sets reasoning",
+      (name) => {
+        expect(includeOf(name, { reasoning: { effort: "low", budgetTokens: null, summary: null } })).toBeUndefined();
+      },
+    );
+
     test.each([
       "gpt-4o",
       "gpt-4o-mini",

@@ -13,8 +13,11 @@ import type { ModelRequest } from "../../model/internal.ts";
 const reasoningName =
   /(?:^|[/:])(?:o[1-9]\d*(?=-|:|$)|gpt-(?:[5-9]|[1-9]\d)(?=[.:-]|$)|codex-|computer-use|grok-(?:[4-9]|3-mini|code|build))/i;
 
-/** Names of variants that do not reason although their family does: `gpt-5-chat-latest`, `gpt-5.1-chat-latest`, `grok-4-fast-non-reasoning`. */
-const nonReasoningName = /-(?:chat|non-reasoning)(?:-|:|$)/i;
+/**
+ * Names of models that do not reason: OpenAI's GPT-3.5 and GPT-4 families, and variants of families that reason (`gpt-5-chat-latest`,
+ * `grok-4-fast-non-reasoning`).
+ */
+const nonReasoningName = /-(?:chat|non-reasoning)(?:-|:|$)|(?:^|[/:])(?:chat)?gpt-[34](?:[.:o-]|$)/i;
 
 /**
  * Does the model of this request reason? The capabilities of the request's model decide, which come from the catalog or from the caller. If they are unknown,

@@ -498,4 +498,45 @@ describe("replay", () => {
     expect(omissions.every(({ reason }) => reason === "foreign_replay")).toBe(true);
     expect(omissions.map(({ path }) => path)).toContain("messages[1].content[0]");
   });
+
+  describe("a call that the provider runs", () => {
+    const use = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "a" } };
+    const result = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
+    const own = { type: "tool_use", id: "toolu_1", name: "look", input: {} };
+    const text = { type: "text", text: "Wait." };
+    const reply = (...content: readonly Json[]): Message => {
+      const body = { type: "message", role: "assistant", content, stop_reason: "max_tokens" };
+      const { message } = folded(anthropicMessages.decodeReply(body, context));
+      if (message === null) throw new Error("no message");
+      return message;
+    };
+    const contentAt = (at: number, ...messages: readonly Message[]): Json =>
+      JSON.parse(JSON.stringify(anthropicMessages.encode(request(messages), context).body)).messages[at].content;
+
+    test("is not sent without its result after the next user message", () => {
+      expect(contentAt(1, user("a"), reply(text, use), user("b"))).toEqual([text]);
+      const messages = [user("a"), reply(text, use, own), toolResult("toolu_1", "4"), user("b")];
+      expect(contentAt(1, ...messages)).toEqual([text, own]);
+    });
+
+    test("is sent without its result while it runs, and with a result in a later reply", () => {
+      const paused = reply(text, use, own);
+      const answered = [user("a"), paused, toolResult("toolu_1", "4")];
+      expect(contentAt(1, user("a"), reply(text, use))).toEqual([text, use]);
+      expect(contentAt(1, ...answered)).toEqual([text, use, own]);
+      expect(contentAt(1, ...answered, reply(result, text), user("b"))).toEqual([text, use, own]);
+      expect(contentAt(1, ...answered, user("b"))).toEqual([text, own]);
+    });
+
+    test("is not sent if the later reply with its result came from another model", () => {
+      const later = { ...context, route: { ...route, model: "claude-opus-4-5" } };
+      const { message } = folded(
+        anthropicMessages.decodeReply({ type: "message", role: "assistant", content: [result, text] }, later),
+      );
+      if (message === null) throw new Error("no message");
+      expect(contentAt(1, user("a"), reply(text, use), message)).toEqual([text, text]);
+      const { body } = anthropicMessages.encode(request([user("a"), reply(text, use), message]), later);
+      expect(body["messages"]).toMatchObject([{}, { content: [text, text] }]);
+    });
+  });
 });

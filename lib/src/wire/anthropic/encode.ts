@@ -5,7 +5,8 @@
 //      calls, so `tool_result` blocks come first in the user message, as the API requires.
 //   2. The API refuses blank text blocks: they are not sent. A message with no other block is not sent and is listed in `omissions` as `repaired`.
 //   3. `thinking` and `redacted_thinking` blocks are sent back unchanged, in their place, because they are signed (W4; fixtures/wire/anthropic-messages/reasoning).
-//      Reasoning of another route is not sent. A `server_tool_use` block is sent only together with its result block (provider-tool).
+//      Reasoning of another route is not sent. A `server_tool_use` block is sent only together with its result block (provider-tool), which may be in a later
+//      reply, and without one only while the provider still runs the call: in the last reply, also if results of the program's own calls follow it.
 //   4. The encoded form of a message is cached by message identity, for the route it was last sent by.
 //   5. Provider options of a part, a call or a tool message are merged into their block. The API has no other fields on a message than `role` and `content`, so
 //      options of any other message are merged into its last block that is not thinking. Pruned parts are sent without options.
@@ -62,6 +63,7 @@ export function encodeMessages(
   const key = JSON.stringify([provider, endpoint, model]);
   const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds);
   omissions.push(...sendable.omissions);
+  const unpairedIds = unpairedCalls(sendable.messages, context.route);
   const system: JsonObject[] = [];
   const wireMessages: { readonly role: WireMessage["role"]; readonly content: JsonObject[] }[] = [];
   const append = (role: EncodedMessage["role"], blocks: readonly JsonObject[]): void => {
@@ -106,7 +108,7 @@ export function encodeMessages(
       }
       continue;
     }
-    const encoded = encodeOnce(message, key, context.route);
+    const encoded = encodeOnce(message, key, context.route, unpairedIds);
     omissions.push(...encoded.omissions.map((omission) => inMessage(messagePath, omission)));
     if (encoded.blocks.length === 0) {
       omissions.push({ path: messagePath, reason: "repaired" });
@@ -137,10 +139,17 @@ function trimPrefill(content: readonly JsonObject[]): readonly JsonObject[] {
 
 type NonSystemMessage = Exclude<Message, { readonly role: "system" }>;
 
-function encodeOnce(message: NonSystemMessage, key: string, route: ProviderRoute): EncodedMessage {
+function encodeOnce(
+  message: NonSystemMessage,
+  routeKey: string,
+  route: ProviderRoute,
+  unpairedIds: ReadonlySet<string>,
+): EncodedMessage {
+  const omittedIds = message.role === "assistant" ? providerCallIds(message).filter((id) => unpairedIds.has(id)) : [];
+  const key = omittedIds.length === 0 ? routeKey : JSON.stringify([routeKey, ...omittedIds]);
   const cached = encodedMessages.get(message);
   if (cached?.key === key) return cached.encoded;
-  const encoded = encodeMessage(message, route);
+  const encoded = encodeMessage(message, route, new Set(omittedIds));
   const options = message.role === "tool" ? null : optionsFor(message, route);
   const blocks = options === null ? encoded.blocks : withLastBlock(encoded.blocks, options);
   encodedMessages.set(message, { key, encoded: { ...encoded, blocks } });
@@ -159,7 +168,11 @@ export function takesOptions(block: JsonObject): boolean {
 }
 
 /** Encodes one message. Event messages are user messages; tool results are user messages with a `tool_result` block. */
-function encodeMessage(message: NonSystemMessage, route: ProviderRoute): EncodedMessage {
+function encodeMessage(
+  message: NonSystemMessage,
+  route: ProviderRoute,
+  omittedIds: ReadonlySet<string>,
+): EncodedMessage {
   switch (message.role) {
     case "user":
     case "event":
@@ -171,7 +184,7 @@ function encodeMessage(message: NonSystemMessage, route: ProviderRoute): Encoded
     case "tool":
       return { role: "user", blocks: [resultBlock(message, route)], omissions: imageDetails(message.content) };
     case "assistant":
-      return encodeAssistant(message, route);
+      return encodeAssistant(message, route, omittedIds);
   }
 }
 
@@ -313,7 +326,11 @@ export function isPlainText(block: JsonObject): boolean {
 }
 
 /** Encodes a reply: parts in order, with calls at their `tool_call` parts and the remaining calls at the end. */
-function encodeAssistant(message: AssistantMessage, route: ProviderRoute): EncodedMessage {
+function encodeAssistant(
+  message: AssistantMessage,
+  route: ProviderRoute,
+  omittedIds: ReadonlySet<string>,
+): EncodedMessage {
   const { content, toolCalls } = message;
   const omissions: Omission[] = [];
   const placedCalls = new Set<ToolCall>();
@@ -325,10 +342,9 @@ function encodeAssistant(message: AssistantMessage, route: ProviderRoute): Encod
   if (typeof content === "string") {
     blocks.push(...textBlocks(content));
   } else {
-    const callIdsWithoutResult = callsWithoutResult(content, route);
     content.forEach((part, index) => {
       if (part.type !== "tool_call" || part.providerExecuted !== null) {
-        blocks.push(...partBlocks(part, `.content[${index}]`, route, callIdsWithoutResult, omissions));
+        blocks.push(...partBlocks(part, `.content[${index}]`, route, omittedIds, omissions));
         return;
       }
       const referencedCall = toolCalls.find(({ id }) => id === part.toolCallId);
@@ -349,14 +365,42 @@ function callBlock(call: ToolCall, path: string, route: ProviderRoute, omissions
   return withOptions(block, optionsFor(call, route));
 }
 
-/** Ids of calls run by the provider whose result was pruned or belongs to another route. Without the result the API refuses the call too. */
-function callsWithoutResult(content: readonly AssistantPart[], route: ProviderRoute): ReadonlySet<string> {
-  return new Set(
-    content.flatMap((part) =>
-      part.type === "tool_result" && (part.pruneState !== null || replayFor(part.provider, route).type !== "replay")
-        ? [part.toolCallId]
-        : [],
-    ),
+/**
+ * Ids of calls run by the provider that are not sent, and neither are their results (invariant 3): the call or the result belongs to another route, the result
+ * was pruned, or there is none although a user message follows. A reply that a token limit cut off has such a call, and so has a paused reply that was never continued.
+ */
+function unpairedCalls(messages: readonly Message[], route: ProviderRoute): ReadonlySet<string> {
+  const lastInput = messages.findLastIndex(({ role }) => role === "user" || role === "event");
+  const ids = new Set<string>();
+  const foreignCalls = new Set<string>();
+  const sentResults = new Set<string>();
+  const runningCalls = new Set<string>();
+  for (const [at, message] of messages.entries()) {
+    if (message.role !== "assistant" || typeof message.content === "string") continue;
+    for (const part of message.content) {
+      if (part.type === "tool_call" && part.providerExecuted !== null) {
+        ids.add(part.toolCallId);
+        if (at > lastInput) runningCalls.add(part.toolCallId);
+        if (replayFor(part.providerExecuted.provider, route).type !== "replay") foreignCalls.add(part.toolCallId);
+      } else if (part.type === "tool_result") {
+        ids.add(part.toolCallId);
+        runningCalls.delete(part.toolCallId);
+        if (part.pruneState === null && replayFor(part.provider, route).type === "replay")
+          sentResults.add(part.toolCallId);
+      }
+    }
+  }
+  const isSent = (id: string): boolean => !foreignCalls.has(id) && (sentResults.has(id) || runningCalls.has(id));
+  return new Set([...ids].filter((id) => !isSent(id)));
+}
+
+/** Ids of the calls that the provider ran, and of their results, in a reply. */
+function providerCallIds({ content }: AssistantMessage): readonly string[] {
+  if (typeof content === "string") return [];
+  return content.flatMap((part) =>
+    part.type === "tool_result" || (part.type === "tool_call" && part.providerExecuted !== null)
+      ? [part.toolCallId]
+      : [],
   );
 }
 
@@ -365,7 +409,7 @@ function partBlocks(
   part: AssistantPart,
   path: string,
   route: ProviderRoute,
-  callIdsWithoutResult: ReadonlySet<string>,
+  omittedIds: ReadonlySet<string>,
   omissions: Omission[],
 ): readonly JsonObject[] {
   if (part.type === "image" || part.type === "file") {
@@ -396,7 +440,7 @@ function partBlocks(
     case "tool_call": {
       const providerCall = part.providerExecuted;
       if (providerCall === null || replayFields === null) return [];
-      if (!callIdsWithoutResult.has(part.toolCallId)) {
+      if (!omittedIds.has(part.toolCallId)) {
         const { id, name, arguments: input } = providerCall;
         return [withOptions({ ...replayFields, id, name, input: input ?? {} }, optionsFor(providerCall, route))];
       }
@@ -404,7 +448,7 @@ function partBlocks(
       return [];
     }
     case "tool_result":
-      return replayFields === null || callIdsWithoutResult.has(part.toolCallId)
+      return replayFields === null || omittedIds.has(part.toolCallId)
         ? []
         : [withOptions({ ...replayFields, content: part.content }, optionsFor(part, route))];
     case "opaque":

@@ -534,6 +534,51 @@ describe("Anthropic", () => {
     });
   });
 
+  test("calls of a toolset reach one handler, which reads the member in `action`", async () => {
+    const actions: Json[] = [];
+    const computer = providerTool({
+      provider: "anthropic",
+      name: "computer_toolset_20260801",
+      options: { configs: { zoom: { enabled: false } } },
+      handler: ({ action, coordinate }) => {
+        actions.push({ action, coordinate: coordinate ?? null });
+        return action === "screenshot" ? screenshot : "ok";
+      },
+    });
+    const member = (id: string, name: string, input: JsonObject): JsonObject => ({
+      type: "tool_use",
+      id,
+      caller: { type: "direct" },
+      name,
+      toolset_name: "computer",
+      input,
+    });
+    const uses = [member("toolu_1", "left_click", { coordinate: [1, 2] }), member("toolu_2", "screenshot", {})];
+    const bodies = script(reply(...uses), reply({ type: "text", text: "Done." }));
+    const result = await chat(engineOf(computer), "Click.");
+    expect(result).toMatchObject({ haltedReason: "completed", finalResponse: { outputText: "Done." } });
+    expect(actions).toEqual([
+      { action: "left_click", coordinate: [1, 2] },
+      { action: "screenshot", coordinate: null },
+    ]);
+    expect(received[0]?.headers).not.toHaveProperty("anthropic-beta");
+    expect(bodies()[0]?.["tools"]).toEqual([
+      { type: "computer_toolset_20260801", configs: { zoom: { enabled: false } } },
+    ]);
+    expect(bodies()[1]).toMatchObject({
+      messages: [
+        {},
+        { content: uses },
+        {
+          content: [
+            { type: "tool_result", tool_use_id: "toolu_1", content: "ok", toolset_name: "computer" },
+            { type: "tool_result", tool_use_id: "toolu_2", content: [{ type: "image" }], toolset_name: "computer" },
+          ],
+        },
+      ],
+    });
+  });
+
   test("a tool of another provider is not sent", async () => {
     const bodies = script(reply({ type: "text", text: "Done." }));
     const shell = providerTool({ provider: "openai", name: "shell", handler: () => "ok" });

@@ -7,7 +7,8 @@
 // Names of calls
 //   OpenAI      `shell`, `local_shell`, `apply_patch`, `computer`, `tool_search`: the items have no name; `custom`: the name in the definition;
 //               `mcp`: `mcp_<server label>` for the approval requests of that server
-//   Anthropic   the field `name` of the definition, which the API fixes for each type (`bash_20250124` is `bash`)
+//   Anthropic   the field `name` of the definition, which the API fixes for each type (`bash_20250124` is `bash`); a toolset has no name, and its calls have the
+//               name of the family (`computer_toolset_20260801` is `computer`)
 
 import type { JsonObject, ModelRequest, ProviderTool } from "../model/internal.ts";
 
@@ -31,12 +32,17 @@ export function clientCallName({ name, options }: ProviderTool): string | null {
     case "mcp":
       return mcpCallName(textAt(options, "server_label") ?? "");
     default:
-      return clientTypes.test(name) ? datedToolName(name) : null;
+      return toolsetFamily(name) ?? (clientTypes.test(name) ? datedToolName(name) : null);
   }
 }
 
 /** Types of Anthropic's tools whose calls the program runs. */
 const clientTypes = /^(?:bash|text_editor|computer|memory)_\d{8}$/;
+
+/** The family of an Anthropic toolset whose calls the program runs: `computer` or `browser`; `null` for other types. */
+function toolsetFamily(type: string): string | null {
+  return /^(computer|browser)_toolset_\d{8}$/.exec(type)?.[1] ?? null;
+}
 
 /** The name of the approval requests of an MCP server: `mcp_` and the label of the server, with the characters and the length of a tool name. */
 export function mcpCallName(serverLabel: string): string {

@@ -66,6 +66,7 @@ const inputs = {
     scroll_direction: "text?",
     scroll_amount: "number?",
   },
+  browser_toolset: { action: "text" },
   memory: {
     command: "text",
     path: "text?",
@@ -101,11 +102,13 @@ export type ProviderToolInput<Name extends string> = Name extends keyof Inputs
     ? InputOf<Inputs["bash"]>
     : Name extends `text_editor_${number}`
       ? InputOf<Inputs["text_editor"]>
-      : Name extends `computer_${number}`
+      : Name extends `computer_${number}` | `computer_toolset_${number}`
         ? InputOf<Inputs["computer_anthropic"]>
-        : Name extends `memory_${number}`
-          ? InputOf<Inputs["memory"]>
-          : JsonObject;
+        : Name extends `browser_toolset_${number}`
+          ? InputOf<Inputs["browser_toolset"]>
+          : Name extends `memory_${number}`
+            ? InputOf<Inputs["memory"]>
+            : JsonObject;
 
 /** The argument of {@link providerTool}. */
 export type ProviderToolDefinition<
@@ -129,7 +132,8 @@ export type ProviderToolDefinition<
  * arguments that the provider defines. Without a handler the tool is `manual`: the run ends, and the caller answers the call.
  *
  * OpenAI (Responses API): `shell`, `local_shell`, `apply_patch`, `computer`, `computer_use_preview`, `custom`, `mcp` (approval requests), `tool_search` with
- * `execution: "client"`; `custom` also with Chat Completions. Anthropic: `bash_*`, `text_editor_*`, `computer_*`, `memory_*`. Throws `MisuseError` for
+ * `execution: "client"`; `custom` also with Chat Completions. Anthropic: `bash_*`, `text_editor_*`, `memory_*`, `computer_*`, `computer_toolset_*` and
+ * `browser_toolset_*`; the argument `action` of a toolset is the name of its member (`left_click`). Throws `MisuseError` for
  * a tool that the provider runs itself; those belong into the option `providerTools`.
  *
  * @example
@@ -271,7 +275,7 @@ function inputSchema<Name extends string>(name: Name): StandardSchema<ProviderTo
 }
 
 function fieldsOf(name: string): { readonly [field: string]: FieldType } {
-  const key = /^computer_\d+$/.test(name) ? "computer_anthropic" : name.replace(/_\d{8}$/, "");
+  const key = /^computer_(?:toolset_)?\d+$/.test(name) ? "computer_anthropic" : name.replace(/_\d{8}$/, "");
   const known: { readonly [tool: string]: { readonly [field: string]: FieldType } } = inputs;
   return known[key] ?? {};
 }

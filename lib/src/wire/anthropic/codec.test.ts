@@ -539,4 +539,41 @@ describe("replay", () => {
       expect(body["messages"]).toMatchObject([{}, { content: [text, text] }]);
     });
   });
+
+  test("a call of a toolset is the same in a stream and in a whole reply, and is sent back unchanged", () => {
+    const use = {
+      type: "tool_use",
+      id: "toolu_1",
+      caller: { type: "direct" },
+      name: "left_click",
+      toolset_name: "computer",
+      input: { coordinate: [1, 2] },
+    };
+    const frames = [
+      { type: "message_start", message: { id: "msg_1", role: "assistant", content: [], usage: { input_tokens: 1 } } },
+      { type: "content_block_start", index: 0, content_block: { ...use, input: {} } },
+      { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: '{"coordinate"' } },
+      { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: ": [1, 2]}" } },
+      { type: "content_block_stop", index: 0 },
+      { type: "message_delta", delta: { stop_reason: "tool_use" }, usage: { output_tokens: 1 } },
+      { type: "message_stop" },
+    ];
+    const events = decode(frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`));
+    expect(events.map(({ type }) => type)).not.toContain("tool_call_delta");
+    const { message } = folded(events);
+    if (message === null) throw new Error("no message");
+    expect(message.toolCalls).toMatchObject([
+      { id: "toolu_1", name: "computer", arguments: { action: "left_click", coordinate: [1, 2] } },
+    ]);
+    const whole = { id: "msg_1", type: "message", role: "assistant", content: [use], stop_reason: "tool_use" };
+    expect(folded(anthropicMessages.decodeReply(whole, context)).message).toEqual(message);
+    const { body } = anthropicMessages.encode(request([user("a"), message, toolResult("toolu_1", "ok")]), context);
+    expect(JSON.parse(JSON.stringify(body)).messages.slice(1)).toEqual([
+      { role: "assistant", content: [use] },
+      {
+        role: "user",
+        content: [{ type: "tool_result", tool_use_id: "toolu_1", content: "ok", toolset_name: "computer" }],
+      },
+    ]);
+  });
 });

@@ -20,6 +20,8 @@
 //      from a gateway that retried upstream and joined two streams (spliced): the reply fails as `interrupted`, because the signatures of its thinking would be refused.
 //   4. A block with a call that starts again at the same index is the same call. Calls without an id get `call_<n>`; repeated ids are made unique.
 //   5. `message_start` may carry complete content blocks: replies to calls that code execution makes do (called-by-code).
+//   6. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member, as in the older computer tool. The
+//      member's own name is replay data. Its arguments are not streamed, because the text of its deltas has no `action`.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, ErrorResponse, Frame, WireContext } from "../codec.ts";
@@ -176,7 +178,7 @@ class MessageReader {
       case "provider_call":
         if (type !== "input_json_delta") return null;
         block.input += text;
-        return text === "" ? [] : listOf(this.#builder.appendArguments(block.id, text));
+        return text === "" || toolsetOf(block) !== null ? [] : listOf(this.#builder.appendArguments(block.id, text));
       case "redacted_thinking":
       case "result":
       case "opaque":
@@ -233,7 +235,7 @@ class MessageReader {
         const providerExecuted = kind === "provider_call";
         const apiId = textAt(fields, "id") ?? "";
         const callId = apiId === "" ? `call_${id}` : apiId;
-        const name = textAt(fields, "name") ?? "";
+        const name = toolsetOf(block) ?? textAt(fields, "name") ?? "";
         return { block, events: [this.#builder.startCall(callId, name, { providerExecuted, key: id })] };
       }
       case "redacted_thinking":
@@ -269,8 +271,11 @@ class MessageReader {
         return [builder.completeReasoning(id, { redacted: true, provider: builder.replayData(fields) })];
       case "call":
       case "provider_call": {
-        const input = block.input.trim() === "" ? (objectAt(fields, "input") ?? {}) : parseArguments(block.input);
-        const extraFields = omitKeys(fields, ["id", "name", "input", ...(kind === "call" ? ["type"] : [])]);
+        const ownInput = block.input.trim() === "" ? (objectAt(fields, "input") ?? {}) : parseArguments(block.input);
+        const isMember = toolsetOf(block) !== null;
+        const input = ownInput === null || !isMember ? ownInput : { action: fields["name"] ?? null, ...ownInput };
+        const ownFields = ["id", "input", ...(isMember ? [] : ["name"]), ...(kind === "call" ? ["type"] : [])];
+        const extraFields = omitKeys(fields, ownFields);
         const provider = Object.keys(extraFields).length === 0 ? null : builder.replayData(extraFields);
         return listOf(
           builder.completeCall(id, input === null ? { raw: block.input, provider } : { arguments: input, provider }),
@@ -486,6 +491,12 @@ function usageOf(reportedUsage: JsonObject): Usage {
       ),
     ),
   });
+}
+
+/** The toolset of a call (`toolset_name`); `null` if the block is no call of a toolset (invariant 6). */
+function toolsetOf({ kind, fields }: Pick<OpenBlock, "kind" | "fields">): string | null {
+  const toolset = kind === "call" ? textAt(fields, "toolset_name") : null;
+  return toolset === "" ? null : toolset;
 }
 
 /** Merges a delta into the fields of an opaque block: strings are appended, other values replaced. */

@@ -13,6 +13,7 @@
 //   6. System messages before the first other message are the field `system`. A later one stays in its place if the model and the API accept it there
 //      (`system-messages.ts`). Otherwise it is sent after the user message that follows it, or in `system`, and is reported. A note of the runtime (a system
 //      message with an origin) is sent in its place as a user message instead, because it makes sense only there: the result of a code cell.
+//   7. A call of a toolset is sent under the name of its member, without the argument `action`, and its result repeats `toolset_name`.
 
 import type {
   AssistantMessage,
@@ -28,7 +29,7 @@ import type {
 import type { Omission, WireContext } from "../codec.ts";
 
 import { AdapterError, imageFromBase64, imageToBinary, replayFor, visibleText } from "../../model/internal.ts";
-import { asObject, omitNullish } from "../fields.ts";
+import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
@@ -64,6 +65,7 @@ export function encodeMessages(
   const sendable = sendableHistory(messages, context.quirks.callIds ?? defaultCallIds);
   omissions.push(...sendable.omissions);
   const unpairedIds = unpairedCalls(sendable.messages, context.route);
+  let calls: readonly ToolCall[] = [];
   const system: JsonObject[] = [];
   const wireMessages: { readonly role: WireMessage["role"]; readonly content: JsonObject[] }[] = [];
   const append = (role: EncodedMessage["role"], blocks: readonly JsonObject[]): void => {
@@ -116,7 +118,12 @@ export function encodeMessages(
     }
     if (encoded.role === "assistant") placeWaiting();
     else for (const systemMessage of waiting) systemMessage.isMoved = true;
-    append(encoded.role, encoded.blocks);
+    if (message.role === "assistant") calls = message.toolCalls;
+    const call = message.role === "tool" ? calls.find(({ id }) => id === message.toolCallId) : undefined;
+    const toolset = call === undefined ? null : toolsetOf(call, context.route);
+    const blocks =
+      toolset === null ? encoded.blocks : encoded.blocks.map((block) => ({ ...block, toolset_name: toolset }));
+    append(encoded.role, blocks);
   }
   placeWaiting();
   if (wireMessages.length === 0) throw nothingToSend(context.route);
@@ -361,8 +368,17 @@ function callBlock(call: ToolCall, path: string, route: ProviderRoute, omissions
   if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
   if (call.arguments === null) omissions.push({ path, reason: "repaired" });
   const replayFields = verdict.type === "replay" ? asObject(verdict.data) : null;
-  const block = { type: "tool_use", ...replayFields, id: call.id, name: call.name, input: call.arguments ?? {} };
+  const member = toolsetOf(call, route) === null ? null : textAt(replayFields, "name");
+  const { action, ...memberInput } = call.arguments ?? {};
+  const input = member === null || action === undefined ? (call.arguments ?? {}) : memberInput;
+  const block = { type: "tool_use", ...replayFields, id: call.id, name: member ?? call.name, input };
   return withOptions(block, optionsFor(call, route));
+}
+
+/** The toolset that a call belongs to on this route (invariant 7); `null`: none. */
+function toolsetOf({ provider }: ToolCall, route: ProviderRoute): string | null {
+  const verdict = replayFor(provider, route);
+  return verdict.type === "replay" ? textAt(asObject(verdict.data), "toolset_name") : null;
 }
 
 /**

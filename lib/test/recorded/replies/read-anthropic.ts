@@ -95,7 +95,8 @@ export function assembleAnthropic(events: readonly JsonObject[]): Assembled {
     }
   }
   const content = blocks.map(({ fields, input }) => {
-    if (/_?tool_use$/.test(stringOf(fields["type"]))) argumentTexts.push(input);
+    const isMember = stringOf(fields["toolset_name"]) !== "";
+    if (/_?tool_use$/.test(stringOf(fields["type"])) && !isMember) argumentTexts.push(input);
     return input.trim() === "" ? fields : { ...fields, input: argumentsOf(input) ?? input };
   });
   const message = head === null ? null : { ...head, ...ending, content, usage };
@@ -170,14 +171,16 @@ function blockOf(block: JsonObject): readonly Block[] {
     case "mcp_tool_use": {
       const input = block["input"];
       const raw = typeof input === "string" ? input : null;
+      const toolset = stringOf(block["toolset_name"]);
+      const action = toolset === "" ? {} : { action: stringOf(block["name"]) };
       return [
         {
           type: type === "tool_use" ? "call" : "provider_call",
           id: stringOf(block["id"]),
-          name: stringOf(block["name"]),
-          arguments: raw === null ? objectOf(input) : null,
+          name: toolset === "" ? stringOf(block["name"]) : toolset,
+          arguments: raw === null ? { ...action, ...objectOf(input) } : null,
           argumentsText: raw,
-          replay: without(block, ["type", "id", "name", "input"]),
+          replay: without(block, ["type", "id", "input", ...(toolset === "" ? ["name"] : [])]),
         },
       ];
     }

@@ -719,6 +719,18 @@ describe("a branch", () => {
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
   });
 
+  test("is not created by an edit that leaves no text", async () => {
+    const { sessions, server, adapter } = playing([says("One.")]);
+    const chat = chatWith(server);
+    await chat.sendMessage({ text: "First" });
+    await chat.sendMessage({ text: " \n", messageId: chat.messages[0]?.id ?? "" });
+    expect(chat.error?.message).toContain("invalid_message");
+    expect((await sessions.list()).items.map(({ id }) => id)).toEqual(["chat"]);
+    // A reloaded page shows what the chat had.
+    expect((await loadUiChat(sessions, "chat"))?.messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
+    expect(adapter.calls).toHaveLength(1);
+  });
+
   test("is found among many", async () => {
     const numbers = [1, 2, 3, 4, 5, 6, 7];
     const { sessions, server } = playing([says("0"), ...numbers.map((number) => says(String(number)))]);

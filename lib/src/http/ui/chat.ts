@@ -20,7 +20,7 @@ import type { UiMessage } from "./parts.ts";
 import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
-import { RuntimeError, SessionError, sessionError } from "../../model/internal.ts";
+import { blankUserIssues, RuntimeError, SessionError, sessionError, ValidationError } from "../../model/internal.ts";
 import {
   acceptedBefore,
   submitAnswer,
@@ -151,6 +151,9 @@ async function postMessage(
   { chatId, messageId, message, mode }: Extract<UiPost, { readonly type: "message" }>,
   posted: UiChatOptions,
 ): Promise<UiStream> {
+  // Before the fork: the newest fork is the chat, so one without the edited message would hide the messages after it.
+  const issues = mode === "edit" ? blankUserIssues([message]) : [];
+  if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
   // A message that is not stored was never accepted: regenerating it is a retry of the post.
   const fork = branch === null || mode === "new" ? null : await forkBefore(sessions, branch, messageId);
   if (fork !== null)

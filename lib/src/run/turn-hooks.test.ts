@@ -194,4 +194,23 @@ describe("[lash 74] directives of onCheckpoint", () => {
     expect((adapter.calls[1]?.request.messages ?? []).map(messageText).join("\n")).toContain("mail.new · w1");
     expect(adapter.calls).toHaveLength(2);
   });
+
+  // What a program without a compiler may return.
+  test.each([
+    "5",
+    '"abort"',
+    "[]",
+    '{"type":"abort"}',
+    '{"type":"stop","reason":"x"}',
+    '{"mesages":[]}',
+    '{"messages":5}',
+    '{"turnCauses":[5]}',
+    '{"turnCauses":[{"id":"a","eventType":"b","origin":null,"text":"c"}]}',
+  ])("an invalid directive is refused: %s", async (text) => {
+    const directive = JSON.parse(text);
+    const { engine: of } = playing([calls("ok"), says("Never.")], [ok]);
+    const misuse = { name: "MisuseError", reason: "invalid_argument" };
+    await expect(chat(of, "hi", { onCheckpoint: () => directive })).rejects.toMatchObject(misuse);
+    await expect(chat(of, "hi", { hooks: { beforeTurn: () => directive } })).rejects.toMatchObject(misuse);
+  });
 });

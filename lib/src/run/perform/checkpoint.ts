@@ -9,8 +9,17 @@ import type { StepResult } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
-import { checkpointDelivered, historyThread } from "../../kernel/internal.ts";
-import { addUsage, blankUserIssues, message, totalTokens, ValidationError } from "../../model/internal.ts";
+import { checkpointDelivered, historyThread, turnCauseShape } from "../../kernel/internal.ts";
+import {
+  addUsage,
+  blankUserIssues,
+  message,
+  MisuseError,
+  renderIssue,
+  totalTokens,
+  ValidationError,
+} from "../../model/internal.ts";
+import { array, describe, isPlainObject, read } from "../../model/parse/reading.ts";
 
 /** The counters of a run that budgets and `haltWhen` need. */
 export type Account = {
@@ -23,7 +32,7 @@ export type Account = {
   readonly lastStep: StepResult | null;
 };
 
-/** Returns the verdict and the input of a checkpoint. Rejects if a function of the caller throws or returns an invalid message. */
+/** Returns the verdict and the input of a checkpoint. Rejects if a function of the caller throws or returns an invalid directive. */
 export async function performCheckpoint(
   plan: RunPlan,
   inbox: Inbox,
@@ -35,6 +44,7 @@ export async function performCheckpoint(
   if (checkpoint === "before_turn") {
     const thread = historyThread(turn.history, plan.thread.metadata);
     const directive = await plan.loopHooks.beforeTurn?.({ turnId: turn.turnId, sessionId: plan.sessionId, thread });
+    checkDirective("beforeTurn", directive);
     return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, inputOf(directive));
   }
   const exhaustedBudget = budgetVerdict(plan, account, turn);
@@ -48,6 +58,7 @@ export async function performCheckpoint(
   if (effect.last || exhaustedBudget !== null) return checkpointDelivered(id);
   // The hook is called before the claim: input that a turn has claimed and then aborts would be lost.
   const directive = await plan.onCheckpoint?.({ checkpoint, step: turn.step });
+  checkDirective("onCheckpoint", directive);
   if (isAbort(directive)) return aborted(plan, id, directive);
   const claimed = await inbox.claim(effect, turn);
   const added = inputOf(directive);
@@ -61,6 +72,33 @@ export async function performCheckpoint(
 
 /** What a hook returned. A hook without a `return` statement continues the turn. */
 type Returned = CheckpointDirective | undefined;
+
+const inputFields = ["messages", "transientMessages", "turnCauses"] as const;
+
+/** Checks what a hook of a program without a compiler returned: an abort that is misspelt must not continue the turn. Throws `MisuseError`. */
+function checkDirective(hook: string, directive: unknown): void {
+  if (directive === null || directive === undefined) return;
+  const refuse = (what: string, path: readonly string[] = []) => {
+    throw new MisuseError("invalid_argument", `${hook}: ${what}`, { path });
+  };
+  if (!isPlainObject(directive)) {
+    return refuse(`returned ${describe(directive)}; return null, input for the turn, or { type: "abort", reason }`);
+  }
+  if ("type" in directive) {
+    if (directive["type"] !== "abort") return refuse('the type of a directive must be "abort"', ["type"]);
+    if (typeof directive["reason"] !== "string") return refuse("an abort needs a reason, a string", ["reason"]);
+    return;
+  }
+  for (const [field, value] of Object.entries(directive)) {
+    if (!inputFields.some((name) => name === field)) {
+      return refuse(`a directive has no field "${field}"; its fields are ${inputFields.join(", ")}`, [field]);
+    }
+    if (value !== undefined && !Array.isArray(value)) return refuse(`${field} must be a list`, [field]);
+  }
+  const { turnCauses = [] } = directive;
+  const causes = read(array(turnCauseShape), turnCauses);
+  if ("issues" in causes) refuse(`turnCauses: ${causes.issues.map(renderIssue).join("; ")}`, ["turnCauses"]);
+}
 
 function isAbort(directive: Returned): directive is Extract<CheckpointDirective, { readonly type: "abort" }> {
   return directive !== null && directive !== undefined && "type" in directive;

@@ -505,6 +505,19 @@ describe("[allm 109] decoding", () => {
     ]);
   });
 
+  test("counts a prefix once that a request both writes to the cache and reads from it", () => {
+    const details = { cached_tokens: 2161, cache_write_tokens: 2161 };
+    const inputOf = (usage: JsonObject) =>
+      collected(
+        openaiChat.decodeReply({ choices: [{ message: { content: "A" }, finish_reason: "stop" }], usage }, plain),
+      ).usage?.inputTokens;
+    const tokens = { prompt_tokens: 2168, completion_tokens: 100, prompt_tokens_details: details };
+    expect(inputOf({ ...tokens, total_tokens: 2268 })).toBe(2168);
+    // The total, or a single counter above the prompt, shows that the cache is not part of the prompt.
+    expect(inputOf({ ...tokens, total_tokens: 6590 })).toBe(6490);
+    expect(inputOf({ ...tokens, prompt_tokens: 7, total_tokens: 107 })).toBe(4329);
+  });
+
   test("reports the usage of a stream that ends with an error", () => {
     const usage = { prompt_tokens: 43, completion_tokens: 10, total_tokens: 53 };
     const text = sse({ choices: [{ delta: { content: "A" } }] }, { error: { code: 400, message: "Limit" }, usage });

@@ -84,8 +84,10 @@ export function usageOf(raw: JsonObject): Usage {
     countAt(raw, "cached_tokens");
   const cacheWrites = countAt(prompt, "cache_write_tokens") ?? countAt(raw, "cache_creation_input_tokens");
   const total = countAt(raw, "total_tokens");
-  const input = inclusiveInput(countAt(raw, "prompt_tokens") ?? countAt(raw, "input_tokens"), cached, cacheWrites);
   const output = countAt(raw, "completion_tokens") ?? countAt(raw, "output_tokens");
+  const promptTokens = countAt(raw, "prompt_tokens") ?? countAt(raw, "input_tokens");
+  const isSum = promptTokens !== null && output !== null && total === promptTokens + output;
+  const input = inclusiveInput(promptTokens, cached ?? 0, cacheWrites ?? 0, isSum);
   const reasoning = countAt(completion, "reasoning_tokens") ?? countAt(raw, "reasoning_tokens");
   const ticks = numberAt(raw, "cost_in_usd_ticks");
   return usage({
@@ -102,10 +104,15 @@ export function usageOf(raw: JsonObject): Usage {
   });
 }
 
-/** The inclusive input count. More cache tokens than prompt tokens mean that the server does not include them in the prompt. */
-function inclusiveInput(input: number | null, cached: number | null, cacheWrites: number | null): number | null {
-  const cacheTokens = (cached ?? 0) + (cacheWrites ?? 0);
-  return input !== null && cacheTokens > input ? safeCount(input + cacheTokens) : input;
+/**
+ * The inclusive input count. More cache tokens than prompt tokens mean that the server does not include them in the prompt. A request can also write a prefix
+ * to the cache and read it at once (Gemini through OpenRouter), so that both counters together exceed the prompt: then the total is the sum of prompt and output
+ * (`isSum`), and neither counter exceeds the prompt.
+ */
+function inclusiveInput(input: number | null, cached: number, cacheWrites: number, isSum: boolean): number | null {
+  const cacheTokens = cached + cacheWrites;
+  if (input === null || cacheTokens <= input || (isSum && Math.max(cached, cacheWrites) <= input)) return input;
+  return safeCount(input + cacheTokens);
 }
 
 /** The inclusive output count. A total above input plus output, or more reasoning than output, means that the server does not include reasoning in the output. */

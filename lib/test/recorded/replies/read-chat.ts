@@ -498,7 +498,9 @@ function usageOf(body: JsonObject): UsageReading | null {
   const total = count(usage["total_tokens"]);
   // Servers that count cached or reasoning tokens apart are recognised by sums that do not fit.
   const cacheTokens = (cached ?? 0) + (written ?? 0);
-  const inputTokens = input !== null && cacheTokens > input ? input + cacheTokens : input;
+  // A prefix that one request writes and reads is in both counters, and the total still fits.
+  const fits = input !== null && total === input + (output ?? 0) && (cached ?? 0) <= input && (written ?? 0) <= input;
+  const inputTokens = input !== null && cacheTokens > input && !fits ? input + cacheTokens : input;
   const implied =
     output === null ? null : inputTokens === null || total === null ? output : Math.max(output, total - inputTokens);
   const ticks = count(usage["cost_in_usd_ticks"]);

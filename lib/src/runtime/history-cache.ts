@@ -52,7 +52,7 @@ export class HistoryCache {
 
 /**
  * Returns the first `length` messages of a session, from the cache or from the storage. Rejects with `corrupt_row` if message rows are
- * missing.
+ * missing, and with `not_found` or `conflict` if they are missing because the session was deleted after its row was read.
  */
 export async function loadHistory(
   { storage, histories }: { readonly storage: HostStorage; readonly histories: HistoryCache },
@@ -62,14 +62,29 @@ export async function loadHistory(
   const cached = histories.find(nameOf(key), length, digest);
   if (cached !== null) return cached;
   const entries = length === 0 ? [] : await readMessages(storage, key, { before: length });
-  if (entries.length !== length) {
-    throw new RuntimeError("corrupt_row", {
-      message: `session ${key.session} has ${length} messages according to its session row, but ${entries.length} rows in the table entries; restore it from a backup`,
-    });
-  }
+  if (entries.length !== length) throw await missingMessages(storage, key, length);
   const history = { entries, length, digest };
   histories.keep(nameOf(key), history);
   return history;
+}
+
+/** The error for messages that are missing. The session row and the messages are read again, in one snapshot: a deletion may have come in between. */
+async function missingMessages(storage: HostStorage, key: SessionKey, length: number): Promise<RuntimeError> {
+  const [heads = [], entries = []] = await storage.read([
+    { table: "sessions", prefix: keyOf(key) },
+    { table: "entries", prefix: keyOf(key), before: length },
+  ]);
+  const head = heads[0] === undefined ? null : readValue("sessions", heads[0]);
+  if (head === null || head.deleted) {
+    return new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(key.session)}` });
+  }
+  if (head.length < length || entries.length === length) {
+    const message = `session ${key.session} was deleted and started again meanwhile; read it again and repeat the call`;
+    return new RuntimeError("conflict", { message });
+  }
+  return new RuntimeError("corrupt_row", {
+    message: `session ${key.session} has ${length} messages according to its session row, but ${entries.length} rows in the table entries; restore it from a backup`,
+  });
 }
 
 /** Reads messages of a session by position. `after` and `before` are exclusive bounds. */

@@ -2,6 +2,7 @@
 
 import type { LedgerSum, Message, Page, SessionSummary, SessionView, Usage } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/values.ts";
 
@@ -34,8 +35,10 @@ export async function getSession(
   const count = messages === "all" ? head.length : Math.min(messages, head.length);
   const threadMessages =
     count === head.length
-      ? (await loadHistory(context, key, head)).entries.slice(0, head.length)
+      ? await allMessages(context, key, head)
       : await readMessages(context.storage, key, { after: head.length - count - 1, before: head.length });
+  // The session was deleted since its row was read.
+  if (threadMessages === null) return getSession(context, id, { messages });
   const session = { ...head.session, thread: { ...head.session.thread, messages: threadMessages } };
   return {
     session,
@@ -44,6 +47,20 @@ export async function getSession(
     openTurn: await openTurn(context, key, head.turn),
     queuedTurns: inbox.flatMap((inputRow) => readValue("inbox", inputRow).ownTurn?.id ?? []),
   };
+}
+
+/** All messages of a session; `null`: it was deleted, and perhaps started again, since its row was read. */
+async function allMessages(
+  context: VerbContext,
+  key: SessionKey,
+  head: SessionHead,
+): Promise<readonly Message[] | null> {
+  try {
+    return (await loadHistory(context, key, head)).entries.slice(0, head.length);
+  } catch (error) {
+    if (error instanceof RuntimeError && (error.reason === "not_found" || error.reason === "conflict")) return null;
+    throw error;
+  }
 }
 
 /** A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page. The default is from the first. */

@@ -1,5 +1,7 @@
 // Deleting a session while a turn runs.
 
+import type { HostStorage, Runtime } from "everturn/runtime";
+
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
@@ -78,5 +80,42 @@ describe("delete while a turn runs", () => {
     expect(after[0]?.sequence).toBe(newest + 1);
     released.open();
     await gone;
+  });
+});
+
+describe("delete between the reads of another call", () => {
+  const agent = () => engine({ adapter: fake({ scripts: [says("Old."), says("New.")] }), model: "fake:m" });
+
+  /** A runtime on a storage where the session is deleted after its row was read and before its messages are read. */
+  async function deletedBetweenReads(startsAgain: boolean): Promise<Runtime> {
+    const host = memoryStorage();
+    const first = runtime({ host, engines: { default: agent() } });
+    await (
+      await first.start("Hello.", { id: "s" })
+    ).result;
+    let isDeleted = false;
+    const between: HostStorage = {
+      ...host,
+      read: async (queries) => {
+        if (queries[0]?.table === "entries" && !isDeleted) {
+          isDeleted = true;
+          await first.delete("s");
+          const second = runtime({ host, engines: { default: agent() }, drive: false });
+          if (startsAgain) await second.start("Again.", { id: "s" });
+        }
+        return host.read(queries);
+      },
+    };
+    return runtime({ host: between, engines: { default: agent() } });
+  }
+
+  test("get returns what is there after the deletion", async () => {
+    expect(await (await deletedBetweenReads(false)).get("s")).toBeNull();
+    expect(await texts(await deletedBetweenReads(true), "s")).toEqual(["Again."]);
+  });
+
+  test("a verb is rejected, and the session is not reported as damaged", async () => {
+    await expect((await deletedBetweenReads(false)).fork("s")).rejects.toMatchObject({ reason: "not_found" });
+    await expect((await deletedBetweenReads(true)).fork("s")).rejects.toMatchObject({ reason: "conflict" });
   });
 });

@@ -1,7 +1,7 @@
 // The long run of the simulator. Bundles a worker program, runs seeds in several processes, and prints every seed with a violation, shrunk, and how to run
 // it again.
 //
-//   tsx --conditions=source lib/test/simulator/run.ts                       2,000 seeds on memory, then every mutation
+//   tsx --conditions=source lib/test/simulator/run.ts                       seeds on memory, SQLite and Postgres, then every mutation
 //   … run.ts seeds 100000 [first seed]                                      many seeds on memory
 //   … run.ts seeds 300 1 sqlite | postgres                                  on a real database
 //   … run.ts seed 77                                                        one seed: its script and its transcript
@@ -121,7 +121,8 @@ async function runRange(
   if (code !== 0) throw new Error(`a worker ended with ${String(code)}`);
 }
 
-async function runSeeds(count: number, first: number, storage: string): Promise<boolean> {
+/** `storage`: `memory`, `sqlite` or the URL of a Postgres database, which `label` names in the output. */
+async function runSeeds(count: number, first: number, storage: string, label = storage): Promise<boolean> {
   const program = await bundle(null);
   const began = performance.now();
   const totals: Totals = { seeds: 0, counts: new Map(), failed: [] };
@@ -139,7 +140,7 @@ async function runSeeds(count: number, first: number, storage: string): Promise<
   const seconds = (performance.now() - began) / 1000;
   const rate = (totals.seeds / seconds).toFixed(1);
   console.log(
-    `${storage}: ${totals.seeds} seeds in ${seconds.toFixed(0)} s (${rate} a second), ${totals.failed.length} with violations`,
+    `${label}: ${totals.seeds} seeds in ${seconds.toFixed(0)} s (${rate} a second), ${totals.failed.length} with violations`,
   );
   console.log(`  ${[...totals.counts].map(([name, sum]) => `${name} ${sum}`).join(", ")}`);
   return totals.failed.length === 0;
@@ -163,6 +164,15 @@ async function runMutations(only: string | null): Promise<boolean> {
   return allFound;
 }
 
+async function runOnPostgres(count: number, first: number): Promise<boolean> {
+  const server = await startPostgres();
+  try {
+    return await runSeeds(count, first, await server.createDatabase(), "postgres");
+  } finally {
+    await server.close();
+  }
+}
+
 async function main(): Promise<boolean> {
   const [what = "all", first = "", second = "1", storage = "memory"] = process.argv.slice(2);
   switch (what) {
@@ -175,19 +185,19 @@ async function main(): Promise<boolean> {
       return true;
     }
     case "seeds": {
-      if (storage !== "postgres") return runSeeds(Number(first), Number(second), storage);
-      const server = await startPostgres();
-      try {
-        return await runSeeds(Number(first), Number(second), await server.createDatabase());
-      } finally {
-        await server.close();
-      }
+      if (storage === "postgres") return runOnPostgres(Number(first), Number(second));
+      return runSeeds(Number(first), Number(second), storage);
     }
     case "mutations":
       return runMutations(first === "" ? null : first);
     default: {
-      const isClean = await runSeeds(2000, 1, "memory");
-      return (await runMutations(null)) && isClean;
+      const results = [
+        await runSeeds(10_000, 1, "memory"),
+        await runSeeds(300, 1, "sqlite"),
+        await runOnPostgres(200, 1),
+        await runMutations(null),
+      ];
+      return results.every((isClean) => isClean);
     }
   }
 }

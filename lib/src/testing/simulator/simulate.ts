@@ -307,7 +307,8 @@ class Simulation {
     }
     const worker = this.#boot(this.#script.processes);
     const end = world.now + calmMs;
-    while (world.now < end) {
+    // A call whose client has given up may still be accepted, so the run is over when two checks in a row find no open turn.
+    for (let quietChecks = 0; quietChecks < 2 && world.now < end;) {
       await this.#runFor(2000);
       if (this.#observer.violations.length > 20) break;
       const turns = [...this.#observer.sessions]
@@ -317,9 +318,9 @@ class Simulation {
       if (parked !== undefined) {
         world.schedule(0, worker.process, () => void worker.runtime.recover(parked.id).catch(() => undefined));
       }
-      if (clients.pending === 0 && turns.every(({ status }) => status === "ended")) break;
+      const isQuiet = clients.pending === 0 && turns.every(({ status }) => status === "ended");
+      quietChecks = isQuiet ? quietChecks + 1 : 0;
     }
-    await this.#runFor(3000);
     this.#isOver = true;
     this.#endRun();
     await this.#runFor(10);

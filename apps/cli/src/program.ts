@@ -52,6 +52,7 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
   addShow(program, io, done);
   addReplay(program, io, done);
   addDoctor(program, io, done);
+  addStats(program, io, done);
   addMigrate(program, io, done);
   addCopy(program, io, done);
   addCompletion(program, io, done);
@@ -196,6 +197,24 @@ function addWork(program: Command, io: Io, done: Done): void {
       const { work } = await import("./commands/work.ts");
       const concurrency = Number(command.getOptionValue("concurrency"));
       done(await work(contextOf(command, io), { concurrency }));
+    });
+}
+
+function addStats(program: Command, io: Io, done: Done): void {
+  program
+    .command("stats")
+    .summary("count open, waiting and parked turns; sizes of the tables")
+    .description(
+      "Count open, due, parked and waiting turns of all tenants, and print the sizes of the tables. Reads at most 10,000 rows of an index and the 1,000 sessions that changed last; a number that reached its limit is a lower bound.",
+    )
+    .option("--json", "print the result as one JSON object")
+    .addHelpText(
+      "after",
+      examples(["everturn stats", "everturn stats --json --database postgres://app@db.example/app"]),
+    )
+    .action(async (_, command: Command) => {
+      const { stats } = await import("./commands/stats.ts");
+      done(await stats(contextOf(command, io), { json: flag(command, "json") }));
     });
 }
 

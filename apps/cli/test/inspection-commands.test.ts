@@ -259,6 +259,29 @@ describe("doctor", () => {
   });
 });
 
+describe("stats", () => {
+  it("counts waiting and ended turns, and prints rows and sizes of the tables", async () => {
+    const database = ["--database", "stats.db"];
+    await run(["run", "--session", "done", "hello", ...database]);
+    await run(["run", "--session", "rocket", "launch", ...database]);
+    const { code, stdout } = await run(["stats", ...database]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^database +\S*stats\.db \(\S+, schema \d+\)\nopen turns +0\ndue turns +0\nparked turns +0\n/,
+    );
+    expect(stdout).toMatch(/waiting sessions +1\noverdue deadlines +0\nended in 1 hour +\w+ 1, \w+ 1\n/);
+    expect(stdout).toMatch(/\nTABLE +ROWS +SIZE\nsessions +2 +\d+\.\d KB\n/);
+    expect(stdout).not.toMatch(/^tokens /m);
+    const found: unknown = JSON.parse((await run(["stats", "--json", ...database])).stdout);
+    expect(found).toMatchObject({
+      open: { count: 0, isCapped: false },
+      waiting: { count: 1, isCapped: false },
+      oldestDueMs: null,
+      tables: expect.arrayContaining([{ table: "sessions", rows: 2, isEstimate: false, bytes: expect.any(Number) }]),
+    });
+  });
+});
+
 describe("help and completion", () => {
   it("prints the help with examples and exit codes if there is no command", async () => {
     const { code, stdout } = await run([]);
@@ -277,6 +300,7 @@ describe("help and completion", () => {
     "show",
     "replay",
     "doctor",
+    "stats",
     "migrate",
     "copy",
     "completion",

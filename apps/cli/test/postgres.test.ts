@@ -31,8 +31,10 @@ describe("a Postgres database", () => {
       await run(["show", "one", "--database", url]),
       await run(["doctor", "--database", url]),
       await run(["replay", "missing", "--database", url]),
+      await run(["stats", "--database", url]),
+      await run(["stats", "--json", "--database", url]),
     ];
-    expect(outputs.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 2]);
+    expect(outputs.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 2, 0, 0]);
     expect(outputs[0]?.stdout).toMatch(
       /^postgres:\/\/127\.0\.0\.1:\d+\/test_1: the tables have version 1 \(postgres\)\n$/,
     );
@@ -41,6 +43,7 @@ describe("a Postgres database", () => {
     expect(outputs[4]?.stdout).toMatch(
       /database +postgres:\/\/127\.0\.0\.1:\d+\/test_1 \(postgres, schema 1\), 1 session/,
     );
+    expect(outputs[6]?.stdout).toMatch(/ended in 1 hour +completed 1\n[\s\S]*\nsessions +(\?|~\d+) +\d+\.\d KB\n/);
     expect(outputs.map(({ stdout, stderr }) => stdout + stderr).join("")).not.toContain("secret");
   });
 

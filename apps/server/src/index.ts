@@ -2,6 +2,7 @@
 
 export type { CopiedTable } from "./copy-database.ts";
 export type { OpenDatabase } from "./database.ts";
+export type { Count, DatabaseStats } from "./database-stats.ts";
 export type { KnownProvider, ProviderName } from "./known-providers.ts";
 export type { RequestEntry } from "./request-log.ts";
 export type { RunningServer, ServerOptions } from "./serve.ts";
@@ -19,6 +20,7 @@ export type {
 
 export { copyDatabase, CopyError } from "./copy-database.ts";
 export { openDatabase } from "./database.ts";
+export { databaseStats } from "./database-stats.ts";
 export { createEngine, isOffline, missingKey } from "./engines.ts";
 export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-providers.ts";
 export { offline } from "./offline-model.ts";

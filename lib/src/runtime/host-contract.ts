@@ -12,8 +12,9 @@ export type {
   Query,
   Removal,
   Row,
+  TableSize,
   Written,
 } from "./rows/storage.ts";
 export { sessionName } from "./rows/storage.ts";
 export type { Column, TableName } from "./rows/tables.ts";
-export { tables } from "./rows/tables.ts";
+export { tableNames, tables } from "./rows/tables.ts";

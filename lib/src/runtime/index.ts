@@ -21,6 +21,7 @@ export type {
   Row as StorageRow,
   HostStorage,
   Liveness,
+  TableSize,
 } from "./rows/storage.ts";
 export type { Completion } from "./verbs/tokens.ts";
 export type {

@@ -149,6 +149,18 @@ describe("the tables", () => {
     expect(rows).toEqual([{ version: 99 }]);
   });
 
+  test("report estimated rows, once analysed, and bytes", async () => {
+    const schema = "sizes";
+    const storage = opened({ schema });
+    await storage.write(puts(session("a"), session("b")));
+    await pool.query(`ANALYZE "${schema}"."everturn_sessions"`);
+    const sizes = (await storage.sizes?.()) ?? [];
+    expect(sizes.map(({ table }) => table)).toEqual(Object.keys(tables));
+    expect(sizes[0]).toEqual({ table: "sessions", rows: 2, isEstimate: true, bytes: expect.any(Number) });
+    expect(sizes[0]?.bytes).toBeGreaterThan(0);
+    expect(sizes[1]).toEqual({ table: "recent", rows: null, isEstimate: true, bytes: expect.any(Number) });
+  });
+
   test("prefixes separate storages in one schema", async () => {
     await opened({ tablePrefix: "one_" }).write(puts(session("a")));
     await opened({ tablePrefix: "two_" }).write(puts(session("b")));
@@ -305,8 +317,8 @@ describe.each(["function", "transaction"] as const)("a server that became read-o
     await opened({ schema, mode }).open();
     const options = encodeURIComponent("-c default_transaction_read_only=on");
     const storage = opened({ url: `${url}?options=${options}`, schema, mode, retryMs: 20 });
-    for (const operation of [storage.write(puts(session("b"))), storage.read([{ table: "sessions", prefix: [] }])]) {
-      const error = await rejection(operation);
+    const operations = [storage.write(puts(session("b"))), storage.read([{ table: "sessions", prefix: [] }])];
+    for (const error of await Promise.all(operations.map(rejection))) {
       expect(error.reason).toBe("storage_busy");
       expect(error.message).toContain("is read-only, as a standby is. Nothing was written. Connect to the primary");
     }

@@ -1,13 +1,13 @@
 // Reads and writes: from queries and batches to statements, and from result rows to rows of the contract.
 
-import type { Batch, Column, KeyPart, Query, Row, Written } from "../../runtime/host-contract.ts";
+import type { Batch, Column, KeyPart, Query, Row, TableSize, Written } from "../../runtime/host-contract.ts";
 import type { PostgresConnection, PostgresStatement } from "./client.ts";
 import type { Names } from "./statements.ts";
 
 import { createHash } from "node:crypto";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { tables } from "../../runtime/host-contract.ts";
+import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { compareStart } from "../shared/key-order.ts";
 import { unescapeText } from "../shared/text-escaping.ts";
 import { encodeBatch, groupsOf } from "./batch.ts";
@@ -67,6 +67,23 @@ export class Statements {
     }
     for (const [index, found] of results.entries()) inKeyOrder(found, queries[index]?.reverse === true);
     return results;
+  }
+
+  /** The sizes of the tables, from statistics of the server: no table is read. */
+  async sizes(connection: PostgresConnection): Promise<readonly TableSize[]> {
+    const { schema, tablePrefix } = this.#names;
+    const text = `SELECT c.relname AS name, c.reltuples::bigint::text AS rows, pg_total_relation_size(c.oid)::text AS bytes
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')`;
+    const { rows } = await this.#send(connection, text, [schema], false);
+    const byName = new Map(rows.map((row) => [textOf(row, "name"), row]));
+    return tableNames().map((table) => {
+      const row = byName.get(`${tablePrefix}${table}`);
+      const estimate = Number(textOf(row, "rows") ?? "-1");
+      const bytes = textOf(row, "bytes");
+      // -1: the table has been neither analysed nor vacuumed yet.
+      const estimatedRows = estimate < 0 ? null : estimate;
+      return { table, rows: estimatedRows, isEstimate: true, bytes: bytes === null ? null : Number(bytes) };
+    });
   }
 
   /** Writes a batch with one call of the function. */

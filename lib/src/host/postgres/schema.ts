@@ -18,7 +18,7 @@ import type { PostgresConnection } from "./client.ts";
 import type { Names } from "./statements.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { tables } from "../../runtime/host-contract.ts";
+import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /** The version of the tables that this release writes. */
@@ -26,8 +26,6 @@ export const schemaVersion = 1;
 
 /** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
 const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes"];
-
-const tableNames = Object.keys(tables).filter((name): name is TableName => Object.hasOwn(tables, name));
 
 /** Creates the tables and the function, or migrates them. `portable`: only the tables, and without an advisory lock. */
 export async function migrate(
@@ -48,7 +46,7 @@ export async function migrate(
       // Creating a schema needs a permission that a role without one may not have, also if the schema exists.
       const schemas = await run(`SELECT 1 FROM information_schema.schemata WHERE schema_name = '${names.schema}'`);
       if (schemas.rows.length === 0) await run(`CREATE SCHEMA IF NOT EXISTS "${names.schema}"`);
-      for (const table of tableNames) await run(createTable(names, table, portable));
+      for (const table of tableNames()) await run(createTable(names, table, portable));
       if (!portable) await run(createFunction(names));
       const schemaTable = qualified(names, "schema");
       await run(
@@ -125,19 +123,19 @@ export function writeFunction(names: Names): string {
 function createFunction(names: Names): string {
   const { schema, tablePrefix } = names;
   const everything = `hashtextextended('${schema}.${tablePrefix} everything', 0)`;
-  const checks = tableNames.map(
+  const checks = tableNames().map(
     (table) => `IF checks ? '${table}' THEN
         ${checkSql(names, table, `checks->'${table}'`, "moment").replace("AS failed", "INTO found")};
         failed := least(failed, found);
       END IF;`,
   );
-  const removals = tableNames.flatMap((table) =>
+  const removals = tableNames().flatMap((table) =>
     Array.from({ length: tables[table].length + 1 }, (_, length) => {
       const group = `${table} ${length}`;
       return `IF removals ? '${group}' THEN ${removeSql(names, table, length, `removals->'${group}'`)}; END IF;`;
     }),
   );
-  const puts = tableNames.map(
+  const puts = tableNames().map(
     (table) => `IF puts ? '${table}' THEN ${putSql(names, table, `puts->'${table}'`, "moment")}; END IF;`,
   );
   return `CREATE OR REPLACE FUNCTION ${writeFunction(names)}(batch jsonb) RETURNS integer LANGUAGE plpgsql

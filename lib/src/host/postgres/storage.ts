@@ -113,6 +113,7 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
         for (const end of ends.splice(0)) end();
       };
     },
+    sizes: () => database.run("read", (connection) => statements.sizes(connection)),
     statistics: () => ({
       reads,
       writes,

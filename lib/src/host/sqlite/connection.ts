@@ -12,7 +12,7 @@
 //   3. Any other error rolls the whole transaction back, and nothing of it was written.
 
 import type { Clock } from "../../clock/clock.ts";
-import type { Batch, Query, Row, Written } from "../../runtime/host-contract.ts";
+import type { Batch, Query, Row, TableSize, Written } from "../../runtime/host-contract.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
@@ -80,6 +80,11 @@ export class SqliteConnection {
       });
     const lasting = this.#synchronous === "normal" || batches.some((batch) => batch.lasting !== false);
     return this.#attempt(() => (lasting ? commit() : this.#withoutSync(commit)));
+  }
+
+  /** The sizes of the tables. Counts their rows, which reads every table once. */
+  sizes(): readonly TableSize[] {
+    return this.#attempt(() => this.#statements.sizes());
   }
 
   /** A number that changes when another connection has written. */

@@ -67,5 +67,6 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
         for (const end of ends.splice(0)) end();
       };
     },
+    sizes: async () => attempt(name, () => connection.sizes()),
   };
 }

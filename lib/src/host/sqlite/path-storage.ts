@@ -13,7 +13,7 @@
 //                         (Q1). The next operation starts another thread. A database in memory is lost, and every later operation rejects
 //   after close()         operations reject with `storage_failed`
 
-import type { Batch, HostStorage, Query, Row, Written } from "../../runtime/host-contract.ts";
+import type { Batch, HostStorage, Query, Row, TableSize, Written } from "../../runtime/host-contract.ts";
 import type { SqliteOptions } from "./options.ts";
 import type { Outcome, ThreadReply, ThreadRequest, ThreadOptions, WriteRequest } from "./worker-messages.ts";
 
@@ -109,6 +109,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
         for (const end of ends.splice(0)) end();
       };
     },
+    sizes: () => thread.sizes(),
     statistics: () => thread.statistics(),
     close: () => thread.close(),
   };
@@ -158,6 +159,13 @@ class DatabaseThread {
     return this.#request(
       (id) => this.#send({ type: "read", id, queries }),
       (outcome) => (outcome.type === "read" ? outcome.rows : null),
+    );
+  }
+
+  sizes(): Promise<readonly TableSize[]> {
+    return this.#request(
+      (id) => this.#send({ type: "sizes", id }),
+      (outcome) => (outcome.type === "sizes" ? outcome.sizes : null),
     );
   }
 

@@ -20,7 +20,14 @@ import type { Clock } from "../../clock/clock.ts";
 import type { Written } from "../../runtime/host-contract.ts";
 import type { SqliteConnection } from "./connection.ts";
 import type { FileIdentity } from "./file-identity.ts";
-import type { OpenRequest, Outcome, ReadRequest, ThreadOptions, WriteRequest } from "./worker-messages.ts";
+import type {
+  OpenRequest,
+  Outcome,
+  ReadRequest,
+  SizesRequest,
+  ThreadOptions,
+  WriteRequest,
+} from "./worker-messages.ts";
 
 import { nextTask } from "../../clock/clock.ts";
 import { startTimer } from "../../clock/timer.ts";
@@ -46,6 +53,9 @@ type QueueOptions = Pick<ThreadOptions, "storage" | "busyMs"> & {
   readonly reply: (outcomes: readonly Outcome[], transactions: number) => void;
 };
 
+/** Requests that are answered before waiting writes. */
+type Reading = OpenRequest | ReadRequest | SizesRequest;
+
 type Queued<T> = {
   readonly request: T;
   /** When the request was first locked out. */
@@ -66,7 +76,7 @@ const maxRounds = 100;
 /** The queue of the worker thread. */
 export class RequestQueue {
   readonly #options: QueueOptions;
-  #reads: Queued<OpenRequest | ReadRequest>[] = [];
+  #reads: Queued<Reading>[] = [];
   #writes: Queued<WriteRequest>[] = [];
   /** The number of batches that are committed one by one, because their group failed. */
   #singles = 0;
@@ -79,7 +89,7 @@ export class RequestQueue {
   }
 
   /** Adds a request. `run` handles it. */
-  add(request: OpenRequest | ReadRequest | WriteRequest): void {
+  add(request: Reading | WriteRequest): void {
     if (request.type === "write") this.#writes.push({ request, lockedSince: null });
     else this.#reads.push({ request, lockedSince: null });
   }
@@ -114,11 +124,17 @@ export class RequestQueue {
     if (outcomes.length > 0) this.#options.reply(outcomes, 0);
   }
 
-  #answer(request: OpenRequest | ReadRequest): Outcome {
+  #answer(request: Reading): Outcome {
     const { connection, driver, schemaVersion } = this.#options.database();
-    return request.type === "open"
-      ? { type: "opened", id: request.id, driver, schemaVersion }
-      : { type: "read", id: request.id, rows: connection.read(request.queries) };
+    const { id } = request;
+    switch (request.type) {
+      case "open":
+        return { type: "opened", id, driver, schemaVersion };
+      case "read":
+        return { type: "read", id, rows: connection.read(request.queries) };
+      case "sizes":
+        return { type: "sizes", id, sizes: connection.sizes() };
+    }
   }
 
   #commitGroup(): void {

@@ -1,14 +1,26 @@
 // Builds, prepares and runs the SQL of queries and batches. A statement depends only on the shape of a query (table, number of key parts,
 // bounds), so there are few, and each is prepared once. Values are always parameters, never part of the SQL text.
 
-import type { Check, Key, KeyPart, Put, Query, Removal, Row, Column, TableName } from "../../runtime/host-contract.ts";
+import type {
+  Check,
+  Column,
+  Key,
+  KeyPart,
+  Put,
+  Query,
+  Removal,
+  Row,
+  TableName,
+  TableSize,
+} from "../../runtime/host-contract.ts";
 import type { CheckedStatement, SqliteDatabase, SqliteValue } from "./database.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { tables } from "../../runtime/host-contract.ts";
+import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { expiryOf, remainingMs } from "../shared/access.ts";
 import { unescapeText, escapeText } from "../shared/text-escaping.ts";
 import { field, integer } from "./database.ts";
+import { isBusy } from "./failure.ts";
 
 /** The prepared statements of one connection. */
 export class Statements {
@@ -36,6 +48,32 @@ export class Statements {
     );
     const row = statement.get(...values(key));
     return field(row, "tag") === undefined ? null : { tag: this.#tag(table, row), expires: this.#expires(table, row) };
+  }
+
+  /** The sizes of the tables. These statements are not kept: they are rarely used. */
+  sizes(): readonly TableSize[] {
+    const bytes = this.#bytes();
+    return tableNames().map((table) => {
+      const counted = this.#database.prepare(`SELECT count(*) AS count FROM ${this.#name(table)}`).get();
+      return {
+        table,
+        rows: integer(field(counted, "count")),
+        isEstimate: false,
+        bytes: bytes?.get(`${this.#prefix}${table}`) ?? null,
+      };
+    });
+  }
+
+  /** The disk space of tables with their indexes, by name; `null`: the driver was built without the table `dbstat`. */
+  #bytes(): ReadonlyMap<unknown, number | null> | null {
+    const sql = `SELECT s.tbl_name AS name, sum(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_master s ON s.name = d.name WHERE d.aggregate = TRUE GROUP BY s.tbl_name`;
+    try {
+      const rows = this.#database.prepare(sql).all();
+      return new Map(rows.map((row) => [field(row, "name"), integer(field(row, "bytes"))]));
+    } catch (error) {
+      if (isBusy(error)) throw error;
+      return null;
+    }
   }
 
   /** Deletes all rows with the prefix. */

@@ -44,6 +44,7 @@ export function withLargeValues(storage: HostStorage): HostStorage {
     read: async (queries) => resolved(storage, await storage.read(queries)),
     write: async (batch) => storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch),
     watch: (changed) => storage.watch(changed),
+    ...(storage.sizes === undefined ? {} : { sizes: storage.sizes }),
   };
 }
 

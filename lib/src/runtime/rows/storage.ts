@@ -114,6 +114,17 @@ export type Liveness = {
   readonly hasEnded: (process: string) => boolean;
 };
 
+/** The size of a table, for operators. */
+export type TableSize = {
+  readonly table: TableName;
+  /** The number of rows; `null`: it is not known. */
+  readonly rows: number | null;
+  /** `true`: `rows` is an estimate of the database. */
+  readonly isEstimate: boolean;
+  /** The disk space of the table and its indexes, in bytes; `null`: it is not known. */
+  readonly bytes: number | null;
+};
+
 /**
  * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError`: `storage_full`, `storage_busy`,
  * `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then.
@@ -135,4 +146,6 @@ export type HostStorage = {
    * the tables. A storage that does not know omits them, and every watcher reads. Returns the function that ends the watch.
    */
   readonly watch: (changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void) => () => void;
+  /** Returns the sizes of the tables, for operators; the runtime does not call it. Absent: the storage cannot tell. */
+  readonly sizes?: () => Promise<readonly TableSize[]>;
 };

@@ -79,7 +79,8 @@ export const tablesOfSession: readonly TableName[] = tableNames().filter((name) 
   return first === session[0] && second === session[1] && name !== "sessions" && name !== "leases";
 });
 
-function tableNames(): readonly TableName[] {
+/** The names of all tables. */
+export function tableNames(): readonly TableName[] {
   const isTable = (name: string): name is TableName => Object.hasOwn(tables, name);
   return Object.keys(tables).filter(isTable);
 }

@@ -1,5 +1,5 @@
-// `npm run bench:postgres`: a durable step on a Postgres server of its own, compared with the same rows in bare transactions, and the delay of text deltas
-// in another process. `npm run bench:backlog -- --postgres` measures workers and backlogs.
+// `npm run bench:postgres`: a durable step on a Postgres server of its own, compared with the same rows in bare transactions. `npm run
+// bench:backlog -- --postgres` measures workers and backlogs, `npm run bench:streams` the delay of text deltas in another process.
 
 import { postgresStorage } from "everturn/host/postgres";
 import { Client } from "pg";

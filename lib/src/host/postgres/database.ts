@@ -30,8 +30,6 @@ export class Database {
   #closePool: () => Promise<void> = async () => undefined;
   #migrated: Promise<void> | null = null;
   #isClosed = false;
-  /** Connections with a listener for errors. */
-  readonly #heard = new WeakSet<PostgresConnection>();
   /** Operations that were tried again. */
   retries = 0;
 
@@ -67,18 +65,8 @@ export class Database {
       throw error;
     });
     const connection = await pool.connect();
-    this.#hear(connection);
+    listenToErrors(connection);
     return connection;
-  }
-
-  /**
-   * Listens to errors of a connection. A connection that ends while it is taken from the pool and runs no statement emits `error`, and without a listener
-   * that would end the process. The next statement over it rejects.
-   */
-  #hear(connection: PostgresConnection): void {
-    if (this.#heard.has(connection)) return;
-    this.#heard.add(connection);
-    connection.on?.("error", () => undefined);
   }
 
   async #openPool(url: string): Promise<PostgresPool> {
@@ -134,6 +122,19 @@ export class Database {
     const message = `the storage "${name}" is closed. Create a new storage to use the database again.`;
     return new RuntimeError("storage_failed", { message, metadata: { storage: name } });
   }
+}
+
+/** Connections with a listener for errors. Several storages may share a pool. */
+const heard = new WeakSet<PostgresConnection>();
+
+/**
+ * Listens to errors of a connection. A connection that ends while it is taken from the pool and runs no statement emits `error`, and without a listener that
+ * would end the process. The next statement over it rejects.
+ */
+function listenToErrors(connection: PostgresConnection): void {
+  if (heard.has(connection)) return;
+  heard.add(connection);
+  connection.on?.("error", () => undefined);
 }
 
 type Attempt<T> =

@@ -515,8 +515,6 @@ describe("replay", () => {
 
     test("is not sent without its result after the next user message", () => {
       expect(contentAt(1, user("a"), reply(text, use), user("b"))).toEqual([text]);
-      const messages = [user("a"), reply(text, use, own), toolResult("toolu_1", "4"), user("b")];
-      expect(contentAt(1, ...messages)).toEqual([text, own]);
     });
 
     test("is sent without its result while it runs, and with a result in a later reply", () => {
@@ -525,7 +523,12 @@ describe("replay", () => {
       expect(contentAt(1, user("a"), reply(text, use))).toEqual([text, use]);
       expect(contentAt(1, ...answered)).toEqual([text, use, own]);
       expect(contentAt(1, ...answered, reply(result, text), user("b"))).toEqual([text, use, own]);
-      expect(contentAt(1, ...answered, user("b"))).toEqual([text, own]);
+    });
+
+    test("is sent with the results of the program's calls that it waits for, also if a user message follows these", () => {
+      const answered = [user("a"), reply(text, use, own), toolResult("toolu_1", "4"), user("b")];
+      expect(contentAt(1, ...answered)).toEqual([text, use, own]);
+      expect(contentAt(1, ...answered, reply(text), user("c"))).toEqual([text, own]);
     });
 
     test("is not sent if the later reply with its result came from another model", () => {

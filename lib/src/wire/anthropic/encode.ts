@@ -6,7 +6,7 @@
 //   2. The API refuses blank text blocks: they are not sent. A message with no other block is not sent and is listed in `omissions` as `repaired`.
 //   3. `thinking` and `redacted_thinking` blocks are sent back unchanged, in their place, because they are signed (W4; fixtures/wire/anthropic-messages/reasoning).
 //      Reasoning of another route is not sent. A `server_tool_use` block is sent only together with its result block (provider-tool), which may be in a later
-//      reply, and without one only while the provider still runs the call: in the last reply, also if results of the program's own calls follow it.
+//      reply, and without one only while the provider still runs the call: in the last reply, also if results of the program's own calls, and then input, follow.
 //   4. The encoded form of a message is cached by message identity, for the route it was last sent by.
 //   5. Provider options of a part, a call or a tool message are merged into their block. The API has no other fields on a message than `role` and `content`, so
 //      options of any other message are merged into its last block that is not thinking. Pruned parts are sent without options.
@@ -384,9 +384,11 @@ function toolsetOf({ provider }: ToolCall, route: ProviderRoute): string | null 
 /**
  * Ids of calls run by the provider that are not sent, and neither are their results (invariant 3): the call or the result belongs to another route, the result
  * was pruned, or there is none although a user message follows. A reply that a token limit cut off has such a call, and so has a paused reply that was never continued.
+ * The last reply with calls of the program is continued by their results, also if a user message follows these: its calls still run.
  */
 function unpairedCalls(messages: readonly Message[], route: ProviderRoute): ReadonlySet<string> {
   const lastInput = messages.findLastIndex(({ role }) => role === "user" || role === "event");
+  const lastReply = messages.findLastIndex(({ role }) => role === "assistant");
   const ids = new Set<string>();
   const foreignCalls = new Set<string>();
   const sentResults = new Set<string>();
@@ -396,7 +398,8 @@ function unpairedCalls(messages: readonly Message[], route: ProviderRoute): Read
     for (const part of message.content) {
       if (part.type === "tool_call" && part.providerExecuted !== null) {
         ids.add(part.toolCallId);
-        if (at > lastInput) runningCalls.add(part.toolCallId);
+        const isContinued = at === lastReply && message.toolCalls.length > 0;
+        if (at > lastInput || isContinued) runningCalls.add(part.toolCallId);
         if (replayFor(part.providerExecuted.provider, route).type !== "replay") foreignCalls.add(part.toolCallId);
       } else if (part.type === "tool_result") {
         ids.add(part.toolCallId);

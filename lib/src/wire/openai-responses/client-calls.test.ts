@@ -306,6 +306,16 @@ describe("answers", () => {
     });
   });
 
+  test("a tool search that failed, or that found no list of tools, is sent as a function call with its text", () => {
+    const { item = {} } = cases["tool_search_call"] ?? {};
+    for (const answer of [failed, toolResult("call_1", "no such file")])
+      expect(encoded([messageOf(whole([item])), answer]).input).toMatchObject([
+        { type: "function_call", call_id: "call_1", name: "tool_search", arguments: '{"goal":"weather"}' },
+        { type: "function_call_output", call_id: "call_1", output: "no such file" },
+      ]);
+    expect(answered("tool_search_call", toolResult("call_1", "[]"))).toMatchObject({ tools: [] });
+  });
+
   test("a computer call without a screenshot is sent as a function call, and its safety checks are not acknowledged", () => {
     const denied = toolResult("call_1", "denied", { status: "failure", code: "denied" });
     const { input, omissions } = encoded([messageOf(whole([cases["computer_call"]?.item ?? {}])), denied]);

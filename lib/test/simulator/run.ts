@@ -127,6 +127,15 @@ async function runSeeds(count: number, first: number, storage: string, label = s
   const began = performance.now();
   const totals: Totals = { seeds: 0, counts: new Map(), failed: [] };
   const workers = storage === "memory" ? availableParallelism() : 1;
+  const print = () => {
+    const seconds = (performance.now() - began) / 1000;
+    const rate = (totals.seeds / seconds).toFixed(1);
+    const failed = totals.failed.length;
+    console.log(
+      `${label}: ${totals.seeds} seeds in ${seconds.toFixed(0)} s (${rate} a second), ${failed} with violations`,
+    );
+  };
+  const progress = setInterval(print, 60_000);
   await Promise.all(
     Array.from({ length: workers }, (_, index) =>
       runRange(
@@ -137,11 +146,8 @@ async function runSeeds(count: number, first: number, storage: string, label = s
       ),
     ),
   );
-  const seconds = (performance.now() - began) / 1000;
-  const rate = (totals.seeds / seconds).toFixed(1);
-  console.log(
-    `${label}: ${totals.seeds} seeds in ${seconds.toFixed(0)} s (${rate} a second), ${totals.failed.length} with violations`,
-  );
+  clearInterval(progress);
+  print();
   console.log(`  ${[...totals.counts].map(([name, sum]) => `${name} ${sum}`).join(", ")}`);
   return totals.failed.length === 0;
 }

@@ -306,11 +306,11 @@ describe("answers", () => {
     });
   });
 
-  test("a tool search that failed, or that found no list of tools, is sent as a function call with its text", () => {
+  test("a tool search that failed, or that found no list of tools, is answered with its text", () => {
     const { item = {} } = cases["tool_search_call"] ?? {};
     for (const answer of [failed, toolResult("call_1", "no such file")])
       expect(encoded([messageOf(whole([item])), answer]).input).toMatchObject([
-        { type: "function_call", call_id: "call_1", name: "tool_search", arguments: '{"goal":"weather"}' },
+        item,
         { type: "function_call_output", call_id: "call_1", output: "no such file" },
       ]);
     expect(answered("tool_search_call", toolResult("call_1", "[]"))).toMatchObject({ tools: [] });

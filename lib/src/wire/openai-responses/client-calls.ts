@@ -15,8 +15,8 @@
 //   2. The item is sent back unchanged (W4). The replay data of a call holds all fields of its item, except those that are the arguments of the call as they are.
 //   3. Structured answers are read from the JSON text of a successful result, because the answer is stored as text. Failures are never parsed.
 //   4. Safety checks are acknowledged only by a successful answer. The engine runs a call with pending checks only after an approval.
-//   5. An answer that the API cannot express (a computer call without a screenshot, a tool search that failed) has no output item: `encode.ts` then sends the
-//      call and the answer as a function call, whose output can be any text.
+//   5. An answer that the API cannot express (a computer call without a screenshot) has no output item: `encode.ts` then sends the call and the answer as a
+//      function call, whose output can be any text.
 
 import type { Json, JsonObject, ToolCall, ToolMessage, UserPart } from "../../model/internal.ts";
 
@@ -152,8 +152,9 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
     outputOf: ({ message }) => {
       const { value } = structuredText(message);
       const tools = isJsonArray(value) ? value : asObject(value)?.["tools"];
-      // The output item has no field for a text or an error.
-      if (!isJsonArray(tools)) return null;
+      // The output item has no field for a text or an error. The API accepts the output of a function call in its place.
+      if (!isJsonArray(tools))
+        return { type: "function_call_output", call_id: message.toolCallId, output: textOf(message) };
       return {
         type: "tool_search_output",
         call_id: message.toolCallId,

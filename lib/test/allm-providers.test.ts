@@ -153,7 +153,7 @@ describe("[allm 108] OpenAI: settings", () => {
     const { body, omissions } = openaiChat.encode(request([user("Hi.")], { reasoning }), openaiContext);
     expect(body).toMatchObject({ reasoning_effort: "high" });
     expect(body).not.toHaveProperty("reasoning");
-    expect(omissions).toEqual([{ path: "reasoning.summary", reason: "unsupported" }]);
+    expect(omissions).toMatchObject([{ path: "reasoning.summary", reason: "unsupported" }]);
   });
 
   test("levels are sent unchanged, also those that ALLM refuses; verbosity is an option of the request", () => {
@@ -359,7 +359,7 @@ describe("[allm 110] Anthropic: requests", () => {
       anthropicContext,
     );
     expect(body).not.toHaveProperty("tool_choice");
-    expect(omissions).toEqual([{ path: "toolChoice", reason: "unsupported" }]);
+    expect(omissions).toMatchObject([{ path: "toolChoice", reason: "unsupported" }]);
   });
 });
 
@@ -395,7 +395,7 @@ describe("[allm 111] Anthropic: structured output", () => {
       anthropicContext,
     );
     expect(body).not.toHaveProperty("output_config");
-    expect(omissions).toEqual([{ path: "responseFormat", reason: "unsupported" }]);
+    expect(omissions).toMatchObject([{ path: "responseFormat", reason: "unsupported" }]);
   });
 });
 

@@ -4,7 +4,10 @@ import type { Batch, HostStorage } from "../internal.ts";
 
 import { describe, expect, test } from "vitest";
 
+import { latch } from "../../../test/runtime/sessions.ts";
 import { call, counting, gate, says, talk, thinker, worker, World } from "../../../test/runtime/world.ts";
+import { fake } from "../../adapters/index.ts";
+import { engine, tool } from "../../engine/index.ts";
 import { memoryStorage } from "../../host/memory/index.ts";
 import { RuntimeError } from "../../model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
@@ -385,4 +388,33 @@ describe("release while a write of the holder finds the lease expired", () => {
     await expect(writing).rejects.toMatchObject({ reason: "lease_lost" });
     expect(await remaining()).toBeLessThanOrEqual(0);
   });
+});
+
+test("a lease that was claimed while the storage could not identify the process gets the identity with the next write", async () => {
+  const { passed, open } = latch();
+  const clock = handClock();
+  const memory = memoryStorage({ clock });
+  let process: string | null = null;
+  const liveness = {
+    get process() {
+      return process;
+    },
+    hasEnded: () => false,
+  };
+  const wait = tool({ name: "wait", description: "Waits.", schema: { type: "object" }, handler: () => passed });
+  const adapter = fake({ scripts: [[{ type: "tool_call", name: "wait" }], [{ type: "text", text: "Done." }]] });
+  const engines = { default: engine({ adapter, model: "fake:m", tools: [wait] }) };
+  const sessions = runtime({ host: { ...memory, liveness }, engines, clock, live: false });
+  const holder = async (): Promise<unknown> => {
+    const [[row] = []] = await memory.read([{ table: "leases", prefix: ["", "s"] }]);
+    return JSON.parse(row?.value ?? "{}").data?.process;
+  };
+  const turn = await sessions.start("hi", { id: "s" });
+  await clock.advance(0);
+  expect(await holder()).toBe(null);
+  process = "identity";
+  await clock.advance(10_000);
+  expect(await holder()).toBe("identity");
+  open();
+  await turn.result;
 });

@@ -90,6 +90,9 @@ export class LeaseHolder {
       if (this.#isReleased) throw this.lost();
       const sentAt = instantOf(clock);
       const { epoch } = this;
+      // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
+      const process = storage.liveness?.process ?? this.#lease.process;
+      if (process !== this.#lease.process) this.#lease = { ...this.#lease, process };
       const leaseRow = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
       const batch = merge(
         { checks: [epochCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },

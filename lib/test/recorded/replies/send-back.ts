@@ -25,7 +25,9 @@ export function compareSentBack(
   const results = message.toolCalls.map((call) =>
     toolResult(call.id, call.name === "computer" ? screenshot : "done", { name: call.name }),
   );
-  const messages = [user("Start."), message, ...results, user("Continue.")];
+  // The provider continues a paused reply by itself, with calls that still run.
+  const input = message.finishReason === "paused" ? [] : [user("Continue.")];
+  const messages = [user("Start."), message, ...results, ...input];
   // `store: true`: the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
   const options = api === "openai-responses" ? { store: true } : {};
   const { body } = codecs[api].encode(request(messages, { options }), contextOf(api));

@@ -3,7 +3,7 @@
 import type { ChatOptions } from "everturn/engine";
 import type { TurnEvent, TurnOutcome } from "everturn/model";
 
-import { chat, engine, stream } from "everturn";
+import { chat, engine, stream, tool } from "everturn";
 import { mergeOpts } from "everturn/engine";
 import { Collector } from "everturn/kernel";
 import { chatResult } from "everturn/model";
@@ -87,6 +87,12 @@ test("a field of an engine whose value is undefined has its default, and functio
     expect(() => engine(fromWire(`{"${field}":"x"}`)), field).toThrow(expect.objectContaining(misuse([field])));
   }
   expect(() => engine(fromWire('{"options":{"whenBusy":"queue"}}'))).toThrow(/it is a field of the engine/);
+});
+
+test("a tool with a misspelt field is refused, so that an approval cannot be lost", () => {
+  const definition: object = { needsAproval: true };
+  const make = () => tool({ name: "pay", description: "Pays.", schema: { type: "object" }, ...definition });
+  expect(make).toThrow(expect.objectContaining({ ...misuse(["needsAproval"]), reason: "unknown_field" }));
 });
 
 test("mergeOpts refuses what is not an engine", () => {

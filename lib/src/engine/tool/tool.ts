@@ -135,6 +135,24 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   readonly providerOptions?: ToolProviderOptions;
 };
 
+/** For callers without a compiler: a misspelt `needsApproval` must not be ignored. */
+const definitionFields: { readonly [Field in keyof ToolDefinition<JsonObject, CallerContext, unknown> | "schema"]-?: true } = {
+  name: true,
+  description: true,
+  schema: true,
+  handler: true,
+  manual: true,
+  needsApproval: true,
+  replay: true,
+  timeoutMs: true,
+  concurrency: true,
+  retry: true,
+  toModel: true,
+  outputSchema: true,
+  metadata: true,
+  providerOptions: true,
+};
+
 /**
  * Builds a tool. The arguments of the handler have the type of the schema: a Standard Schema that can be converted
  * to JSON Schema, or a plain JSON Schema. Throws `MisuseError` or `ValidationError` for an invalid definition.
@@ -164,6 +182,11 @@ export function tool<Output, Result, Context extends CallerContext>(
     | (ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema }),
 ): Tool<Context> {
   const { name, description, schema, manual = false, replay = "never", metadata = {} } = definition;
+  const unknownField = Object.keys(definition).find((field) => !Object.hasOwn(definitionFields, field));
+  if (unknownField !== undefined) {
+    const message = `tool "${name}": a tool has no field "${unknownField}"; its fields are ${Object.keys(definitionFields).join(", ")}`;
+    throw new MisuseError("unknown_field", message, { path: [unknownField] });
+  }
   const spec = toolSpec({
     name,
     description,

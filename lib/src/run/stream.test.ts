@@ -176,7 +176,9 @@ describe("[lash 97] the order of events", () => {
     const never = plain("never", () => new Promise(() => undefined));
     const truncated = await chat(playing([cut], [ok]).engine, "hi");
     const unknown = await chat(playing([calls("ok", "missing")], [ok]).engine, "hi");
-    const left = stream(playing([calls("ok", "never")], [ok, never]).engine, "hi");
+    // The clock of the engine stands still, so a cancel grace would not end.
+    const options = { cancelGraceMs: 0 };
+    const left = stream(playing([calls("ok", "never")], [ok, never], { options }).engine, "hi");
     for await (const { type } of left) if (type === "tool_execution_completed") break;
     for (const { thread } of [truncated, unknown, await left.result]) {
       const answers = thread.messages.filter(({ role }) => role === "tool");

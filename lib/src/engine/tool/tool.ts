@@ -136,7 +136,9 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
 };
 
 /** For callers without a compiler: a misspelt `needsApproval` must not be ignored. */
-const definitionFields: { readonly [Field in keyof ToolDefinition<JsonObject, CallerContext, unknown> | "schema"]-?: true } = {
+const definitionFields: {
+  readonly [Field in keyof ToolDefinition<JsonObject, CallerContext, unknown> | "schema"]-?: true;
+} = {
   name: true,
   description: true,
   schema: true,

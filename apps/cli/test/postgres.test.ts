@@ -47,12 +47,15 @@ describe("a Postgres database", () => {
     expect(outputs.map(({ stdout, stderr }) => stdout + stderr).join("")).not.toContain("secret");
   });
 
-  it("a database that cannot be reached is a usage error without the password", async () => {
-    const { code, stderr } = await run(["sessions", "--database", "postgres://app:secret@127.0.0.1:1/none"]);
+  it("a database that does not exist is a usage error without the password", async () => {
+    const missing = url.replace("/test_1", "/missing");
+    const { code, stderr } = await run(["sessions", "--database", missing]);
     expect(code).toBe(2);
-    expect(stderr).toContain("cannot open the database postgres://127.0.0.1:1/none (--database)");
+    expect(stderr).toMatch(
+      /cannot open the database postgres:\/\/127\.0\.0\.1:\d+\/missing \(--database\): .* has no such database/,
+    );
     expect(stderr).not.toContain("secret");
-  }, 30_000);
+  });
 
   it("work drives the turn of a process that was killed, and hands its own over on SIGTERM", async () => {
     const env = { EVERTURN_DATABASE: url };

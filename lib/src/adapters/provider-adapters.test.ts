@@ -511,7 +511,7 @@ function watched(adapter: Adapter): Adapter {
   };
 }
 
-const patience = { connect: 2000 };
+const patience = { connect: 500 };
 const key = "sk-loopback-91c04be7d2";
 
 // The adapter suite

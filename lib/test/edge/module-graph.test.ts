@@ -24,13 +24,15 @@ const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
 const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./http": ["hono"],
+  "./host/postgres": ["pg"],
   "./quickjs": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 
-/** Node modules: SQLite runs in a Node worker thread. */
+/** Node modules: SQLite runs in a Node worker thread, and clients of Postgres need Node. */
 const nodeOf: { readonly [entryPoint: string]: readonly string[] } = {
   // node:fs reads /proc, to find out whether the process that holds a lease still exists.
   "./host/sqlite": ["node:fs", "node:path", "node:worker_threads"],
+  "./host/postgres": ["node:crypto"],
   "./host/sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
 };
 

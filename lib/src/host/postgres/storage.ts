@@ -18,6 +18,7 @@
 import type { HostStorage } from "../../runtime/host-contract.ts";
 import type { PostgresOptions } from "./options.ts";
 
+import { startTimer } from "../../clock/timer.ts";
 import { checkBatch, checkQuery } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { Database } from "./database.ts";
@@ -41,6 +42,9 @@ export type PostgresInfo = {
   /** The version of the tables. */
   readonly schemaVersion: number;
 };
+
+/** How long the process is kept alive while connections are closed, in milliseconds. */
+const closeMs = 10_000;
 
 /** Counters of a {@link PostgresStorage}. */
 export type PostgresStatistics = {
@@ -123,8 +127,11 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
       notificationsReceived: processConnection.received,
     }),
     close: async () => {
+      // Idle connections do not keep the process alive. Without a timer it would end before they are closed.
+      const stop = startTimer(checked.clock, closeMs, () => undefined);
       await processConnection.close();
       await database.close();
+      stop();
     },
   };
 }

@@ -38,7 +38,7 @@ type Shared = {
 export const sharedHosts: readonly Shared[] = [
   {
     name: "memory",
-    seeds: 60,
+    seeds: 30,
     open: () => {
       const storage = memoryStorage();
       return [storage, storage];
@@ -46,7 +46,7 @@ export const sharedHosts: readonly Shared[] = [
   },
   {
     name: "SQLite, two handles",
-    seeds: 12,
+    seeds: 6,
     open: () => {
       const folder = mkdtempSync(join(tmpdir(), "everturn-processes-"));
       cleanUps.push(() => rmSync(folder, { recursive: true }));

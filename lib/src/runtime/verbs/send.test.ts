@@ -2,15 +2,16 @@
 
 import type { Engine } from "everturn";
 import type { ModelRequest } from "everturn/model";
-import type { Runtime, RuntimeOptions } from "everturn/runtime";
+import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 
-import { engine } from "everturn";
+import { engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { messageText } from "everturn/model";
+import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";
-import { latch, sessionsOf, workTool } from "../../../test/runtime/sessions.ts";
+import { latch, says as saysText, sessionsOf, toolCall, workTool } from "../../../test/runtime/sessions.ts";
 import { texts } from "../../../test/runtime/two-processes.ts";
 import { eventsOf, says, thinker, World, writes } from "../../../test/runtime/world.ts";
 
@@ -364,5 +365,40 @@ describe("checks", () => {
     }
     first.finish();
     expect((await turn.result).haltedReason).toBe("completed");
+  });
+});
+
+describe.each(["steer", "queue", "interrupt"] as const)("a message with a key and the policy %s", (whenBusy) => {
+  test("is accepted once if a concurrent call with the same key starts a turn with it after the open turn has ended", async () => {
+    const { passed, open } = latch();
+    const adapter = fake({ scripts: [[toolCall("work")], [saysText("one")], [saysText("two")], [saysText("three")]] });
+    const engines = { default: engine({ adapter, model: "fake:m", tools: [workTool(() => passed.then(() => "ok"))] }) };
+    const memory = memoryStorage();
+    const other = runtime({ host: memory, engines, live: false });
+    let accepted: string | null = null;
+    let isFirst = true;
+    const host: HostStorage = {
+      ...memory,
+      read: async (queries) => {
+        const rows = await memory.read(queries);
+        if (!isFirst || !queries.some(({ table }) => table === "accepted")) return rows;
+        isFirst = false;
+        open();
+        await turn.result;
+        const reply = await other.reply("s", "more", { key: "k" });
+        accepted = reply.turnId;
+        await reply.result;
+        return rows;
+      },
+    };
+    const turn = await other.start("go", { id: "s" });
+    const sent = await runtime({ host, engines, live: false }).send("s", "more", { key: "k", whenBusy });
+    expect(sent.turnId).toBe(accepted);
+    const view = await other.get("s");
+    expect(view?.session.thread.messages.filter(({ role }) => role === "user").map(messageText)).toEqual([
+      "go",
+      "more",
+    ]);
+    await expect(other.send("s", "another", { key: "k" })).rejects.toMatchObject(conflict);
   });
 });

@@ -58,8 +58,8 @@ async function deliver(
 ): Promise<TurnHandle> {
   // Validated also if the text becomes input of the open turn, which keeps its own options.
   storedMessageOptions(messageOptions);
-  const { whenBusy, ...options } = messageOptions;
-  const { key, engine } = options;
+  const { whenBusy: _, ...options } = messageOptions;
+  const { key } = options;
   for (;;) {
     const rows = await readSession(context, sessionKey(context, id), key);
     const session = existingSession(rows);
@@ -69,35 +69,52 @@ async function deliver(
       await checkContent(before, text, options);
       return attach(context, id, before.turn ?? turn);
     }
-    if (turn === null) {
-      try {
-        return await replyWhenIdle(context, id, text, options);
-      } catch (error) {
-        // Another turn started concurrently, and may have ended since: choose again.
-        if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
-        if ((await find(context, id)).version === session.version) throw error;
-        continue;
-      }
+    try {
+      const handle = await deliverNow(context, session, text, messageOptions, verbPolicy);
+      if (handle !== null) return handle;
+    } catch (error) {
+      // A concurrent call with the same key was accepted in another way, so its content has another digest: compare the contents themselves.
+      const isAccepted = key !== undefined && (await readSession(context, session.key, key)).accepted !== null;
+      if (!isAccepted || !(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
     }
-    checkVersion(session, options.version);
-    switch (whenBusy ?? (await enginePolicy(context, session, turn)) ?? verbPolicy) {
-      case "reject":
-        throw openTurnConflict(session, turn);
-      case "steer": {
-        const as = { ...(key === undefined ? {} : { id: key }), ...(engine === undefined ? {} : { engine }) };
-        const { turnId } = await steer(context, id, text, as);
-        return attach(context, id, turnId);
-      }
-      case "queue": {
-        const queued = await queueMessage(context, session, turn, text, options, { interrupts: false });
-        if (queued !== null) return queued;
-        continue;
-      }
-      case "interrupt": {
-        const queued = await queueMessage(context, session, turn, text, options, { interrupts: true });
-        if (queued !== null) return queued;
-      }
+  }
+}
+
+/** Starts a turn with the message, or does what the busy policy says. `null`: a turn has started or ended meanwhile, and the choice is repeated. */
+async function deliverNow(
+  context: VerbContext,
+  session: ExistingSession,
+  text: string,
+  messageOptions: MessageOptions<unknown>,
+  verbPolicy: WhenBusy,
+): Promise<TurnHandle | null> {
+  const { whenBusy, ...options } = messageOptions;
+  const { key, engine } = options;
+  const { turn } = session.head;
+  const id = session.key.session;
+  if (turn === null) {
+    try {
+      return await replyWhenIdle(context, id, text, options);
+    } catch (error) {
+      // Another turn started concurrently, and may have ended since: choose again.
+      if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
+      if ((await find(context, id)).version === session.version) throw error;
+      return null;
     }
+  }
+  checkVersion(session, options.version);
+  switch (whenBusy ?? (await enginePolicy(context, session, turn)) ?? verbPolicy) {
+    case "reject":
+      throw openTurnConflict(session, turn);
+    case "steer": {
+      const as = { ...(key === undefined ? {} : { id: key }), ...(engine === undefined ? {} : { engine }) };
+      const { turnId } = await steer(context, id, text, as);
+      return attach(context, id, turnId);
+    }
+    case "queue":
+      return queueMessage(context, session, turn, text, options, { interrupts: false });
+    case "interrupt":
+      return queueMessage(context, session, turn, text, options, { interrupts: true });
   }
 }
 

@@ -100,6 +100,10 @@ async function startIn(folder: string, settings: Settings): Promise<PostgresServ
         stdio: ["ignore", "ignore", "pipe"],
       });
       server = child;
+      // Also if the test ends without closing the server. SIGQUIT: the server ends its children and itself at once.
+      const quit = () => void child.kill("SIGQUIT");
+      process.once("exit", quit);
+      child.once("exit", () => process.off("exit", quit));
       let log = "";
       child.stderr.on("data", (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)));
       const exited = once(child, "exit").then(() => true);

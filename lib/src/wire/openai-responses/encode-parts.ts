@@ -1,0 +1,89 @@
+// Encodes the parts of user messages and tool results for the OpenAI Responses API: text, images, audio and files.
+
+import type { ContentSource, JsonObject, UserPart } from "../../model/internal.ts";
+import type { WireContext } from "../codec.ts";
+
+import { AdapterError, visibleText } from "../../model/internal.ts";
+import { audioFormat } from "../audio-format.ts";
+import { omitNullish } from "../fields.ts";
+import { optionsFor, withOptions } from "../provider-options.ts";
+
+export function inputText(text: string): JsonObject {
+  return { type: "input_text", text };
+}
+
+export function isNotEmptyText(piece: JsonObject): boolean {
+  return piece["type"] !== "input_text" || piece["text"] !== "";
+}
+
+/**
+ * The content part of a user part, with its options. A pruned part is its placeholder text, without options. `takesAudio`: results of tools have no audio parts, so their
+ * audio is a file.
+ */
+export function encodePart(part: UserPart, context: WireContext, takesAudio = true): JsonObject {
+  if (part.pruneState !== null) return inputText(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context, takesAudio);
+  return withOptions(encoded, optionsFor(part, context.route));
+}
+
+function encodeMedia(
+  part: Exclude<UserPart, { readonly type: "text" }>,
+  context: WireContext,
+  takesAudio: boolean,
+): JsonObject {
+  if (part.type === "image") {
+    const { source, mimeType } = part.image;
+    return {
+      type: "input_image",
+      ...encodeSource(source, mimeType, "image_url", "image_url", context),
+      detail: part.detail,
+    };
+  }
+  const { source, mimeType, name } = part;
+  if (mimeType?.startsWith("image/") === true)
+    return {
+      type: "input_image",
+      ...encodeSource(source, mimeType, "image_url", "image_url", context),
+      detail: "auto",
+    };
+  const format = takesAudio ? audioFormat(mimeType) : null;
+  if (format !== null && source.type === "base64")
+    return { type: "input_audio", input_audio: { data: source.data, format } };
+  const filename = source.type === "base64" ? (name ?? "file") : null;
+  return {
+    type: "input_file",
+    ...omitNullish({ filename }),
+    ...encodeSource(source, mimeType, "file_data", "file_url", context),
+  };
+}
+
+/** The fields for the source of an image or a file. */
+function encodeSource(
+  source: ContentSource,
+  mimeType: string | null,
+  dataField: string,
+  urlField: string,
+  { route }: WireContext,
+): JsonObject {
+  switch (source.type) {
+    case "base64":
+      if (mimeType !== null) return { [dataField]: `data:${mimeType};base64,${source.data}` };
+      throw new AdapterError("invalid_request", {
+        provider: route.provider,
+        message: `${route.provider}: an image or a file in base64 needs a MIME type; set mimeType`,
+      });
+    case "url":
+      return { [urlField]: source.url };
+    case "provider_file":
+      if (source.provider === route.provider) return { file_id: source.id };
+      throw new AdapterError("unsupported_feature", {
+        provider: route.provider,
+        message: `${route.provider}: a file uploaded to ${source.provider} cannot be sent here; send its bytes`,
+      });
+    case "file":
+      throw new AdapterError("unsupported_feature", {
+        provider: route.provider,
+        message: `${route.provider}: a file on disk cannot be sent; read it and send its bytes`,
+      });
+  }
+}

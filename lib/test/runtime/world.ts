@@ -9,6 +9,7 @@ import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } fro
 import type {
   StorageBatch as Batch,
   HostStorage,
+  Liveness,
   StorageQuery as Query,
   StorageRow as Row,
   Runtime,
@@ -47,6 +48,8 @@ type ProcessOptions = Partial<Omit<RuntimeOptions, "host" | "engines" | "clock">
   readonly holds?: (write: Write) => Promise<void> | null;
   /** Makes a write fail with this error. */
   readonly refuses?: (write: Write) => Error | null;
+  /** Recognises ended processes. */
+  readonly liveness?: Liveness;
 };
 
 export class World {
@@ -61,7 +64,7 @@ export class World {
 
   /** Starts a process with this engine. */
   process(of: Engine, circumstances: ProcessOptions = {}): Process {
-    const { diesAfter, diesBefore, holds, holdsRead, refuses, also = {}, ...options } = circumstances;
+    const { diesAfter, diesBefore, holds, holdsRead, refuses, liveness, also = {}, ...options } = circumstances;
     const death = deferred();
     const life = { over: false, writes: 0 };
     const kill = (): void => {
@@ -71,6 +74,7 @@ export class World {
     const storage = this.#storage;
     const host: HostStorage = {
       ...storage,
+      ...(liveness === undefined ? {} : { liveness }),
       read: async (queries) => {
         if (life.over) return never();
         await holdsRead?.(queries);

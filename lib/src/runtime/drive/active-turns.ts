@@ -293,7 +293,7 @@ export class ActiveTurns {
     const { storage, clock, lease: timings, maxTakeovers } = this.#context;
     const claimed = this.#claimOf(key, row);
     if (claimed.type === "busy") return "left";
-    const { check, put, lease } = claimed;
+    const { check, put, lease, freeMs } = claimed;
     const now = clock.now();
     const claiming = merge({ checks: [check], removals: [], puts: [put] }, moveDue(key, open, now + timings.ttlMs));
     const turnRow = await readOne(storage, { table: "turns", prefix: turnKey(key, open.turn) });
@@ -302,8 +302,8 @@ export class ActiveTurns {
     }
     const progress = readValue("turns", turnRow);
     const before = force ? 0 : progress.takeovers;
-    // The backoff counts from the expiry of the lease; for a lease that expires far ahead (invariant 6 of leases) it counts from now.
-    const waitMs = before === 0 ? 0 : backoffMs(before) + Math.min(0, row?.remainingMs ?? 0);
+    // Not from now: the turn is examined again and again while it waits.
+    const waitMs = before === 0 ? 0 : backoffMs(before) - freeMs;
     if (waitMs > 0) {
       await storage.write(
         merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),
@@ -543,7 +543,7 @@ function isBusy(error: unknown): boolean {
   return isEverturnError(error) && error.reason === "storage_busy";
 }
 
-/** Exponential backoff before another takeover, in milliseconds since the lease expired: 500 ms, doubled each time, at most one minute. */
+/** Exponential backoff before another takeover, in milliseconds since the lease became free (`Claim`): 500 ms, doubled each time, at most one minute. */
 function backoffMs(takeovers: number): number {
   return Math.min(60_000, 500 * 2 ** (takeovers - 1));
 }

@@ -89,6 +89,11 @@ export type Claim =
       readonly put: Put;
       /** The previous lease expired without being released: its process crashed or was blocked (Q17). */
       readonly takesOver: boolean;
+      /**
+       * For how long the lease has been free, in milliseconds: since it expired, or could be claimed otherwise (invariant 6). If its process has ended
+       * before the expiry, since the last write of that process.
+       */
+      readonly freeMs: number;
     }
   | { readonly type: "busy"; readonly holder: string };
 
@@ -121,7 +126,19 @@ export function claim(
     check: isFree ? check : { ...check, expires: row?.expires ?? null },
     put: leasePut(key, lease, timings),
     takesOver: held !== null && !held.released,
+    freeMs: isStuck ? stuckMs(observed, sentAt.monotonic, held?.ttlMs ?? 0) : freeMs(row, held),
   };
+}
+
+/** For how long a lease has been expired; if it has not, for how long its holder, which has ended, has not written. */
+function freeMs(row: Row | null, held: LeaseHolder | null): number {
+  const remainingMs = row?.remainingMs ?? 0;
+  return remainingMs <= 0 ? -remainingMs : Math.max(0, (held?.ttlMs ?? 0) - remainingMs);
+}
+
+/** For how long a lease could be claimed that was observed unchanged for one lease time (invariant 6). */
+function stuckMs(observed: Observation | null, now: number, ttlMs: number): number {
+  return observed === null ? 0 : now - observed.since - ttlMs;
 }
 
 /** Returns whether the process that holds a lease has certainly ended (invariant 7). */

@@ -548,6 +548,55 @@ describe("Q17 takeovers", () => {
     expect(await lives[2].recover()).toMatchObject({ pickedUp: 1 });
   });
 
+  test("of ended processes wait for the backoff only, not until the lease expires", async () => {
+    const world = new World();
+    const ended = new Set<string>();
+    const inside = gate();
+    const boom = counting("boom", { replay: "safe", handler: () => inside.wait() });
+    const of = world.engine(worker("boom"), { tools: [boom.tool] });
+    const life = (process: string) =>
+      world.process(of, { liveness: { process, hasEnded: (other) => ended.has(other) } });
+    const first = life("first");
+    await first.start("hi", { id: "s1" });
+    await inside.reached;
+    first.kill();
+    ended.add("first");
+    const second = life("second");
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    await world.clock.advance(0);
+    second.kill();
+    ended.add("second");
+    const third = life("third");
+    for (let waited = 0; waited < 500; waited += 100) {
+      expect(await third.recover()).toMatchObject({ pickedUp: 0 });
+      await world.clock.advance(100);
+    }
+    expect(await third.recover()).toMatchObject({ pickedUp: 1 });
+  });
+
+  test("of ended processes are not postponed to the expiry of the lease by a poll of the index", async () => {
+    const world = new World();
+    let hasEnded = false;
+    const inside = gate();
+    const slow = counting("slow", { replay: "safe", handler: () => inside.wait() });
+    const of = world.engine(worker("slow"), { tools: [slow.tool] });
+    const liveness = { process: "first", hasEnded: () => hasEnded };
+    const first = world.process(of, { liveness });
+    await first.start("hi", { id: "s1" });
+    await inside.reached;
+    // The lease was renewed, so it outlasts the time of the row in the index.
+    await world.clock.advance(29_900);
+    first.kill();
+    hasEnded = true;
+    await world.clock.advance(200);
+    const second = world.process(of, { liveness: { ...liveness, process: "second" } });
+    const before = world.writes.length;
+    expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+    const moves = world.writes.slice(before).filter(({ batch }) => batch.puts.some(({ table }) => table === "due"));
+    // The claim, which makes the turn due at the expiry of the new lease.
+    expect(moves).toHaveLength(1);
+  });
+
   test("after a released lease do not count", async () => {
     const world = new World();
     for (let life = 0; life < 8; life += 1) {

@@ -35,6 +35,7 @@ import type { DueTenants } from "./due-tenants.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
+import { holderHasEnded } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { duePut, moveDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
@@ -354,7 +355,8 @@ async function takeOne(
     return "moved";
   }
   const remaining = lease?.remainingMs ?? 0;
-  if (lease !== null && remaining > 0 && remaining <= timings.ttlMs) {
+  const isHeld = lease !== null && remaining > 0 && remaining <= timings.ttlMs;
+  if (isHeld && !holderHasEnded(readValue("leases", lease), storage.liveness ?? null)) {
     // Held: due when the lease expires. Conditional: if the lease was released meanwhile, the row must stay due now.
     const held: Changes = {
       checks: [{ table: "leases", key: keyOf(key), tag: lease.tag, alive: true }],

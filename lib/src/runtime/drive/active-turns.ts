@@ -38,11 +38,12 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge, noChanges } from "../rows/batch.ts";
-import { claim, instantOf, releasePut } from "../rows/lease.ts";
+import { claim, instantOf } from "../rows/lease.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { moveDue } from "../rows/session-write.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
+import { releaseLease } from "./lease-holder.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 
@@ -198,14 +199,12 @@ export class ActiveTurns {
     return observation;
   }
 
-  /** Releases a lease, and makes the open turn of the session due now. Errors are ignored: the lease then expires. */
+  /** Releases a lease, and makes the open turn of the session due now. Does not reject (`releaseLease`). */
   async release(key: SessionKey, lease: Lease): Promise<void> {
-    const { storage, clock } = this.#context;
-    const check = { table: "leases", key: keyOf(key), tag: lease.epoch } as const;
-    const open = await this.#openTurn(key).catch(() => null);
-    const due = open === null ? noChanges : moveDue(key, open, clock.now());
-    const changes = merge({ checks: [check], removals: [], puts: [releasePut(keyOf(key), lease)] }, due);
-    await storage.write(changes).catch(() => undefined);
+    await releaseLease(this.#context, key, lease, async () => {
+      const open = await this.#openTurn(key).catch(unlessUnreadable);
+      return open === null ? noChanges : moveDue(key, open, this.#context.clock.now());
+    });
   }
 
   /** Drives the open turn of a session that no process holds. Returns whether it did. */
@@ -537,6 +536,12 @@ export class ActiveTurns {
 /** Returns whether an error means that another process drives the turn now: a handle then continues to wait for its end. */
 export function isHeldElsewhere(error: unknown): boolean {
   return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
+}
+
+/** The result for a row that this release cannot read. Other errors are the storage's, and pass. */
+function unlessUnreadable(error: unknown): null {
+  if (isEverturnError(error) && (error.reason === "corrupt_row" || error.reason === "newer_schema")) return null;
+  throw error;
 }
 
 function isBusy(error: unknown): boolean {

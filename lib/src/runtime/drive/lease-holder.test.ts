@@ -390,6 +390,48 @@ describe("release while a write of the holder finds the lease expired", () => {
   });
 });
 
+describe("a release that fails", () => {
+  /** A holder whose storage refuses the next `count` writes. */
+  async function failing(count: number) {
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    let left = count;
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        left -= 1;
+        if (left >= 0) throw new RuntimeError("storage_failed", { message: "the connection was lost" });
+        return storage.write(batch);
+      },
+    };
+    const claimed = claim(["", "s1"], null, "one", instantOf(clock), leaseTimings);
+    if (claimed.type === "busy") throw new Error("the session is held");
+    await storage.write({ checks: [], removals: [], puts: [claimed.put] });
+    const key = { tenant: "", session: "s1" };
+    const holder = new LeaseHolder({ storage: host, clock, lease: leaseTimings }, key, claimed.lease);
+    const row = async () => (await storage.read([{ table: "leases", prefix: ["", "s1"] }]))[0]?.[0] ?? null;
+    return { clock, storage, holder, claimed, row };
+  }
+
+  test("is tried again until it is written, so that the turn does not wait for the expiry", async () => {
+    const { clock, holder, row } = await failing(3);
+    await holder.release();
+    expect((await row())?.remainingMs).toBeGreaterThan(0);
+    await clock.advance(1000);
+    expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
+  });
+
+  test("does not release the lease of a process that has claimed the session since", async () => {
+    const { clock, storage, holder, row } = await failing(1);
+    await holder.release();
+    const other = claim(["", "s1"], null, "two", instantOf(clock), leaseTimings);
+    if (other.type === "busy") throw new Error("the session is held");
+    await storage.write({ checks: [], removals: [], puts: [{ ...other.put, tag: 2 }] });
+    await clock.advance(1000);
+    expect(await row()).toMatchObject({ tag: 2, remainingMs: 29_000 });
+  });
+});
+
 test("a lease that was claimed while the storage could not identify the process gets the identity with the next write", async () => {
   const { passed, open } = latch();
   const clock = handClock();

@@ -35,6 +35,9 @@ const busyLimitMs = 600_000;
 /** When to give up once the turn is handed over during an effect: the process is about to stop. */
 const handOverBusyLimitMs = 3000;
 
+/** How long a release that failed is tried again in the background, in milliseconds. */
+const releaseLimitMs = 10_000;
+
 /** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
 
@@ -121,18 +124,14 @@ export class LeaseHolder {
   }
 
   /**
-   * Releases the lease, so that the next holder does not wait for it to expire. Errors are ignored: the lease then expires. A claim of the
+   * Releases the lease, so that the next holder does not wait for it to expire. Does not reject: see `releaseLease`. A claim of the
    * next epoch that is being written is awaited and released too: it would hold the session for one lease time without a process that
    * drives it.
    */
   async release(also: Changes = noChanges): Promise<void> {
     this.#isReleased = true;
     await this.#claiming?.catch(() => undefined);
-    const key = keyOf(this.key);
-    // `alive`: only while the lease is held. Otherwise `also` would make a turn due again that has ended.
-    const check = { table: "leases", key, tag: this.epoch, alive: true } as const;
-    const changes = merge({ checks: [check], removals: [], puts: [releasePut(key, this.#lease)] }, also);
-    await this.#context.storage.write(changes).catch(() => undefined);
+    await releaseLease(this.#context, this.key, this.#lease, async () => also);
   }
 
   /** The error of a holder whose session another process has claimed. */
@@ -206,6 +205,38 @@ export class LeaseHolder {
       }
     }
   }
+}
+
+/**
+ * Releases a lease and writes the result of `also`. If one of them fails, both are tried again in the background: this process lives, so the turn would
+ * otherwise wait for the expiry of a lease that no process uses. Safe also if a failed write took effect: the batch is refused unless the lease is held under
+ * this epoch. Otherwise `also` could make a turn due again that has ended.
+ */
+export async function releaseLease(
+  context: Pick<RuntimeContext, "storage" | "clock">,
+  key: SessionKey,
+  lease: Lease,
+  also: () => Promise<Changes>,
+): Promise<void> {
+  const { storage, clock } = context;
+  const check = { table: "leases", key: keyOf(key), tag: lease.epoch, alive: true } as const;
+  const release: Changes = { checks: [check], removals: [], puts: [releasePut(keyOf(key), lease)] };
+  const isWritten = async (): Promise<boolean> => {
+    try {
+      await storage.write(merge(release, await also()));
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const repeat = async (): Promise<void> => {
+    const until = clock.now() + releaseLimitMs;
+    for (let delayMs = firstDelayMs; clock.now() < until; delayMs = Math.min(longestDelayMs, 2 * delayMs)) {
+      await clock.sleep(delayMs);
+      if (await isWritten()) return;
+    }
+  };
+  if (!(await isWritten())) void repeat();
 }
 
 type WriteOptions = {

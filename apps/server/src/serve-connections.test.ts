@@ -10,6 +10,8 @@ import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { afterEach, expect, test } from "vitest";
 
+import { networkOf } from "./serve.ts";
+
 const token = "a-secret-bearer-token";
 const key = { authorization: `Bearer ${token}`, "content-type": "application/json" };
 
@@ -61,6 +63,55 @@ test("answers authenticated requests while unauthenticated clients hold unfinish
   await Promise.race(sockets.map((socket) => once(socket, "data")));
   expect((await fetch(`${server.url}/sessions`, { headers: key })).status).toBe(200);
   expect((await fetch(`${server.url}/health`)).status).toBe(200);
+});
+
+test("ends an unfinished request when its time is over, with 408 and within a second", async () => {
+  const { server } = await serve({ limits: { bodyMs: 300 } });
+  const socket = connect(server.port, "127.0.0.1");
+  running.unshift(async () => void socket.destroy());
+  socket.on("error", () => undefined);
+  const since = performance.now();
+  socket.write(
+    `POST /sessions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{`,
+  );
+  const [data] = await once(socket, "data");
+  expect(String(data)).toMatch(/^HTTP\/1\.1 408 /);
+  expect(performance.now() - since).toBeGreaterThanOrEqual(299);
+  expect(performance.now() - since).toBeLessThan(1300);
+  await once(socket, "close");
+});
+
+test("one address gets at most its share of the connections", async () => {
+  const { server } = await serve({ connectionsPerAddress: 2 });
+  const open = async () => {
+    const socket = connect(server.port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    running.unshift(async () => void socket.destroy());
+    await once(socket, "connect");
+    return socket;
+  };
+  const first = await open();
+  await open();
+  await once(await open(), "close");
+  first.destroy();
+  await expect
+    .poll(() =>
+      fetch(`${server.url}/health`).then(
+        ({ status }) => status,
+        () => 0,
+      ),
+    )
+    .toBe(200);
+});
+
+test.each([
+  ["127.0.0.1", "127.0.0.1"],
+  ["::ffff:192.0.2.7", "192.0.2.7"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:db8::6", "2001:db8:0:0::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+])("the address %s counts as %s", (address, network) => {
+  expect(networkOf(address)).toBe(network);
 });
 
 test("answers a request that is being accepted when the server stops", async () => {

@@ -9,8 +9,10 @@
 //   - Tokens are compared in constant time by everturn/http (http/auth.ts).
 //
 // Limits against slow and stalled clients (slowloris)
-//   - headersTimeout and requestTimeout end a request whose head or body does not arrive.
-//   - maxConnections caps sockets at the sum of the request and stream limits.
+//   - headersTimeout and requestTimeout end a request whose head or body does not arrive. Connections are checked every 500 ms; with Node's default of
+//     30 seconds a timeout of 30 seconds could take effect after 60.
+//   - maxConnections caps sockets at the sum of the request and stream limits. One address gets at most `connectionsPerAddress` of them.
+//   - Requests are also limited by address (everturn/http, limits.ts). An IPv6 client has a /64 network, which counts as one address.
 //   - A client that does not read a buffered response for `slowReaderMs` is disconnected. Streams have backpressure (send-stream.ts) and their
 //     own limit in everturn/http.
 //
@@ -28,7 +30,7 @@ import type { Runtime } from "everturn/runtime";
 import type { Server } from "node:http";
 
 import { EventEmitter, once } from "node:events";
-import { createServer, ServerResponse } from "node:http";
+import { createServer, IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
 
 import { getRequestListener } from "@hono/node-server";
@@ -52,6 +54,12 @@ export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" |
    * processes; turns that it accepts are still driven here.
    */
   readonly work?: number | false;
+  /**
+   * The largest number of connections from one address. Further ones are closed at once. Default: half of all connections (`limits.requests`
+   * plus `limits.streams`), and at least 64. Behind a proxy all connections come from one address: set it to the number of all connections, and set
+   * `address`.
+   */
+  readonly connectionsPerAddress?: number;
   /** Receives an entry for every request, when its response is complete or its connection is closed. Default: no request log. */
   readonly onRequest?: (entry: RequestEntry) => void;
 };
@@ -70,16 +78,27 @@ export type RunningServer = {
 /** Loopback names, for the allowlist of `Host` headers. */
 const loopbackNames = ["127.0.0.1", "localhost", "[::1]"] as const;
 
-/** Time limits for the head and the whole of a request, in milliseconds. Node ends a request that exceeds one with status 408. */
+/** The time limit for the head of a request, in milliseconds. Node ends a request that exceeds it with status 408. */
 const headersTimeoutMs = 15_000;
-const requestTimeoutMs = 30_000;
+
+/** How often Node checks these time limits, in milliseconds. */
+const connectionCheckMs = 500;
 
 /** Connections that the kernel queues before they are accepted. Clients beyond it retransmit their SYN, after one second at the earliest. */
 const backlog = 4096;
 
 /** Serves a runtime over HTTP until it is closed. Throws `MisuseError` for an address that is not loopback without authentication. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { sessions, host = "127.0.0.1", port = 0, auth, work = 1000, onRequest, ...handlerOptions } = options;
+  const {
+    sessions,
+    host = "127.0.0.1",
+    port = 0,
+    auth,
+    work = 1000,
+    onRequest,
+    connectionsPerAddress,
+    ...handlerOptions
+  } = options;
   if (auth === "none" && !isLoopback(host)) {
     throw new MisuseError("invalid_argument", `other machines can reach ${host}: set a token, or listen on 127.0.0.1`, {
       path: ["host"],
@@ -90,7 +109,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     address === "0.0.0.0" || address === "::" ? "localhost" : address.includes(":") ? `[${address}]` : address;
   const stopping = new AbortController();
   const log = new RequestLog(onRequest ?? null);
+  const addresses = new WeakMap<Request, string>();
   const handler = createHandler({
+    address: (request) => addresses.get(request) ?? null,
     ...handlerOptions,
     onAuthenticated: (request, caller) => log.authenticated(request, caller),
     sessions,
@@ -100,12 +121,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     ...(auth === "none" ? { hosts: [...loopbackNames, name] } : {}),
   });
   const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
+  const withAddress = (request: Request, incoming: object) => {
+    if (incoming instanceof IncomingMessage) addresses.set(request, networkOf(incoming.socket.remoteAddress ?? ""));
+  };
   const server = createServer(
-    getRequestListener(withStreaming(handler, limits.slowReaderMs, log), { overrideGlobalObjects: false }),
+    { connectionsCheckingInterval: connectionCheckMs },
+    getRequestListener(withStreaming(handler, limits.slowReaderMs, log, withAddress), { overrideGlobalObjects: false }),
   );
   // Before the listener that executes requests: the duration counts from the arrival of the request.
   server.prependListener("request", (incoming, outgoing) => log.received(incoming, outgoing));
-  setConnectionLimits(server, limits);
+  const allConnections = limits.requests + limits.streams;
+  setConnectionLimits(server, limits, connectionsPerAddress ?? Math.max(64, Math.ceil(allConnections / 2)));
   const drained = trackResponses(server);
   server.listen({ port, host: address, backlog });
   await once(server, "listening");
@@ -136,9 +162,11 @@ function withStreaming(
   handler: (request: Request) => Promise<Response>,
   slowReaderMs: number,
   log: RequestLog,
+  withAddress: (request: Request, incoming: object) => void,
 ): FetchCallback {
   return async (request, env) => {
     log.parsed(request, env.incoming);
+    withAddress(request, env.incoming);
     const response = await handler(request);
     const { body, headers } = response;
     const isStream = headers.get("content-type")?.startsWith("text/event-stream") === true;
@@ -149,11 +177,44 @@ function withStreaming(
   };
 }
 
-/** Sets the timeouts and the number of connections. */
-function setConnectionLimits(server: Server, { requests, streams }: Pick<HttpLimits, "requests" | "streams">): void {
+/** Sets the timeouts and the numbers of connections. */
+function setConnectionLimits(
+  server: Server,
+  { requests, streams, bodyMs }: Pick<HttpLimits, "requests" | "streams" | "bodyMs">,
+  perAddress: number,
+): void {
   server.headersTimeout = headersTimeoutMs;
-  server.requestTimeout = requestTimeoutMs;
+  // For bodies that the handler does not read; those that it reads have the limit `bodyMs` there.
+  server.requestTimeout = headersTimeoutMs + bodyMs;
   server.maxConnections = requests + streams;
+  const connections = new Map<string, number>();
+  server.on("connection", (socket) => {
+    const network = networkOf(socket.remoteAddress ?? "");
+    const count = (connections.get(network) ?? 0) + 1;
+    if (count > perAddress) return void socket.destroy();
+    connections.set(network, count);
+    socket.once("close", () => {
+      const remaining = (connections.get(network) ?? 1) - 1;
+      if (remaining === 0) connections.delete(network);
+      else connections.set(network, remaining);
+    });
+  });
+}
+
+/** The network that counts as one address: an IPv4 address, also in its IPv6 form, or the /64 prefix of an IPv6 address. */
+export function networkOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped !== undefined || !address.includes(":")) return mapped ?? address;
+  const [head = "", tail = ""] = address.split("%")[0]?.split("::") ?? [];
+  const [first, last] = [groupsOf(head), groupsOf(tail)];
+  // `::` stands for groups of zeros; an address without it has eight groups.
+  const zeros = Array.from({ length: Math.max(0, 8 - first.length - last.length) }, () => "0");
+  return `${[...first, ...zeros, ...last].slice(0, 4).join(":")}::/64`;
+}
+
+/** The groups of a part of an IPv6 address. */
+function groupsOf(text: string): readonly string[] {
+  return text === "" ? [] : text.split(":");
 }
 
 /** Resolves when no response is open. */

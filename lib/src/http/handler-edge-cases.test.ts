@@ -480,3 +480,37 @@ describe("a turn whose storage fails while it runs", () => {
     await expect.poll(async () => (await ask("POST", "/sessions", { input: "x" })).status).toBe(202);
   });
 });
+
+describe("requests of web pages", () => {
+  test("a page of another site can neither read nor include a response", async () => {
+    const { ask } = world({ http: { origins: ["https://app.example"] } });
+    for (const site of ["cross-site", "same-site"]) {
+      expect((await ask("GET", "/sessions", undefined, { "sec-fetch-site": site })).status).toBe(403);
+      expect((await ask("POST", "/sessions", { input: "x" }, { "sec-fetch-site": site })).status).toBe(403);
+      expect((await ask("GET", "/health", undefined, { "sec-fetch-site": site })).status).toBe(200);
+      const listed = { "sec-fetch-site": site, origin: "https://app.example" };
+      expect((await ask("GET", "/sessions", undefined, listed)).status).toBe(200);
+      const foreign = { "sec-fetch-site": site, origin: "https://evil.example" };
+      expect((await ask("GET", "/sessions", undefined, foreign)).status).toBe(403);
+    }
+    for (const site of ["same-origin", "none"]) {
+      expect((await ask("GET", "/sessions", undefined, { "sec-fetch-site": site })).status).toBe(200);
+    }
+  });
+
+  test("every response forbids content sniffing", async () => {
+    const { ask } = world();
+    const responses = [
+      await ask("POST", "/sessions", { input: "x", id: "s" }, wait),
+      await ask("GET", "/sessions/s/events?follow=false"),
+      await ask("GET", "/sessions/none"),
+      await ask("GET", "/nowhere"),
+      await ask("PUT", "/sessions"),
+      await ask("GET", "/openapi.json"),
+      await ask("DELETE", "/sessions/s"),
+    ];
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 404, 404, 405, 200, 204]);
+    for (const { headers } of responses) expect(headers.get("x-content-type-options")).toBe("nosniff");
+    for (const { body } of responses) await body?.cancel();
+  });
+});

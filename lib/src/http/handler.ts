@@ -14,8 +14,10 @@
 //   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with `access: "open"` skip it.
 //   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests; one that is
 //      neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in an auth function.
-//   7. A slot of the `requests` limit. Open routes have slots of their own, so requests without a key cannot block others.
-//   8. The body, with its size limit (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
+//      Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot include a response as a script or image.
+//   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have slots of their own
+//      (limits.ts).
+//   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
 //   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime.
 //  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
@@ -52,7 +54,7 @@ import { authenticator } from "./auth.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
-import { checkedLimits, ConcurrencyLimit } from "./limits.ts";
+import { checkedLimits, ConcurrencyLimit, RequestSlots } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
@@ -83,6 +85,11 @@ export type HttpOptions = {
   readonly origins?: readonly string[];
   /** Allowlist of `Host` header values, without port. Rejecting others prevents DNS rebinding. All by default. */
   readonly hosts?: readonly string[];
+  /**
+   * Returns the network address of the client, for `limits.requestsPerAddress`; `null`: it is not known. Requests of open routes
+   * (`/health`, `/complete`) share their slots by address. Behind a proxy, return the address that the proxy reports. Default: not known.
+   */
+  readonly address?: (request: Request) => string | null;
   /** Limits that differ from {@link defaultHttpLimits}. */
   readonly limits?: Partial<HttpLimits>;
   /** Heartbeats, slow readers and `Prefer: wait` are timed on it, in milliseconds. Default: the system clock. */
@@ -132,7 +139,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
   const authenticate = authenticator(auth);
-  const requestLimit = new ConcurrencyLimit(limits.requests, "concurrent requests");
+  const requestSlots = new RequestSlots(limits);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
   const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => reportError(error, null));
   const apiRoutes: readonly Route[] = [
@@ -156,12 +163,19 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     const url = new URL(request.url);
     const caller = matched.access === "open" ? {} : await authenticate(request);
     if (matched.access !== "open") reportCaller(request, caller);
-    if (request.method !== "GET" && request.method !== "HEAD") checkOrigin(request, url, origins);
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (!isRead) checkOrigin(request, url, origins);
+    if (!isRead || matched.access !== "open") checkFetchMetadata(request, origins);
     // Each open route has its own slots: requests without a key cannot take the slots of authenticated ones.
-    const releaseSlot = requestLimit.acquire(matched.access === "open" ? matched.operationId : "");
+    const isOpen = matched.access === "open";
+    const releaseSlot = requestSlots.acquire({
+      pool: isOpen ? matched.operationId : matched.pool,
+      tenant: isOpen ? null : tenantKey(caller),
+      address: options.address?.(request) ?? null,
+    });
     try {
       const tenantSessions = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
-      const input = matched.body === null ? null : await readJson(request, limits.bodyBytes);
+      const input = matched.body === null ? null : await readJson(request, limits, clock);
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
       return await matched.handle({
@@ -214,13 +228,19 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     // Rejects if Hono is not installed: every request would fail, and the message is for the operator and not for a client.
     router ??= createRouter(await loadHono());
     try {
-      return await router.fetch(request);
+      return withoutSniffing(await router.fetch(request));
     } catch (error) {
       // Errors of the router itself, such as a URL that it cannot decode.
       reportError(error, request);
-      return errorResponse(error);
+      return withoutSniffing(errorResponse(error));
     }
   };
+}
+
+/** Keeps browsers from guessing another content type than the declared one. Responses contain text of users and models. */
+function withoutSniffing(response: Response): Response {
+  response.headers.set("x-content-type-options", "nosniff");
+  return response;
 }
 
 /** Wraps `onError` so that an error thrown by it does not change the response. */
@@ -360,6 +380,17 @@ function checkOrigin({ headers }: Request, url: URL, origins: readonly string[])
   if (origin === null || origins.includes(origin)) return;
   if (URL.canParse(origin) && new URL(origin).host === (headers.get("host") ?? url.host)) return;
   throw new HttpError("forbidden", "requests from pages of this origin are not allowed");
+}
+
+/**
+ * Fetch metadata (https://www.w3.org/TR/fetch-metadata/): a browser states whether a page of another site sent the request, also for requests
+ * without `Origin`, such as those of `<script>` and `<img>`. Clients other than browsers do not send the header.
+ */
+function checkFetchMetadata({ headers }: Request, origins: readonly string[]): void {
+  const site = headers.get("sec-fetch-site");
+  if (site === null || site === "same-origin" || site === "none") return;
+  if (origins.includes(headers.get("origin") ?? "")) return;
+  throw new HttpError("forbidden", "requests from pages of other sites are not allowed");
 }
 
 function idempotencyKey({ headers }: Request, maxLength: number): string | null {

@@ -9,15 +9,21 @@
 // Unknown query parameters and unknown body fields are rejected instead of ignored: a misspelt option would otherwise have no
 // effect without an error.
 
+import type { Clock } from "../clock/clock.ts";
+import type { HttpLimits } from "./limits.ts";
 import type { BodySchema } from "./openapi/body-schema.ts";
 
+import { startTimer } from "../clock/timer.ts";
 import { renderIssue, renderPath } from "../model/internal.ts";
 import { read } from "../model/parse/reading.ts";
 import { HttpError } from "./failure.ts";
 
-/** Reads the body as JSON (RFC 8259: UTF-8), of at most `maxBytes` bytes. An absent or empty body is `{}`. */
-export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
-  const bytes = await readBytes(request, maxBytes);
+/**
+ * Reads the body as JSON (RFC 8259: UTF-8), within the limits of its size and of the time until it has arrived. An absent or empty body is
+ * `{}`.
+ */
+export async function readJson(request: Request, limits: BodyLimits, clock: Clock): Promise<unknown> {
+  const bytes = await readBytes(request, limits, clock);
   if (bytes.length === 0) return {};
   checkMediaType(request);
   try {
@@ -49,23 +55,35 @@ function checkMediaType({ headers }: Request): void {
   }
 }
 
-/** Reads the body into one array. Stops reading and cancels the body at the first byte above `maxBytes`. */
-async function readBytes({ body, headers }: Request, maxBytes: number): Promise<Uint8Array> {
+type BodyLimits = Pick<HttpLimits, "bodyBytes" | "bodyMs">;
+
+/** Reads the body into one array. Stops reading and cancels the body at the first byte above the limit, or when the time is over. */
+async function readBytes(
+  { body, headers }: Request,
+  { bodyBytes: maxBytes, bodyMs }: BodyLimits,
+  clock: Clock,
+): Promise<Uint8Array> {
   if (body === null) return new Uint8Array();
   const tooLarge = () => new HttpError("body_too_large", `the body must have at most ${maxBytes} bytes`);
   if (Number(headers.get("content-length") ?? 0) > maxBytes) throw tooLarge();
   const reader = body.getReader();
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    size += value.byteLength;
-    if (size > maxBytes) {
-      await reader.cancel().catch(() => undefined);
-      throw tooLarge();
+  const timeout = bodyTimeout(clock, bodyMs);
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read().catch(bodyCutOff), timeout.over]);
+      if (done) break;
+      size += value.byteLength;
+      if (size > maxBytes) throw tooLarge();
+      chunks.push(value);
     }
-    chunks.push(value);
+  } catch (error) {
+    // Not awaited: a body that has stalled may not settle.
+    reader.cancel().catch(() => undefined);
+    throw error;
+  } finally {
+    timeout.stop();
   }
   const bytes = new Uint8Array(size);
   let offset = 0;
@@ -74,6 +92,25 @@ async function readBytes({ body, headers }: Request, maxBytes: number): Promise<
     offset += chunk.byteLength;
   }
   return bytes;
+}
+
+/** A promise that rejects when the time for a body is over, and the function that stops its timer. */
+function bodyTimeout(clock: Clock, ms: number): { readonly over: Promise<never>; readonly stop: () => void } {
+  const timer = new AbortController();
+  const over = new Promise<never>((_, reject) => {
+    const stop = startTimer(clock, ms, () => {
+      // The connection cannot be used again: the rest of the body would be read as the next request.
+      const options = { headers: { connection: "close" } };
+      reject(new HttpError("request_timeout", `the body did not arrive within ${ms} ms`, options));
+    });
+    timer.signal.addEventListener("abort", stop, { once: true });
+  });
+  return { over, stop: () => timer.abort() };
+}
+
+/** A body that ends early is an error of the client or of its connection, and none of this server. */
+function bodyCutOff(): never {
+  throw new HttpError("invalid_body", "the connection was closed before the body was complete");
 }
 
 /** Reads a parsed body by its schema. Throws 400 with up to three issues in the message and all of them in `issues`. */

@@ -204,3 +204,98 @@ test.each([
 ])("rejects a limit of %s", (_, limits) => {
   expect(() => world(limits)).toThrow(/limits: \w+ must be a number of 1 or more/);
 });
+
+describe("unfinished request bodies", () => {
+  const keys = ["mallory", "ada"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
+
+  /** A body that never ends, and whether it was cancelled. */
+  function unfinishedBody() {
+    let isCancelled = false;
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("{")),
+      cancel: () => void (isCancelled = true),
+    });
+    return { body, isCancelled: () => isCancelled };
+  }
+
+  function server(options: Partial<HttpOptions> = {}) {
+    const { sessions, clock } = world({});
+    const handler = createHandler({ sessions, auth: keys, clock, ...options });
+    const request = (path: string, tenant: string | null, init: RequestInit = {}) =>
+      new Request(`http://localhost${path}`, {
+        ...init,
+        headers: {
+          "content-type": "application/json",
+          ...(tenant === null ? {} : { authorization: `Bearer the-token-of-${tenant}` }),
+        },
+      });
+    const stall = (path: string, tenant: string | null) => {
+      const { body, isCancelled } = unfinishedBody();
+      return {
+        isCancelled,
+        answer: handler(request(path, tenant, { method: "POST", body, duplex: "half" })),
+      };
+    };
+    const ask = async (path: string, tenant: string | null, init: RequestInit = {}) =>
+      (await handler(request(path, tenant, init))).status;
+    return { stall, ask, clock };
+  }
+
+  test("512 of one tenant leave the slots of other tenants, of cancels and of health checks free", async () => {
+    const { stall, ask, clock } = server();
+    const stalled = Array.from({ length: 512 }, () => stall("/sessions/s/reply", "mallory"));
+    await expect.poll(async () => ask("/sessions", "mallory")).toBe(429);
+    expect(await ask("/sessions", "ada")).toBe(200);
+    expect(await ask("/health", null)).toBe(200);
+    const cancel = { method: "POST", body: "{}" };
+    expect(await ask("/sessions/none/cancel", "ada", cancel)).toBe(404);
+    expect(await ask("/sessions/none/cancel", "mallory", cancel)).toBe(404);
+    clock.advance(30_000);
+    const statuses = await Promise.all(stalled.map(async ({ answer }) => (await answer).status));
+    expect(new Set(statuses)).toEqual(new Set([408, 429]));
+    expect(await ask("/sessions", "mallory")).toBe(200);
+  });
+
+  test("512 without a key from one address leave the slots of other addresses and of keys free", async () => {
+    let address = "203.0.113.1";
+    const { stall, ask, clock } = server({ address: () => address });
+    const stalled = Array.from({ length: 512 }, () => stall("/complete", null));
+    const complete = { method: "POST", body: JSON.stringify({ token: "x", type: "approve" }) };
+    await expect.poll(async () => ask("/complete", null, complete)).toBe(429);
+    address = "203.0.113.2";
+    expect(await ask("/complete", null, complete)).toBe(404);
+    expect(await ask("/sessions", "ada")).toBe(200);
+    clock.advance(30_000);
+    await Promise.all(stalled.map(({ answer }) => answer));
+  });
+
+  test("a tenant gets a slot also when other tenants hold all of them", async () => {
+    const { stall, ask, clock } = server({ limits: { requests: 32, requestsPerTenant: 32 } });
+    const stalled = Array.from({ length: 32 }, () => stall("/sessions/s/reply", "mallory"));
+    await expect.poll(async () => ask("/sessions", "mallory")).toBe(429);
+    expect(await ask("/sessions", "ada")).toBe(200);
+    clock.advance(30_000);
+    await Promise.all(stalled.map(({ answer }) => answer));
+  });
+
+  test("a body that does not arrive in time gets 408, and is cancelled", async () => {
+    const { stall, clock } = server({ limits: { bodyMs: 2000 } });
+    const { answer, isCancelled } = stall("/sessions/s/reply", "ada");
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(2000);
+    const { status, headers } = await answer;
+    expect([status, headers.get("connection"), isCancelled()]).toEqual([408, "close", true]);
+  });
+});
+
+test("a client that disconnects in the middle of a body is not reported as an error", async () => {
+  const reported: unknown[] = [];
+  const { sessions } = world({});
+  const handler = createHandler({ sessions, auth: "none", onError: (error) => reported.push(error) });
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.error(new Error("aborted")),
+  });
+  const headers = { "content-type": "application/json" };
+  const request = new Request("http://localhost/sessions", { method: "POST", headers, body, duplex: "half" });
+  expect([(await handler(request)).status, reported]).toEqual([400, []]);
+});

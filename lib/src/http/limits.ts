@@ -1,8 +1,13 @@
 // Resource limits of the HTTP handler, and the counter that enforces the concurrency limits.
 //
 // A client can use memory, connections and processing time only up to these limits. Sizes (`bodyBytes`, `idLength`, `pageSize`,
-// `pageLength`) are enforced where the value is read; `bufferBytes`, `slowReaderMs` and `heartbeatMs` in sse.ts; the four
+// `pageLength`) and `bodyMs` are enforced where the value is read; `bufferBytes`, `slowReaderMs` and `heartbeatMs` in sse.ts; the
 // concurrency limits by `ConcurrencyLimit` below.
+//
+// Request slots (`RequestSlots`). A slot is taken after authentication and before the body is read, and held until the response is built. Slots
+// are divided into pools, so that one kind of request cannot block another: every open route has a pool of its own, cancelling has one, and
+// all other routes share one. In each pool a tenant and an address have a share. A tenant with fewer than `reservedRequests` slots gets
+// another one also when the pool is full (an address, for open routes): many clients of other tenants cannot block it.
 //
 // Invariants
 //   1. A concurrency limit rejects with 429 and `Retry-After`; it never queues. A queue would hold sockets and bodies of
@@ -18,9 +23,21 @@ export type HttpLimits = {
   readonly bodyBytes: number;
   /**
    * Concurrent requests of all callers. Streams, requests that wait for a turn, and routes without authentication
-   * are counted separately. Default: 512. Further requests get 429.
+   * are counted separately, and so are requests that cancel a turn. Default: 512. Further requests get 429.
    */
   readonly requests: number;
+  /** Concurrent requests of one tenant. Default: 256. Further ones get 429. */
+  readonly requestsPerTenant: number;
+  /**
+   * Concurrent requests of one network address (`address` of the options). Default: 256. Further ones get 429. Raise it for a handler behind a
+   * proxy, or let `address` return the address that the proxy reports.
+   */
+  readonly requestsPerAddress: number;
+  /**
+   * A request whose body has not arrived completely after this many milliseconds is rejected with 408
+   * (`request_timeout`). Default: 30,000.
+   */
+  readonly bodyMs: number;
   /** Concurrent streams and waiting requests of all callers. Default: 10,000. Further ones get 429. */
   readonly streams: number;
   /** Concurrent streams and waiting requests of one tenant. Default: 2,000. Further ones get 429. */
@@ -55,6 +72,9 @@ export type HttpLimits = {
 export const defaultHttpLimits: HttpLimits = {
   bodyBytes: 1_048_576,
   requests: 512,
+  requestsPerTenant: 256,
+  requestsPerAddress: 256,
+  bodyMs: 30_000,
   streams: 10_000,
   streamsPerTenant: 2000,
   turnsPerTenant: 2000,
@@ -101,13 +121,19 @@ export class ConcurrencyLimit {
     this.#what = what;
   }
 
+  /** The number of slots of `key` that are held. */
+  held(key: string): number {
+    return this.#held.get(key) ?? 0;
+  }
+
   /**
    * Takes a slot of `key` and returns the function that releases it; calling that function again has no effect. If no slot is
-   * free, calls `releaseEarlier` (for a slot of another limit that the caller acquired first) and throws.
+   * free, calls `releaseEarlier` (for a slot of another limit that the caller acquired first) and throws. `isReserved`: takes a slot also
+   * when none is free.
    */
-  acquire(key: string, releaseEarlier?: () => void): () => void {
-    const count = this.#held.get(key) ?? 0;
-    if (count >= this.#limit) {
+  acquire(key: string, releaseEarlier?: () => void, isReserved = false): () => void {
+    const count = this.held(key);
+    if (count >= this.#limit && !isReserved) {
       releaseEarlier?.();
       throw new HttpError("too_many_requests", `limit reached: ${this.#limit} ${this.#what}; try again later`, {
         headers: { "retry-after": "1" },
@@ -122,5 +148,59 @@ export class ConcurrencyLimit {
       if (remaining === 0) this.#held.delete(key);
       else this.#held.set(key, remaining);
     };
+  }
+}
+
+/** The number of slots that a tenant, or an address for open routes, gets also when the pool is full: 8, and fewer for small pools. */
+function reservedRequests(requests: number): number {
+  return Math.min(8, Math.floor(requests / 16));
+}
+
+/** Who sends a request, as far as its slot depends on it. */
+export type SlotOwner = {
+  /** The kind of request: each pool has its own slots. */
+  readonly pool: string;
+  /** `null`: the route is open, and the request was not authenticated. */
+  readonly tenant: string | null;
+  /** `null`: the address is not known. */
+  readonly address: string | null;
+};
+
+/** The slots of the `requests` limits. */
+export class RequestSlots {
+  readonly #all: ConcurrencyLimit;
+  readonly #tenants: ConcurrencyLimit;
+  readonly #addresses: ConcurrencyLimit;
+  readonly #reserved: number;
+
+  constructor({
+    requests,
+    requestsPerTenant,
+    requestsPerAddress,
+  }: Pick<HttpLimits, "requests" | "requestsPerTenant" | "requestsPerAddress">) {
+    this.#reserved = reservedRequests(requests);
+    this.#all = new ConcurrencyLimit(requests, "concurrent requests");
+    this.#tenants = new ConcurrencyLimit(requestsPerTenant, "concurrent requests of one tenant");
+    this.#addresses = new ConcurrencyLimit(requestsPerAddress, "concurrent requests of one address");
+  }
+
+  /** Takes a slot and returns the function that releases it. Throws 429 if the pool or a share of it is used up. */
+  acquire({ pool, tenant, address }: SlotOwner): () => void {
+    const tenantKey = tenant === null ? null : JSON.stringify([pool, tenant]);
+    const addressKey = address === null ? null : JSON.stringify([pool, address]);
+    const held =
+      tenantKey !== null
+        ? this.#tenants.held(tenantKey)
+        : addressKey !== null
+          ? this.#addresses.held(addressKey)
+          : Infinity;
+    const releases: (() => void)[] = [];
+    const release = () => {
+      for (const releaseSlot of releases) releaseSlot();
+    };
+    if (tenantKey !== null) releases.push(this.#tenants.acquire(tenantKey, release));
+    if (addressKey !== null) releases.push(this.#addresses.acquire(addressKey, release));
+    releases.push(this.#all.acquire(pool, release, held < this.#reserved));
+    return release;
   }
 }

@@ -4,7 +4,7 @@
 //   `sseBody` returns a `ReadableStream`. The platform calls `pull` when the reader has room, `pull` takes one event from the
 //   source, renders it and enqueues the frame. The high-water mark is `bufferBytes`, counted in bytes, so a slow client stops
 //   the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
-//   A timer runs at half of the shorter of `heartbeatMs` and `slowReaderMs`. On each tick the stream does one of three things:
+//   A timer runs at half of the shorter of `heartbeatMs` and `slowReaderMs`, at least every 500 ms. On each tick the stream does one of three things:
 //     - the buffer has room and nothing was written for `heartbeatMs`: it writes a heartbeat, so that proxies do not close an
 //       idle connection and the client can tell an idle stream from a dead one;
 //     - the buffer is full and nothing was written for `slowReaderMs`: it disconnects the slow client, which can resume after
@@ -74,6 +74,9 @@ function failureFrame(error: unknown): string {
 const heartbeatComment = ": heartbeat\n\n";
 const shutdownComment = ": server shutting down; reconnect with Last-Event-ID\n\n";
 
+/** Timeouts take effect within this time after what the limits say, in milliseconds. */
+const longestCheckMs = 500;
+
 const encoder = new TextEncoder();
 
 /** The body of a streaming response. Starts to read the source when the platform first pulls. */
@@ -113,7 +116,7 @@ class SseStream<T> {
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#controller = controller;
     const { clock, limits, shutdown } = this.#settings;
-    const checkEveryMs = Math.max(1, Math.min(limits.heartbeatMs, limits.slowReaderMs) / 2);
+    const checkEveryMs = Math.max(1, Math.min(limits.heartbeatMs / 2, limits.slowReaderMs / 2, longestCheckMs));
     this.#stopTimer = startInterval(clock, checkEveryMs, this.#checkReader);
     if (shutdown?.aborted === true) this.#endForShutdown();
     else if (shutdown !== null) this.#removeShutdownListener = onAbort(shutdown, this.#endForShutdown);

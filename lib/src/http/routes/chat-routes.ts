@@ -103,6 +103,7 @@ export const uiRoutes: readonly Route[] = [
     method: "POST",
     path: "/ui/chat/{id}/stop",
     operationId: "stopUiChat",
+    pool: "cancel",
     summary: "Cancels the open turn of the chat. The client's `stop()` alone only closes its connection.",
     body: objectSchema<StopBody>({ turnId: optionalField(stringSchema) }),
     answers: cancelAnswers,

@@ -81,6 +81,8 @@ export type Route = {
   readonly body: JsonObject | null;
   /** Whether the route honours `Idempotency-Key`: requests repeated under one key take effect once. */
   readonly keyed: boolean;
+  /** The pool of request slots (limits.ts). `cancel`: a turn must be cancellable when all other slots are taken. */
+  readonly pool: "requests" | "cancel";
   /** The successful responses by status. */
   readonly answers: { readonly [status: string]: ResponseDescription };
   readonly handle: (call: RouteCall) => Promise<Response>;
@@ -95,12 +97,15 @@ export type ResponseDescription = {
 type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
   readonly access?: Route["access"];
   readonly keyed?: boolean;
+  readonly pool?: Route["pool"];
   readonly query?: readonly Parameter[];
 };
 
+const routeDefaults = { access: "caller", query: [], keyed: false, pool: "requests" } as const;
+
 /** A route without a body. */
 export function route(fields: RouteFields & { readonly handle: (call: RouteCall) => Promise<Response> }): Route {
-  return { access: "caller", query: [], keyed: false, ...fields, body: null };
+  return { ...routeDefaults, ...fields, body: null };
 }
 
 /** A route with a JSON body. Its handler receives the body after it was checked against the schema. */
@@ -112,7 +117,7 @@ export function bodyRoute<Body>(
 ): Route {
   const { body, handle, ...otherFields } = fields;
   const readAndHandle = (call: RouteCall) => handle(call, readBody(body, call.input));
-  return { access: "caller", query: [], keyed: false, ...otherFields, body: body.schema, handle: readAndHandle };
+  return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
 }
 
 export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;

@@ -5,7 +5,7 @@
 //
 // Invariants
 //   1. Routes that start a turn acquire the turn slot first. `steer` starts one when no turn is running, so it does so too.
-//   2. `cancel` takes no turn or stream slot: it must work when all of them are taken.
+//   2. `cancel` takes no turn or stream slot, and has request slots of its own: it must work when all others are taken.
 //   3. `POST /complete` is the only open route with an effect; its token authorises one pending call.
 
 import type { WhenBusy } from "../../engine/internal.ts";
@@ -279,6 +279,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       method: "POST",
       path: "/sessions/{id}/cancel",
       operationId: "cancel",
+      pool: "cancel",
       summary: "Cancels the open turn.",
       body: objectSchema<CancelBody>({ turnId: optionalField(stringSchema), reason: optionalField(stringSchema) }),
       answers: cancelAnswers,

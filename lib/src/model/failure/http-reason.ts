@@ -12,6 +12,7 @@ export const httpStatuses = {
   no_such_route: 404,
   method_not_allowed: 405,
   not_acceptable: 406,
+  request_timeout: 408,
   body_too_large: 413,
   unsupported_media_type: 415,
   too_many_requests: 429,

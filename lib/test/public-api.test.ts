@@ -28,6 +28,7 @@ describe("public names", () => {
       "./runtime": 34,
       "./testing": 27,
       "./quickjs": 1,
+      "./quickjs/worker": 0,
       "./host/memory": 2,
       "./host/postgres": 9,
       "./host/sqlite": 8,

@@ -1,5 +1,5 @@
 // Runs a bundle in Chromium: a page on the loopback loads it, runs the scenes, and posts the results. The page has a strict Content Security Policy:
-// scripts of its own origin only, and no `eval`.
+// scripts and workers of its own origin only, and no `eval`. The sandbox needs WebAssembly, which has a keyword of its own.
 
 import type { Bundle } from "./bundle.ts";
 import type { SceneResults } from "./scenes.ts";
@@ -31,7 +31,8 @@ document.getElementById("results").textContent = navigator.userAgent + "\\n" + J
 await fetch("/results", { method: "POST", body: JSON.stringify(results) });
 `;
 
-const policy = "default-src 'none'; script-src 'self'; connect-src 'self' http://127.0.0.1:*; img-src data:";
+const policy =
+  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self' http://127.0.0.1:*; img-src data:";
 
 /** Serves the page. It listens before the bundle exists, because other servers have to allow its origin. */
 export async function openPage(content: () => { readonly files: Bundle; readonly stage: object }): Promise<PageServer> {

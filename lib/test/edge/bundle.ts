@@ -41,13 +41,21 @@ export async function bundle(entry: { readonly file: string } | { readonly sourc
     const missing = [...imports, ...dynamicImports].filter((id) => !names.has(id));
     if (missing.length > 0) throw new Error(`${fileName} asks for ${missing.join(", ")}, which is not in the bundle`);
   }
+  // The files of web workers are assets.
+  const workers = outputs.flatMap(({ output }) =>
+    output.flatMap((file) =>
+      file.type === "asset" && file.fileName.endsWith(".js") && typeof file.source === "string"
+        ? [{ name: file.fileName, code: file.source, isEntry: false }]
+        : [],
+    ),
+  );
   const files = await Promise.all(
     chunks.map(async ({ fileName, code, isEntry }) => {
       const small = await minify(fileName, code, { module: true, compress: true, mangle: true });
       return { name: fileName, code: small.code, isEntry };
     }),
   );
-  return files.toSorted((left, right) => Number(right.isEntry) - Number(left.isEntry));
+  return [...files, ...workers].toSorted((left, right) => Number(right.isEntry) - Number(left.isEntry));
 }
 
 const given = "virtual:given";

@@ -34,6 +34,13 @@ export const expectedClient: Json = {
   cancelled: "cancelled",
 };
 
+/** The expected results of the sandbox in a web worker. */
+export const expectedSandbox: Json = {
+  endless: { type: "failed", reason: "limit_exceeded", message: "more than 500 milliseconds (limits.timeMs)" },
+  next: { type: "finished", observations: ["after"], error: null, finish: null },
+  isResponsive: true,
+};
+
 const turns = {
   status: 200,
   shown: sunny,

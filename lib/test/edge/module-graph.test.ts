@@ -25,7 +25,7 @@ const anyDoor: readonly string[] = ["eventsource-parser"];
 const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./http": ["hono"],
   "./host/postgres": ["pg"],
-  "./quickjs": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
+  "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 
 /** Node modules: SQLite runs in a Node worker thread, and clients of Postgres need Node. */

@@ -7,6 +7,7 @@ import type { EverturnClient } from "everturn/client";
 import { createClient } from "everturn/client";
 import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
+import { quickjs } from "everturn/quickjs";
 import { runtime } from "everturn/runtime";
 
 import { agentOf, play as playScenes } from "./scenes.ts";
@@ -15,7 +16,11 @@ import { agentOf, play as playScenes } from "./scenes.ts";
 type PageStage = Stage & { readonly worker: string | null; readonly token: string };
 
 export async function play(stage: PageStage): Promise<SceneResults> {
-  const results: SceneResults = { ...(await playScenes(stage)), inside: await talked(inPage(stage)) };
+  const results: SceneResults = {
+    ...(await playScenes(stage)),
+    inside: await talked(inPage(stage)),
+    sandbox: await ranCells(),
+  };
   if (stage.worker === null) return results;
   return { ...results, outside: await talked(createClient({ url: `${stage.worker}/kept`, token: stage.token })) };
 }
@@ -49,6 +54,26 @@ async function talked(client: EverturnClient): Promise<Json> {
     const cancelled = await client.cancel("for-ever", { turnId: endless.turnId ?? "" });
     const { status } = (await turn.result).session;
     return { shown, status, last: rest.at(-1) ?? null, cancelled };
+  } catch (error) {
+    return `failed: ${String(error)}`;
+  }
+}
+
+/** Runs cells in a web worker: one that never ends, and one after it. */
+async function ranCells(): Promise<Json> {
+  try {
+    const limits = { instructions: 1e9, memoryBytes: 64e6, calls: 1, output: 1000, data: 1000, timeMs: 500 };
+    const cell = { cellId: "cell", calls: [], tools: [], limits, signal: new AbortController().signal };
+    const executor = quickjs({ workers: 1 });
+    let [ticks, last, longest] = [0, performance.now(), 0];
+    const timer = setInterval(() => {
+      const now = performance.now();
+      [ticks, last, longest] = [ticks + 1, now, Math.max(longest, now - last)];
+    }, 5);
+    const endless = await executor.run({ ...cell, code: "Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)" });
+    clearInterval(timer);
+    const next = await executor.run({ ...cell, code: "print('after')" });
+    return { endless, next, isResponsive: ticks > 10 && longest < 250 };
   } catch (error) {
     return `failed: ${String(error)}`;
   }

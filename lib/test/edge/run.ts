@@ -19,7 +19,7 @@ import { isDeepStrictEqual, promisify } from "node:util";
 
 import { openPage, visit } from "./browser.ts";
 import { bundle, sizeOf } from "./bundle.ts";
-import { expectedClient, expectedScenes, expectedVisits } from "./expected.ts";
+import { expectedClient, expectedSandbox, expectedScenes, expectedVisits } from "./expected.ts";
 import { openProvider, providerKey } from "./provider.ts";
 import { chromium } from "./tools.ts";
 import { visitWorker } from "./visitor.ts";
@@ -125,7 +125,7 @@ async function main(): Promise<void> {
   if (browser === null) say("Chromium", "skipped");
   else {
     const outside = workerUrl === null ? {} : { outside: expectedClient };
-    const expected = { ...expectedScenes, inside: expectedClient, ...outside };
+    const expected = { ...expectedScenes, inside: expectedClient, sandbox: expectedSandbox, ...outside };
     await timed("Chromium", () => playInBrowser(page, browser, provider, expected));
   }
 }

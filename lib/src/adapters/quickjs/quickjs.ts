@@ -1,108 +1,43 @@
-// The sandbox for cells of JavaScript: QuickJS compiled to WebAssembly.
+// The executor for cells of JavaScript. Cells run in QuickJS, compiled to WebAssembly, in a pool of workers that are terminated at the limits of a cell.
 //
-// Theory of operation
-//   Every run creates its own WebAssembly instance and discards it afterwards, so cells cannot see each other and a trap affects one run only. A cell is replayed from its
-//   start: it runs until it makes calls that are not recorded; the executor then returns these calls and the run ends. When their answers are recorded,
-//   the cell runs again from its start (CellRun.calls) and gets further.
-//     1. the prelude defines the globals (tools, print, finish, giveUp) and keeps its own references to built-ins, which the cell may overwrite
-//     2. the code starts as an async function
-//     3. all pending promise jobs run
-//     4. new calls -> the run ends with them; recorded calls -> they are answered, back to 3; otherwise the cell has ended
+//   quickjs.ts         options, limits, the pools of the process
+//   cell-pool.ts       queue, deadlines, termination          (this thread)
+//   cell-thread.ts     worker threads and web workers         (this thread)
+//   cell-worker.ts     the worker's program                   (worker)
+//   sandbox.ts         one run of a cell                      (worker)
+//   interpreter.ts     QuickJS and its memory limit           (worker)
+//   prelude.ts         the globals of a cell                  (interpreter)
 //
-// Invariants
-//   1. Values cross the boundary as JSON text only. Every object that a cell can reach was created inside the sandbox.
-//   2. Replay is deterministic: answers are delivered only when the cell has no pending jobs, all open calls at once, in the order of the calls. So a
-//      replay gets each answer at the same point, however many calls are recorded. There is no `Date`, no `Math.random` and no timer.
-//   3. A recorded call is compared by name and canonical arguments; a difference ends the cell as `diverged` (RULINGS Q5).
-//   4. A stopped cell cannot catch the stop: the interpreter is interrupted, and the stack size is set to 1 so that no function can be entered. The second
-//      measure is needed because promises turn an interruption into a rejection.
-//   5. Instructions, memory, calls and output are limited (`CellLimits`).
+// Two limits of different kinds end a cell. Instructions, memory, calls, output and data are counted inside the interpreter, so a cell stops at the same point
+// every time. The deadline is the last resort for work that is not counted: one built-in function may loop for centuries, as in
+// `Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)`, without a single counted instruction.
 
-import type { CellLimits, CellResult, CellRun, CodeExecutor } from "../../engine/internal.ts";
-import type { CellCall, Json, JsonObject, ToolOutcome } from "../../model/internal.ts";
-import type { Shape } from "../../model/parse/reading.ts";
-import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from "quickjs-emscripten-core";
+import type { CellLimits, CodeExecutor } from "../../engine/internal.ts";
 
-import { nextTask } from "../../clock/clock.ts";
-import { canonicalJson, EngineError, toCause, truncateMiddle } from "../../model/internal.ts";
-import { json, jsonObject, read, string } from "../../model/parse/reading.ts";
+import { systemClock } from "../../clock/clock.ts";
+import { MisuseError } from "../../model/internal.ts";
+import { CellPool } from "./cell-pool.ts";
+import { lowerLimits } from "./cell-results.ts";
+import { startThread } from "./cell-thread.ts";
 
 type QuickjsOptions = {
   /** Upper limits for every cell. The lower of this limit and the engine's applies. Default: the engine's limits. */
   readonly limits?: Partial<CellLimits>;
+  /**
+   * The largest number of cells that run at the same time, each in its own worker. Further cells wait. Executors with the same number share their workers.
+   * Default: 4.
+   */
+  readonly workers?: number;
+  /**
+   * The file of the worker, if a bundler moved it: a bundle of `everturn/quickjs/worker`. Default: the file of the package.
+   */
+  readonly workerUrl?: URL;
 };
 
-type IssuedCall = { readonly name: string; readonly arguments: JsonObject };
+const defaultWorkers = 4;
 
-/** A recorded call that the cell has made again and that is not answered yet. `settle` resolves or rejects its promise. */
-type OpenCall = { readonly settle: QuickJSHandle; readonly answer: CallAnswer };
-
-type CallAnswer = { readonly ok: true; readonly value: Json } | { readonly ok: false; readonly message: string };
-
-/** The functions of the prelude. */
-type Prelude = { readonly start: QuickJSHandle; readonly settle: QuickJSHandle; readonly describe: QuickJSHandle };
-
-type SandboxResult =
-  | { readonly ok: true; readonly value: QuickJSHandle }
-  | { readonly ok: false; readonly error: QuickJSHandle };
-
-type ReadResult<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly message: string };
-
-type HostArguments = readonly [QuickJSHandle, QuickJSHandle, QuickJSHandle, QuickJSHandle];
-
-/** A function of the host that the prelude calls. Returns why it refused the call; `null`: it accepted. */
-type HostFunction = (...given: HostArguments) => string | null;
-
-/** QuickJS calls the interrupt handler after this number of jumps and function calls. */
-const interruptStep = 10_000;
-
-/** Instructions that one promise job counts as. */
-const jobInstructions = 100;
-
-/** Instructions between two pauses, in which the host's event loop runs and an abort can arrive. */
-const pauseStep = 1_000_000;
-
-// Stack of the interpreter. One level of calls uses several times as much of the host's stack (about 1 MB in Node), which must not overflow first.
-const stackBytes = 192 * 1024;
-
-const wasmPageBytes = 65_536;
-
-/** Longest description of a thrown value, in characters. A longer one is cut in the middle. */
-const maxErrorLength = 4000;
-
-// All intrinsics except `Date`, which would make replay depend on the time.
-const intrinsics = {
-  BaseObjects: true,
-  Eval: true,
-  StringNormalize: true,
-  RegExp: true,
-  RegExpCompiler: true,
-  JSON: true,
-  Proxy: true,
-  MapSet: true,
-  TypedArrays: true,
-  Promise: true,
-  BigInt: true,
-};
-
-/** Tool names that can be global variables. */
-const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
-
-/** The unit of each limit in error messages. */
-const limitUnits: { readonly [L in keyof CellLimits]: string } = {
-  instructions: "instructions",
-  memoryBytes: "bytes of memory",
-  calls: "calls",
-  output: "characters of output",
-};
-
-const aborted: CellResult = { type: "failed", reason: "failed", message: "aborted" };
-
-const stackOverflow: CellResult = {
-  type: "failed",
-  reason: "limit_exceeded",
-  message: `stack overflow: function calls are nested too deep, more than ${stackBytes} bytes of stack`,
-};
+// One pool for each number of workers and file, so that programs that create many executors do not create many workers.
+const pools = new Map<string, CellPool>();
 
 /**
  * A sandboxed executor for cells of JavaScript. Needs the packages `quickjs-emscripten-core` and
@@ -112,457 +47,37 @@ const stackOverflow: CellResult = {
  * (all of them by name), `print` and `console.log`, and `finish(value)` and `giveUp(value)`, which end the cell.
  * There is no clock, no randomness, no timers and no modules.
  *
- * Limits: `instructions` counts jumps and function calls of the interpreter in steps of 10 000, and 100 per
- * promise job; `memoryBytes` counts all memory of the interpreter, which starts at 16 MB and grows by a fifth at a
- * time. A built-in function counts as one instruction whatever its work, and the signal is checked between jobs.
- * This limits the damage of mistakes in the code. Hostile code also needs a separate process that can be killed.
+ * Cells run in worker threads (web workers in browsers), so they do not block the event loop. A worker is terminated
+ * when its cell exceeds `limits.timeMs` or when the turn is cancelled. `instructions` counts jumps and function calls
+ * of the interpreter in steps of 10 000, and 100 per promise job; a built-in function counts as one instruction
+ * whatever its work. `memoryBytes` counts all memory of the interpreter, which starts at 16 MB and grows by a fifth
+ * at a time.
  */
 export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
+  const { limits = {}, workers = defaultWorkers, workerUrl = null } = options;
+  if (!Number.isSafeInteger(workers) || workers < 1) {
+    throw new MisuseError("invalid_argument", "workers must be a whole number of at least 1", { path: ["workers"] });
+  }
   return {
     name: "quickjs",
     version: "1",
     language: "javascript",
-    run: async (cell) => {
-      const instance = await newInstance();
-      if (cell.signal.aborted) return aborted;
-      return new Sandbox(instance, cell, lowerLimits(cell.limits, options.limits ?? {})).run();
+    run: ({ code, calls, tools, limits: cellLimits, signal }) => {
+      const request = { code, calls, tools: tools.map(({ name }) => name), limits: lowerLimits(cellLimits, limits) };
+      return poolOf(workers, workerUrl).run(request, signal);
     },
   };
 }
 
-/** Creates a WebAssembly instance. */
-async function newInstance(): Promise<QuickJSWASMModule> {
-  const { core, variant } = await loadPackages();
-  return core.newQuickJSWASMModuleFromVariant(variant.default);
-}
-
-/** Loads the optional peer dependencies. */
-async function loadPackages() {
-  try {
-    const [core, variant] = await Promise.all([
-      import("quickjs-emscripten-core"),
-      import("@jitl/quickjs-singlefile-mjs-release-sync"),
-    ]);
-    return { core, variant };
-  } catch (cause) {
-    const packages = "quickjs-emscripten-core @jitl/quickjs-singlefile-mjs-release-sync";
-    const message = `quickjs(): two packages that run cells cannot be loaded; run: npm install ${packages}`;
-    throw new EngineError("invalid_engine", { message, cause });
-  }
-}
-
-/** One run of one cell. */
-class Sandbox {
-  readonly #cell: CellRun;
-  readonly #limits: CellLimits;
-  readonly #runtime: QuickJSRuntime;
-  readonly #context: QuickJSContext;
-  /** Handles of values inside the sandbox, disposed at the end of the run. */
-  readonly #handles: QuickJSHandle[] = [];
-  /** All calls that the cell has made in this run, recorded or not. */
-  readonly #issuedCalls: IssuedCall[] = [];
-  /** What the cell printed. */
-  readonly #observations: string[] = [];
-  /** Recorded calls that wait for the next delivery of answers. */
-  #openCalls: OpenCall[] = [];
-  #instructions = 0;
-  /** The number of instructions at the last pause. */
-  #pausedAt = 0;
-  #outputLength = 0;
-  /** The result of a cell that was stopped or has finished; `null` while it may continue. */
-  #result: CellResult | null = null;
-
-  constructor(instance: QuickJSWASMModule, cell: CellRun, limits: CellLimits) {
-    this.#cell = cell;
-    this.#limits = limits;
-    this.#runtime = instance.newRuntime();
-    this.#runtime.setMaxStackSize(stackBytes);
-    this.#runtime.setInterruptHandler(() => {
-      this.#spend(interruptStep);
-      return this.#result !== null;
-    });
-    this.#context = this.#runtime.newContext({ intrinsics });
-    this.#limitMemory(instance);
-  }
-
-  async run(): Promise<CellResult> {
-    try {
-      const result = await this.#runToEnd();
-      this.#dispose();
-      return result;
-    } catch (thrown) {
-      // After a trap the instance is in an undefined state: it is not disposed, only dropped for the garbage collector.
-      return this.#result?.type === "failed" ? this.#result : trapResult(thrown);
-    }
-  }
-
-  async #runToEnd(): Promise<CellResult> {
-    const prelude = this.#loadPrelude();
-    const main = this.#callSandbox(prelude.start, this.#toSandbox(this.#cell.code));
-    for (;;) {
-      await this.#runJobs();
-      const end = this.#result ?? this.#settleOrEnd(prelude, main);
-      if (end !== null) return this.#conclude(end);
-    }
-  }
-
-  /** The cell has no pending jobs: returns its result, or answers its open calls and returns `null`. */
-  #settleOrEnd(prelude: Prelude, main: SandboxResult): CellResult | null {
-    if (this.#issuedCalls.length > this.#cell.calls.length) return this.#newCalls();
-    if (this.#openCalls.length > 0) {
-      this.#answerCalls(prelude);
-      return null;
-    }
-    const end = main.ok ? this.#settledResult(prelude, main.value) : this.#thrownResult(prelude, main.error);
-    // Describing a thrown value runs code of the cell (`toString`), which may stop the cell.
-    return this.#result ?? end;
-  }
-
-  #settledResult(prelude: Prelude, main: QuickJSHandle): CellResult {
-    const state = this.#context.getPromiseState(main);
-    switch (state.type) {
-      case "fulfilled":
-        this.#track(state.value);
-        return this.#finishedResult(null);
-      case "rejected":
-        return this.#thrownResult(prelude, this.#track(state.error));
-      case "pending":
-        if (this.#issuedCalls.length < this.#cell.calls.length) return this.#tooFewCalls();
-        return failed("the cell waits for a promise that nothing resolves");
-    }
-  }
-
-  #thrownResult(prelude: Prelude, error: QuickJSHandle): CellResult {
-    const described = this.#callSandbox(prelude.describe, error);
-    const description = described.ok ? this.#fromSandbox(string, described.value) : described;
-    const errorText = description.ok ? description.value : "something was thrown that cannot be shown";
-    if (errorText === "InternalError: stack overflow") return stackOverflow;
-    if (errorText === "InternalError: out of memory") return this.#limitExceeded("memoryBytes");
-    return this.#finishedResult(truncateMiddle(errorText, maxErrorLength));
-  }
-
-  #finishedResult(error: string | null): CellResult {
-    return { type: "finished", observations: this.#observations, error, finish: null };
-  }
-
-  /** The final result: a cell that finished must have made exactly the recorded calls. New calls are returned; missing ones are a divergence. */
-  #conclude(end: CellResult): CellResult {
-    if (end.type !== "finished") return end;
-    if (this.#issuedCalls.length > this.#cell.calls.length) return this.#newCalls();
-    return this.#issuedCalls.length < this.#cell.calls.length ? this.#tooFewCalls() : end;
-  }
-
-  #newCalls(): CellResult {
-    return { type: "calls", calls: this.#issuedCalls.slice(this.#cell.calls.length) };
-  }
-
-  #tooFewCalls(): CellResult {
-    return diverged(`the cell made ${this.#issuedCalls.length} calls where ${this.#cell.calls.length} are recorded`);
-  }
-
-  #limitExceeded(limit: keyof CellLimits): CellResult {
-    const message = `more than ${this.#limits[limit]} ${limitUnits[limit]} (limits.${limit})`;
-    return { type: "failed", reason: "limit_exceeded", message };
-  }
-
-  /** Runs promise jobs until none is pending, with pauses for the host's event loop. */
-  async #runJobs(): Promise<void> {
-    while (this.#result === null && this.#runtime.hasPendingJob()) {
-      this.#runtime.executePendingJobs(1).dispose();
-      this.#spend(jobInstructions);
-      if (this.#instructions - this.#pausedAt >= pauseStep) await this.#pause();
-    }
-  }
-
-  /** Yields to the event loop, so that an abort can arrive while a cell is busy. */
-  async #pause(): Promise<void> {
-    this.#pausedAt = this.#instructions;
-    await nextTask();
-    if (this.#cell.signal.aborted) this.#stop(aborted);
-  }
-
-  /** Counts instructions and stops the cell at the limit. */
-  #spend(instructions: number): void {
-    this.#instructions += instructions;
-    if (this.#instructions > this.#limits.instructions) this.#stop(this.#limitExceeded("instructions"));
-  }
-
-  /** Ends the cell, unless it has ended. Running code is interrupted at the next interrupt check (invariant 4). */
-  #stop(end: CellResult): null {
-    this.#result ??= end;
-    this.#runtime.setMaxStackSize(1);
-    return null;
-  }
-
-  /** Limits the growth of the WebAssembly memory. QuickJS has a memory limit of its own, which does not work in its emscripten build. */
-  #limitMemory(instance: QuickJSWASMModule): void {
-    const memory = instance.getWasmMemory();
-    const grow = memory.grow.bind(memory);
-    const limited = (pages: number): number => {
-      if (memory.buffer.byteLength + pages * wasmPageBytes <= this.#limits.memoryBytes) return grow(pages);
-      this.#stop(this.#limitExceeded("memoryBytes"));
-      throw new RangeError("memory limit");
-    };
-    Object.defineProperty(memory, "grow", { value: limited });
-  }
-
-  /** Evaluates the prelude and returns its functions. */
-  #loadPrelude(): Prelude {
-    const context = this.#context;
-    const names = this.#cell.tools.map(({ name }) => ({ name, isIdentifier: identifier.test(name) }));
-    const load = this.#track(context.unwrapResult(context.evalCode(preludeSource, "sandbox", { type: "global" })));
-    const loaded = this.#track(
-      context.unwrapResult(
-        context.callFunction(load, context.undefined, [
-          this.#hostFunction("call", (tool, given, resolve, reject) => this.#call(tool, given, resolve, reject)),
-          this.#hostFunction("print", (text) => this.#print(text)),
-          this.#hostFunction("finish", (value) => this.#finish("value", value)),
-          this.#hostFunction("giveUp", (value) => this.#finish("error", value)),
-          this.#toSandbox(names),
-        ]),
-      ),
-    );
-    const named = (name: keyof Prelude): QuickJSHandle => this.#track(context.getProp(loaded, name));
-    return { start: named("start"), settle: named("settle"), describe: named("describe") };
-  }
-
-  /** Wraps a host function for the prelude. It returns `undefined`, the reason of a refusal, or `true` when the cell has ended and must not continue. */
-  #hostFunction(name: string, run: HostFunction): QuickJSHandle {
-    const answer = (...given: HostArguments): QuickJSHandle => {
-      const refusal = this.#result === null ? run(...given) : null;
-      if (this.#result !== null) return this.#context.true;
-      return refusal === null ? this.#context.undefined : this.#context.newString(refusal);
-    };
-    return this.#track(this.#context.newFunction(name, answer));
-  }
-
-  /** A tool call of the cell: records it, and compares it with the recorded call of the same position (invariant 3). */
-  #call(tool: QuickJSHandle, given: QuickJSHandle, resolve: QuickJSHandle, reject: QuickJSHandle): string | null {
-    const name = this.#cell.tools[this.#context.getNumber(tool)]?.name ?? "";
-    const argumentsRead = this.#fromSandbox(jsonObject, given);
-    if (!argumentsRead.ok) return argumentsRead.message;
-    const index = this.#issuedCalls.length;
-    if (index >= this.#limits.calls) return this.#stop(this.#limitExceeded("calls"));
-    this.#issuedCalls.push({ name, arguments: argumentsRead.value });
-    const recorded = this.#cell.calls[index];
-    if (recorded === undefined) return null;
-    const difference = callDifference(recorded, name, argumentsRead.value);
-    if (difference !== null) return this.#stop(diverged(`call ${index}: ${difference}`));
-    if (recorded.answer === null) return this.#stop(failed(`call ${index} is recorded without an answer`));
-    const answer = callAnswer(recorded.answer);
-    this.#openCalls.push({ settle: (answer.ok ? resolve : reject).dup(), answer });
-    return null;
-  }
-
-  #print(text: QuickJSHandle): string | null {
-    const textRead = this.#fromSandbox(string, text);
-    if (!textRead.ok) return textRead.message;
-    this.#outputLength += textRead.value.length;
-    if (this.#outputLength > this.#limits.output) return this.#stop(this.#limitExceeded("output"));
-    this.#observations.push(textRead.value);
-    return null;
-  }
-
-  #finish(type: "value" | "error", value: QuickJSHandle): string | null {
-    const valueRead = this.#fromSandbox(json, value);
-    if (!valueRead.ok) return valueRead.message;
-    const finish = { type, value: valueRead.value };
-    return this.#stop({ type: "finished", observations: this.#observations, error: null, finish });
-  }
-
-  /** Delivers the answers of all open calls, in the order of the calls (invariant 2). */
-  #answerCalls({ settle }: Prelude): void {
-    const open = this.#openCalls;
-    this.#openCalls = [];
-    for (const call of open) {
-      this.#track(call.settle);
-      const { answer } = call;
-      const ok = answer.ok ? this.#context.true : this.#context.false;
-      this.#callSandbox(settle, call.settle, ok, this.#toSandbox(answer.ok ? answer.value : answer.message));
-    }
-  }
-
-  #callSandbox(sandboxFunction: QuickJSHandle, ...given: readonly QuickJSHandle[]): SandboxResult {
-    const result = this.#context.callFunction(sandboxFunction, this.#context.undefined, [...given]);
-    if (result.error) return { ok: false, error: this.#track(result.error) };
-    return { ok: true, value: this.#track(result.value) };
-  }
-
-  /** A value as JSON text inside the sandbox. */
-  #toSandbox(value: Json): QuickJSHandle {
-    return this.#track(this.#context.newString(JSON.stringify(value)));
-  }
-
-  /** Reads JSON text of the sandbox as a value of a shape. */
-  #fromSandbox<T>(shape: Shape<T>, text: QuickJSHandle): ReadResult<T> {
-    const parsed = read(shape, parseJson(this.#context.getString(text)));
-    if ("value" in parsed) return { ok: true, value: parsed.value };
-    return { ok: false, message: parsed.issues[0]?.message ?? "must be JSON" };
-  }
-
-  #track(handle: QuickJSHandle): QuickJSHandle {
-    this.#handles.push(handle);
-    return handle;
-  }
-
-  #dispose(): void {
-    for (const { settle } of this.#openCalls) settle.dispose();
-    for (const handle of this.#handles.reverse()) handle.dispose();
-    this.#context.dispose();
-    this.#runtime.dispose();
-  }
-}
-
-/** The lower of two limits, for each limit. */
-function lowerLimits(cellLimits: CellLimits, executorLimits: Partial<CellLimits>): CellLimits {
-  const lower = (limit: keyof CellLimits): number => Math.min(cellLimits[limit], executorLimits[limit] ?? Infinity);
-  return {
-    instructions: lower("instructions"),
-    memoryBytes: lower("memoryBytes"),
-    calls: lower("calls"),
-    output: lower("output"),
-  };
-}
-
-function failed(message: string): CellResult {
-  return { type: "failed", reason: "failed", message };
-}
-
-function diverged(message: string): CellResult {
-  return { type: "failed", reason: "diverged", message };
-}
-
-/** The result of a WebAssembly trap. A `RangeError` is an overflow of the host's stack, which deeply nested source code causes in the parser of QuickJS. */
-function trapResult(thrown: unknown): CellResult {
-  return thrown instanceof RangeError ? stackOverflow : failed(`the sandbox failed: ${toCause(thrown)?.message ?? ""}`);
-}
-
-/** How a call differs from the recorded one; `null`: it does not. The text holds no arguments, because they may be secret. */
-function callDifference({ call }: CellCall, name: string, given: JsonObject): string | null {
-  if (call.name !== name) return `the cell called "${name}" where "${call.name}" is recorded`;
-  if (canonicalJson(call.arguments) === canonicalJson(given)) return null;
-  return `the cell called "${name}" with other arguments than the "${call.name}" that is recorded`;
-}
-
-/** How a recorded outcome settles the promise of its call. Everything except a success rejects. */
-function callAnswer(outcome: ToolOutcome): CallAnswer {
-  switch (outcome.type) {
-    case "success":
-      return { ok: true, value: outcome.value };
-    case "failure":
-      return { ok: false, message: outcome.failure.message };
-    case "cancelled":
-      return { ok: false, message: outcome.message === "" ? "the call was cancelled" : outcome.message };
-    case "ask_user":
-      return { ok: false, message: "the call waits for an answer of the user" };
-    case "halt":
-      return { ok: false, message: `the call stopped the run: ${outcome.reason}` };
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-// Runs before the code of the cell. It copies the built-ins it needs, because the cell may overwrite globals. After a host function returns `true`, it
-// loops until it is interrupted, so that the cell cannot continue.
-const preludeSource = `(call, print, finish, giveUp, names) => {
-  "use strict";
-  const { parse, stringify } = JSON;
-  const { isFinite } = Number;
-  const { isArray } = Array;
-  const { defineProperty, freeze, hasOwn } = Object;
-  const TextError = Error;
-  const TypeTextError = TypeError;
-  const Later = Promise;
-  const AsyncFunction = (async () => {}).constructor;
-
-  const describe = (thrown) => {
-    if (typeof thrown === "string") return thrown;
-    if (thrown instanceof TextError) {
-      const name = thrown.name + "";
-      const message = thrown.message + "";
-      return name === "" || message === "" ? name + message : name + ": " + message;
-    }
-    return thrown === undefined ? "undefined" : stringify(thrown) ?? "a " + typeof thrown;
-  };
-
-  const shown = (value) => {
-    if (typeof value === "function" || typeof value === "symbol") throw new TypeTextError("print: a " + typeof value + " is not JSON");
-    return describe(value);
-  };
-
-  const refuseOther = (key, value) => {
-    if (typeof value === "function" || typeof value === "symbol") throw new TypeTextError("a " + typeof value + " is not JSON");
-    if (typeof value === "number" && !isFinite(value)) throw new TypeTextError(value + " is not JSON");
-    return value;
-  };
-
-  const data = (value) => {
-    const text = stringify(value, refuseOther);
-    if (text === undefined) throw new TypeTextError("the value is not JSON");
-    return text;
-  };
-
-  const define = (target, name, value) => {
-    defineProperty(target, name, { value, writable: true, enumerable: true, configurable: true });
-  };
-
-  const say = (...values) => {
-    let text = "";
-    for (let index = 0; index < values.length; index += 1) text += (index === 0 ? "" : " ") + shown(values[index]);
-    const refused = print(stringify(text));
-    while (refused === true);
-    if (refused !== undefined) throw new TypeTextError("print: " + refused);
-  };
-
-  const ending = (name, end) => {
-    const run = (value) => {
-      const refused = end(data(value === undefined ? null : value));
-      while (refused === true);
-      throw new TypeTextError(name + ": " + refused);
-    };
-    define(run, "name", name);
-    return run;
-  };
-
-  const tool = (name, index) => {
-    const run = async (given = {}) => {
-      if (typeof given !== "object" || given === null || isArray(given)) {
-        throw new TypeTextError(name + ": the arguments must be one object");
-      }
-      const text = data(given);
-      let settle;
-      const answer = new Later((resolve, reject) => { settle = { resolve, reject }; });
-      const refused = call(index, text, settle.resolve, settle.reject);
-      while (refused === true);
-      if (refused !== undefined) throw new TypeTextError(name + ": " + refused);
-      return answer;
-    };
-    define(run, "name", name);
-    return run;
-  };
-
-  define(Math, "random", () => { throw new TextError("Math.random is not available in a cell"); });
-  define(globalThis, "print", say);
-  define(globalThis, "console", { log: say });
-  define(globalThis, "finish", ending("finish", finish));
-  define(globalThis, "giveUp", ending("giveUp", giveUp));
-  const tools = { __proto__: null };
-  define(globalThis, "tools", tools);
-  parse(names).forEach(({ name, isIdentifier }, index) => {
-    define(tools, name, tool(name, index));
-    if (isIdentifier && !hasOwn(globalThis, name)) define(globalThis, name, tools[name]);
+function poolOf(workers: number, workerUrl: URL | null): CellPool {
+  const key = `${workers} ${workerUrl?.href ?? ""}`;
+  const existing = pools.get(key);
+  if (existing !== undefined) return existing;
+  const pool = new CellPool({
+    size: workers,
+    start: (listener) => startThread(workerUrl, listener),
+    clock: systemClock,
   });
-  freeze(tools);
-
-  return {
-    start: (code) => new AsyncFunction(parse(code))(),
-    settle: (settle, ok, text) => settle(ok ? parse(text) : new TextError(parse(text))),
-    describe: (thrown) => stringify(describe(thrown)),
-  };
-}`;
+  pools.set(key, pool);
+  return pool;
+}

@@ -7,7 +7,8 @@
 // Rules
 //   1. Determinism: the same code with the same answers makes the same calls. A cell has no clock and no random numbers.
 //   2. Calls are compared with the recorded ones, by name and arguments, in order; one that differs ends the cell as `diverged`.
-//   3. Limits count instructions, memory, calls and output, never time: time differs between a run and its replay.
+//   3. Limits count instructions, memory, calls, output and data: they stop a cell at the same point in a run and in its replay. `timeMs` is the last resort
+//      for work that cannot be counted. A run that it ends fails, and the failure is recorded like every other result.
 
 import type { CellCall, Json, JsonObject, ToolSpec } from "../../model/internal.ts";
 
@@ -46,8 +47,12 @@ export type CellLimits = {
   readonly memoryBytes: number;
   /** Tool calls. Default: 1,000. */
   readonly calls: number;
-  /** Characters that the cell may print. Default: 50,000. */
+  /** Characters that the cell may print, and the largest number of its observations. Default: 50,000. */
   readonly output: number;
+  /** Characters of JSON that leave the cell in the arguments of calls and in the value of `finish` or `giveUp`. Default: 1,000,000. */
+  readonly data: number;
+  /** Milliseconds that one run of the cell may take, without the tools. Each run starts again at 0. Default: 10,000. */
+  readonly timeMs: number;
 };
 
 export const defaultCellLimits: CellLimits = {
@@ -55,6 +60,8 @@ export const defaultCellLimits: CellLimits = {
   memoryBytes: 64 * 1024 * 1024,
   calls: 1000,
   output: 50_000,
+  data: 1_000_000,
+  timeMs: 10_000,
 };
 
 /** The end of one run of a cell. */

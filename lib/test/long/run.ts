@@ -38,6 +38,10 @@ const onPostgres = process.argv[3] === "postgres";
 const workerCount = Number(process.argv[4] ?? 2);
 /** A standby is promoted once, instead of other outages. */
 const withFailover = onPostgres && process.argv[5] === "failover";
+/** The limit of the time from the kill of a worker to the next effect of its turn, while the database can be reached: the 99th percentile, in milliseconds. */
+const takeoverLimitMs = 2000;
+/** How long after an outage workers may still be opening their connections again, in milliseconds. */
+const outageMarginMs = 1000;
 /** How often connections are ended or the server is killed. */
 const wantedOutages = onPostgres && !withFailover ? 20 : 0;
 /** How long the address of the database leads to nothing, and then to a standby that is read-only, in milliseconds. */
@@ -126,6 +130,7 @@ async function failingOver(kills: { readonly count: number }): Promise<readonly 
   if (failover === undefined) return [];
   const { primary, standby, proxy } = failover;
   while (kills.count < wantedKills / 2) await pause(50);
+  const from = Date.now();
   await primary.kill();
   proxy.redirect(null);
   await pause(failoverMs.unreachable);
@@ -135,6 +140,7 @@ async function failingOver(kills: { readonly count: number }): Promise<readonly 
     pause(failoverMs.readOnly),
   ]);
   await standby.promote();
+  outageTimes.push({ from, until: Date.now() });
   return answered;
 }
 
@@ -167,6 +173,9 @@ async function answersOfStandby(url: string): Promise<readonly string[]> {
 /** The workers that were killed, and when. */
 const killed: { readonly pid: number; readonly at: number }[] = [];
 
+/** When the server was down, or half of the connections were ended, in milliseconds of the wall clock. */
+const outageTimes: { readonly from: number; readonly until: number }[] = [];
+
 /** Ends half of the connections, or kills the server and starts it again, until there have been enough outages. Returns how often it did each. */
 async function breaking(signal: AbortSignal): Promise<{ readonly ended: number; readonly killed: number }> {
   const outages = { ended: 0, killed: 0 };
@@ -174,6 +183,7 @@ async function breaking(signal: AbortSignal): Promise<{ readonly ended: number; 
   if (server === undefined) return outages;
   while (outages.ended + outages.killed < wantedOutages && !signal.aborted) {
     await pause(500 + Math.random() * 1500);
+    const from = Date.now();
     if (Math.random() < 0.6) {
       await endConnections(target);
       outages.ended += 1;
@@ -182,6 +192,7 @@ async function breaking(signal: AbortSignal): Promise<{ readonly ended: number; 
       await server.start();
       outages.killed += 1;
     }
+    outageTimes.push({ from, until: Date.now() });
   }
   return outages;
 }
@@ -210,19 +221,35 @@ async function repeated<T>(operation: () => Promise<T>): Promise<T> {
   }
 }
 
-/** For each turn that a killed worker drove: how long until another one performed its next effect, in milliseconds. */
-function takeovers(lines: readonly Line[]): readonly number[] {
-  const times: number[] = [];
+/** A turn whose worker was killed. */
+type Takeover = {
+  /** How long until another worker performed the next effect of the turn, in milliseconds. */
+  readonly ms: number;
+  /** The database was not reachable, or the observed connections were lost, at some moment in between or in the second before the kill. */
+  readonly duringOutage: boolean;
+};
+
+/** For each turn that a killed worker drove: when another one continued it. */
+function takeovers(lines: readonly Line[]): readonly Takeover[] {
+  const times: Takeover[] = [];
   for (const { pid, at } of killed) {
     const last = new Map<string, Line>();
     for (const line of lines) if (line.at <= at) last.set(line.turn, line);
     for (const [turn, line] of last) {
       if (line.pid !== pid) continue;
       const next = lines.find((later) => later.at > at && later.turn === turn);
-      if (next !== undefined) times.push(next.at - at);
+      if (next === undefined) continue;
+      const duringOutage = outageTimes.some(({ from, until }) => from < next.at && until > at - outageMarginMs);
+      times.push({ ms: next.at - at, duringOutage });
     }
   }
-  return times.toSorted((left, right) => left - right);
+  return times.toSorted((left, right) => left.ms - right.ms);
+}
+
+/** The 50th and 99th percentile and the longest of some takeovers, as text. */
+function percentiles(taken: readonly Takeover[]): string {
+  const times = taken.map(({ ms }) => ms);
+  return `p50 ${percentile(times, 0.5)} ms, p99 ${percentile(times, 0.99)} ms, most ${times.at(-1) ?? 0} ms, of ${times.length}`;
 }
 
 /** How long a worker lives. On Postgres longer than it takes to recognise that another one has ended. */
@@ -434,14 +461,21 @@ async function main(): Promise<readonly string[]> {
   const replies = Object.values(seen.sessions).reduce((sum, one) => sum + one.replies, 0);
   const [p50, p99] = [percentile(delays, 0.5), percentile(delays, 0.99)];
   const taken = takeovers(lines);
-  const [taken50, taken99] = [percentile(taken, 0.5), percentile(taken, 0.99)];
+  const undisturbed = taken.filter(({ duringOutage }) => !duringOutage);
+  const taken99 = percentile(
+    undisturbed.map(({ ms }) => ms),
+    0.99,
+  );
   console.log(
     [
       `storage                       ${onPostgres ? `Postgres; ${outages.ended} times half of the connections ended, ${outages.killed} times the server killed` : "SQLite"}; ${workerCount} workers`,
       ...(withFailover
         ? [`failover                      the standby was promoted once; ${answered.length} answers before`]
         : []),
-      `takeover after a kill         p50 ${taken50} ms, p99 ${taken99} ms, most ${taken.at(-1) ?? 0} ms, of ${taken.length}`,
+      `takeover after a kill         ${percentiles(undisturbed)}`,
+      ...(onPostgres
+        ? [`takeover during outages       ${percentiles(taken.filter(({ duringOutage }) => duringOutage))}`]
+        : []),
       `kills                         ${kills.count} (${kills.early} while starting; ${kills.died} died by themselves)`,
       `inputs sent                   ${said.size + ids.length}, turns ${counts["turns"]}, messages ${counts["messages"]}, entries ${counts["entries"]}`,
       `model calls begun             ${began2("model_began")}, tools begun ${began2("tool_began")}, outcomes unknown ${counts["unknownOutcomes"]}`,
@@ -458,9 +492,24 @@ async function main(): Promise<readonly string[]> {
     p99 > 250 && !onPostgres
       ? [`the latency of text deltas is ${p99} ms at the 99th percentile; the limit is 250 ms`]
       : [];
+  const late99 =
+    onPostgres && taken99 > takeoverLimitMs
+      ? [`takeovers take ${taken99} ms at the 99th percentile; the limit is ${takeoverLimitMs} ms`]
+      : [];
   const few = kills.count < wantedKills ? ["there were too few kills"] : [];
   const died = kills.died > 0 ? [`${kills.died} workers died by themselves`] : [];
-  return [...answered, ...again, ...twice, ...faults, ...seen.broken, ...unread.flat(), ...slow, ...few, ...died];
+  return [
+    ...answered,
+    ...again,
+    ...twice,
+    ...faults,
+    ...seen.broken,
+    ...unread.flat(),
+    ...slow,
+    ...late99,
+    ...few,
+    ...died,
+  ];
 }
 
 try {

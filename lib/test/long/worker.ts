@@ -7,7 +7,8 @@ import { leaseOn, openStorage, slowAgent, WorldLog } from "./world.ts";
 const [, , file = "", log = ""] = process.argv;
 const { storage, close } = await openStorage(file);
 const engines = { default: slowAgent(new WorldLog(log)) };
-const sessions = runtime({ host: storage, engines, ...leaseOn(file) });
+// The kills are not caused by the turns, so no turn is parked for them (Q17).
+const sessions = runtime({ host: storage, engines, maxTakeovers: 1000, ...leaseOn(file) });
 const stop = new AbortController();
 process.on("message", () => stop.abort());
 // Ends with its parent process.

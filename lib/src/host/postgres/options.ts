@@ -45,7 +45,7 @@ export type PostgresOptions = {
   readonly pollMs?: number;
   /**
    * A process counts as ended when its connection for notifications has been closed for this long, in milliseconds. Its turns are then taken
-   * over before their leases expire. Default: 1,000; `null`: only when the leases expire.
+   * over before their leases expire. Default: 500, which is also the smallest value; `null`: only when the leases expire.
    */
   readonly endedAfterMs?: number | null;
   /** The clock of intervals. Expiry is decided by the clock of the server. Default: the system clock. */
@@ -76,7 +76,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
   if (!/^[a-z_][a-z0-9_]{0,30}$/.test(tablePrefix)) refuse("tablePrefix", identifierRule);
   if (!/^[a-z_][a-z0-9_]{0,30}$/.test(schema)) refuse("schema", identifierRule);
   if (mode !== "function" && mode !== "transaction") refuse("mode", 'must be "function" or "transaction"');
-  const { maxConnections = 10, connectMs = 10_000, retryMs = 10_000, endedAfterMs = 1_000, pollMs = null } = options;
+  const { maxConnections = 10, connectMs = 10_000, retryMs = 10_000, endedAfterMs = 500, pollMs = null } = options;
   if (!isWhole(maxConnections, 2)) refuse("maxConnections", "must be a whole number of 2 or more");
   if (!isWhole(connectMs, 1)) refuse("connectMs", millisecondsRule);
   if (!isWhole(retryMs, 0)) refuse("retryMs", "must be a whole number of milliseconds of 0 or more");

@@ -402,12 +402,15 @@ describe("ended processes", () => {
     const clock = handClock();
     const [one, other] = [opened({ schema }), opened({ schema, endedAfterMs: 600, clock })];
     await Promise.all([one.open(), other.open()]);
+    let reports = 0;
+    const stop = other.liveness?.onEnded?.(() => (reports += 1));
     const process = one.liveness?.process ?? "";
     expect(process).not.toBe("");
     /** Lets time pass, and a statement of the storage take effect. */
     const pass = async () => {
-      await clock.advance(200);
-      await other.read([{ table: "sessions", prefix: [] }]);
+      await clock.advance(100);
+      // Attempts run on a connection of their own, whose answers this statement does not wait for.
+      await pool.query("SELECT pg_sleep(0.01)");
       return other.liveness?.hasEnded(process);
     };
     for (let count = 0; count < 20; count += 1) expect(await pass()).toBe(false);
@@ -415,6 +418,52 @@ describe("ended processes", () => {
     const before = clock.now();
     await vi.waitFor(async () => expect(await pass()).toBe(true), { timeout: 10_000 });
     expect(clock.now() - before).toBeGreaterThanOrEqual(600);
+    expect(reports).toBe(1);
+    stop?.();
+  });
+
+  test("a process is known by its notifications, so it is recognised although nobody has asked about it", async () => {
+    const schema = "ended";
+    const [one, other] = [opened({ schema }), opened({ schema })];
+    await Promise.all([one.open(), other.open()]);
+    // Asking about any process begins to try the locks.
+    expect(other.liveness?.hasEnded("another process")).toBe(false);
+    const reported = new Promise<void>((resolve) => other.liveness?.onEnded?.(resolve));
+    await vi.waitFor(async () => {
+      await one.write({ checks: [], removals: [], puts: [{ table: "sessions", key: ["", "s"], tag: 1, value: "" }] });
+      expect(other.statistics().notificationsReceived).toBeGreaterThan(0);
+    });
+    const process = one.liveness?.process ?? "";
+    await one.close();
+    await vi.waitFor(() => expect(other.liveness?.hasEnded(process)).toBe(true), { timeout: 10_000 });
+    await reported;
+  });
+
+  test("a process whose connection is lost and opened again is never reported as ended", async () => {
+    const schema = "ended";
+    const [one, other] = [opened({ schema }), opened({ schema })];
+    await Promise.all([one.open(), other.open()]);
+    one.watch(() => undefined);
+    const process = one.liveness?.process ?? "";
+    expect(other.liveness?.hasEnded(process)).toBe(false);
+    const identities: (string | null | undefined)[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      await terminate("query LIKE 'SELECT pg_advisory_lock%'");
+      for (let look = 0; look < 15; look += 1) {
+        await pool.query("SELECT pg_sleep(0.01)");
+        identities.push(one.liveness?.process);
+        expect(other.liveness?.hasEnded(process)).toBe(false);
+      }
+    }
+    // The connection is opened again within the time that others wait, so leases that are claimed meanwhile name the process, too.
+    expect(new Set(identities)).toEqual(new Set([process]));
+  });
+
+  test("a lease is not read, and so not claimed, before the process has its identity", async () => {
+    const storage = opened({ schema: "ended" });
+    expect(storage.liveness?.process).toBe(null);
+    await storage.read([{ table: "leases", prefix: ["", "s"] }]);
+    expect(storage.liveness?.process).not.toBe(null);
   });
 
   test("a process has no identity while it is not connected, and never counts itself as ended", async () => {

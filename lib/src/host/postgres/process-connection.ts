@@ -9,13 +9,16 @@
 //
 // Ended processes
 //   The connection holds an advisory lock for the identity of this process. The server releases it when the connection ends, which for a
-//   killed process is at once. Another process that wants to know tries to take the lock. If that succeeds over `endedAfterMs`, the process
-//   counts as ended. The interval covers a connection that was lost and is being opened again. A process that lives, but cannot reach the server for longer, is
-//   treated like one whose lease has expired: it is fenced by the epoch.
+//   killed process is at once. Another process that wants to know tries to take the lock, every `probing.everyMs`. If every attempt over `endedAfterMs`
+//   succeeds, the process counts as ended. The interval covers a connection that was lost and is opened again at once. A process that lives, but cannot
+//   reach the server for longer, is treated like one whose lease has expired: it is fenced by the epoch.
+//   Attempts run over the kept connection itself. If it is lost, the server may have restarted, which releases all locks: nothing that was observed before
+//   counts, and the other processes get one interval to connect again before their locks are tried.
+//   Processes are known by their leases (`hasEnded`) and by their notifications, so a process that has held its leases for a moment only is recognised, too.
 
 import type { Batch, Liveness, TableName } from "../../runtime/host-contract.ts";
 import type { WrittenNames } from "../shared/watchers.ts";
-import type { PostgresConnection } from "./client.ts";
+import type { PostgresConnection, PostgresResult, PostgresStatement } from "./client.ts";
 import type { Database } from "./database.ts";
 import type { CheckedOptions } from "./options.ts";
 
@@ -33,15 +36,19 @@ const sendMs = 25;
 const maxPayloadBytes = 7_500;
 /** The default of `pollMs`, beside notifications and without them. */
 const defaultPollMs = { withNotifications: 5_000, without: 100 };
-/** The pause before the connection is opened again. */
+/** The pause before the connection is opened again, if the first attempt, which is made at once, has failed. */
 const reconnectMs = 100;
-/** How often the locks of other processes are tried, and how long after the last question about any of them. */
-const probing = { everyMs: 200, forMs: 10_000 };
+/** How often the locks of other processes are tried, and how long after the last question about a process or its last notification. */
+const probing = { everyMs: 100, forMs: 10_000 };
 
-/** Another process whose lock is tried. */
+/** Another process whose lock is tried. Times are on the monotonic clock. */
 type OtherProcess = {
-  /** Since when its lock is free, on the monotonic clock; `null`: it was held, or it is not known yet. */
+  /** When it was last asked about, or has notified. */
+  usedAt: number;
+  /** Since when its lock is free; `null`: it was held, or it is not known yet. */
   freeSince: number | null;
+  /** Its lock has been free for `endedAfterMs`. */
+  hasEnded: boolean;
 };
 
 export class ProcessConnection {
@@ -59,8 +66,14 @@ export class ProcessConnection {
   readonly #canNotify: boolean;
   #connection: PostgresConnection | null = null;
   #connecting: Promise<void> | null = null;
-  /** When the connection was opened, on the monotonic clock. */
-  #connectedAt = 0;
+  /** The first attempt to connect. */
+  #firstAttempt: Promise<void> | null = null;
+  /** When the connection was lost, on the monotonic clock; `null`: it has never been open. */
+  #lostAt: number | null = null;
+  /** When the locks of other processes are tried at the earliest, on the monotonic clock. */
+  #probesFrom = 0;
+  /** The statements on the connection, which runs one at a time. */
+  #lastStatement: Promise<unknown> = Promise.resolve();
   #isClosed = false;
   #watching = 0;
   #stopPolling: () => void = () => undefined;
@@ -72,8 +85,8 @@ export class ProcessConnection {
   /** A notification is on its way. A connection runs one statement at a time. */
   #isSending = false;
   readonly #others = new Map<string, OtherProcess>();
+  readonly #endedListeners = new Set<() => void>();
   #stopProbing: (() => void) | null = null;
-  #askedAt = 0;
   #isProbing = false;
 
   constructor(database: Database, options: CheckedOptions, onWrite: (written: WrittenNames) => void) {
@@ -83,6 +96,11 @@ export class ProcessConnection {
     this.#scope = `${options.schema}.${options.tablePrefix}`;
     this.#canNotify = options.mode === "function" && !options.transactionPooler;
     this.liveness = this.#canNotify && options.endedAfterMs !== null ? this.#liveness(options.endedAfterMs) : null;
+  }
+
+  /** Waits for the first attempt to connect, so that leases are not claimed without an identity. Never rejects. */
+  started(): Promise<void> {
+    return this.liveness === null ? Promise.resolve() : (this.#firstAttempt ??= this.start());
   }
 
   /** Opens the connection. Does nothing if it is open, or if the database cannot notify. Never rejects. */
@@ -118,8 +136,10 @@ export class ProcessConnection {
     if (this.#isClosed) return connection.release(true);
     connection.unref?.();
     this.#connection = connection;
-    this.#connectedAt = monotonicNow(this.#options.clock);
-    for (const other of this.#others.values()) other.freeSince = null;
+    const { clock, endedAfterMs } = this.#options;
+    // After a restart of the server the others connect again as this process does; until then their locks say nothing.
+    this.#probesFrom = monotonicNow(clock) + (this.#lostAt === null ? probing.everyMs : (endedAfterMs ?? 0));
+    this.#forgetProbes();
     // Writes of other processes may have been missed.
     this.#onWrite(unknownWrite);
   }
@@ -131,8 +151,17 @@ export class ProcessConnection {
   #lost(connection: PostgresConnection): void {
     if (this.#connection !== connection) return;
     this.#connection = null;
+    this.#lostAt = monotonicNow(this.#options.clock);
+    this.#forgetProbes();
     connection.release(true);
-    this.#connectLater();
+    if (this.#watching > 0) void this.start();
+  }
+
+  /** Runs a statement on the connection, after those before it. */
+  #query(connection: PostgresConnection, statement: PostgresStatement): Promise<PostgresResult> {
+    const result = this.#lastStatement.then(() => connection.query(statement));
+    this.#lastStatement = result.catch(() => undefined);
+    return result;
   }
 
   /** Opens the connection again after a pause, while something watches the storage. */
@@ -205,7 +234,7 @@ export class ProcessConnection {
     try {
       await (this.#connection === null
         ? this.#database.run("read", (connection) => connection.query(statement))
-        : this.#connection.query(statement));
+        : this.#query(this.#connection, statement));
     } catch {
       // Other processes find the write by polling.
     } finally {
@@ -218,60 +247,94 @@ export class ProcessConnection {
     const { from, written } = decodePayload(payload);
     if (from === this.#identity) return;
     this.received += 1;
+    if (from !== null && this.#stopProbing !== null) this.#use(from);
     this.#onWrite(written);
   }
 
   #liveness(endedAfterMs: number): Liveness {
-    const identityNow = () => (this.#connection === null ? null : this.#identity);
+    const identityNow = () => (this.#hasIdentity(endedAfterMs) ? this.#identity : null);
     return {
       get process() {
         return identityNow();
       },
       hasEnded: (process) => {
         if (process === this.#identity) return false;
-        const now = monotonicNow(this.#options.clock);
-        this.#askedAt = now;
-        const other = this.#others.get(process) ?? { freeSince: null };
-        this.#others.set(process, other);
-        this.#stopProbing ??= startInterval(this.#options.clock, probing.everyMs, () => void this.#probe());
-        return other.freeSince !== null && now - other.freeSince >= endedAfterMs;
+        this.#stopProbing ??= startInterval(this.#options.clock, probing.everyMs, () => void this.#probe(endedAfterMs));
+        return this.#use(process).hasEnded;
+      },
+      onEnded: (ended) => {
+        // A function of its own: the same callback may be registered twice.
+        const listener = () => ended();
+        this.#endedListeners.add(listener);
+        return () => void this.#endedListeners.delete(listener);
       },
     };
   }
 
+  /** A connection that was just lost is opened again within the time that others wait. */
+  #hasIdentity(endedAfterMs: number): boolean {
+    if (this.#isClosed) return false;
+    if (this.#connection !== null) return true;
+    return this.#lostAt !== null && monotonicNow(this.#options.clock) < this.#lostAt + endedAfterMs;
+  }
+
+  #use(process: string): OtherProcess {
+    const other = this.#others.get(process) ?? { usedAt: 0, freeSince: null, hasEnded: false };
+    other.usedAt = monotonicNow(this.#options.clock);
+    this.#others.set(process, other);
+    return other;
+  }
+
+  /** Nothing that was observed of other processes counts any more. */
+  #forgetProbes(): void {
+    for (const other of this.#others.values()) Object.assign(other, { freeSince: null, hasEnded: false });
+  }
+
   /** Tries the locks of other processes. */
-  async #probe(): Promise<void> {
+  async #probe(endedAfterMs: number): Promise<void> {
     const { clock } = this.#options;
-    const startedAt = monotonicNow(clock);
-    if (this.#isClosed || startedAt - this.#askedAt > probing.forMs) {
+    const now = monotonicNow(clock);
+    for (const [process, { usedAt }] of this.#others) if (now > usedAt + probing.forMs) this.#others.delete(process);
+    if (this.#isClosed || this.#others.size === 0) {
       this.#stopProbing?.();
       this.#stopProbing = null;
-      this.#others.clear();
       return;
     }
-    // After a restart of the server the others connect again as this process does; until then their locks say nothing.
-    if (this.#isProbing || this.#connection === null || startedAt - this.#connectedAt < probing.everyMs) return;
+    const connection = this.#connection;
+    if (this.#isProbing || connection === null || now < this.#probesFrom) return;
     this.#isProbing = true;
     try {
-      const free = await this.#freeAmong([...this.#others.keys()]);
-      for (const [process, other] of this.#others) {
-        if (!free.has(process)) other.freeSince = null;
-        else other.freeSince ??= startedAt;
-      }
+      const asked = [...this.#others.keys()];
+      const free = await this.#freeAmong(connection, asked);
+      if (connection === this.#connection) this.#note(asked, free, endedAfterMs);
     } catch {
-      for (const other of this.#others.values()) other.freeSince = null;
+      this.#forgetProbes();
     } finally {
       this.#isProbing = false;
     }
   }
 
+  /** Records which locks were free. The time counts from the first answer, not from the question: the server may have been blocked in between. */
+  #note(asked: readonly string[], free: ReadonlySet<string>, endedAfterMs: number): void {
+    const now = monotonicNow(this.#options.clock);
+    let hasNew = false;
+    for (const process of asked) {
+      const other = this.#others.get(process);
+      if (other === undefined) continue;
+      other.freeSince = free.has(process) ? (other.freeSince ?? now) : null;
+      const hasEnded = other.freeSince !== null && now - other.freeSince >= endedAfterMs;
+      if (hasEnded && !other.hasEnded) hasNew = true;
+      other.hasEnded = hasEnded;
+    }
+    if (hasNew) for (const listener of this.#endedListeners) listener();
+  }
+
   /** The processes whose lock is free. The locks are released with the statement. */
-  #freeAmong(processes: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.#database.run("read", async (connection) => {
-      const text = `SELECT process FROM jsonb_array_elements_text($2::text::jsonb) AS process WHERE pg_try_advisory_xact_lock_shared(${lockSql("$1", "process")})`;
-      const { rows } = await connection.query({ text, values: [this.#scope, JSON.stringify(processes)] });
-      return new Set(rows.flatMap((row) => textOf(row, "process") ?? []));
-    });
+  async #freeAmong(connection: PostgresConnection, processes: readonly string[]): Promise<ReadonlySet<string>> {
+    const text = `SELECT process FROM jsonb_array_elements_text($2::text::jsonb) AS process WHERE pg_try_advisory_xact_lock_shared(${lockSql("$1", "process")})`;
+    const values = [this.#scope, JSON.stringify(processes)];
+    const { rows } = await this.#query(connection, { text, values, name: "everturn_probe" });
+    return new Set(rows.flatMap((row) => textOf(row, "process") ?? []));
   }
 
   /** Sends what is unsent, and closes the connection. */

@@ -95,6 +95,8 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
     },
     read: async (queries) => {
       for (const query of queries) checkQuery(query);
+      // A lease is read before it is claimed.
+      if (queries.some(({ table }) => table === "leases")) await processConnection.started();
       const rows = await database.run("read", (connection) => statements.read(connection, queries));
       reads += 1;
       return rows;

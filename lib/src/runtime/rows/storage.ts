@@ -112,6 +112,11 @@ export type Liveness = {
   readonly process: string | null;
   /** Returns `true` only if the process of that identity has certainly ended; `false` if it runs, or if that cannot be found out. Never throws. */
   readonly hasEnded: (process: string) => boolean;
+  /**
+   * Calls back when another process has ended, so that its turns are taken over at once. Returns the function that ends it. Absent: workers ask `hasEnded`
+   * about once a second.
+   */
+  readonly onEnded?: (ended: () => void) => () => void;
 };
 
 /** The size of a table, for operators. */

@@ -597,6 +597,43 @@ describe("Q17 takeovers", () => {
     expect(moves).toHaveLength(1);
   });
 
+  test("of a process that the storage reports as ended begin at once, on whatever page of the open turns they are", async () => {
+    const world = new World();
+    const ended = new Set<string>();
+    const listeners = new Set<() => void>();
+    const inside = gate();
+    const slow = counting("slow", { replay: "safe", handler: () => inside.wait() });
+    const of = world.engine(worker("slow"), { tools: [slow.tool] });
+    const liveness = (process: string) => ({
+      process,
+      hasEnded: (other: string) => ended.has(other),
+      onEnded: (report: () => void) => {
+        listeners.add(report);
+        return () => void listeners.delete(report);
+      },
+    });
+    // A page has fewer turns than these, which a process without the engine leaves alone.
+    const others = world.process(of, { also: { other: of }, drive: false });
+    for (let index = 0; index < 300; index += 1) await others.start("hi", { id: `a${index}`, engine: "other" });
+    const first = world.process(of, { liveness: liveness("first") });
+    await first.start("hi", { id: "s1" });
+    await inside.reached;
+    const second = world.process(of, { liveness: liveness("second") });
+    const stop = new AbortController();
+    const working = second.work({ signal: stop.signal });
+    await world.clock.advance(2000);
+    first.kill();
+    ended.add("first");
+    for (const report of listeners) report();
+    await world.clock.advance(20);
+    expect(slow.runs).toHaveLength(2);
+    stop.abort();
+    inside.open();
+    await world.clock.advance(100);
+    await working;
+    expect(listeners.size).toBe(0);
+  });
+
   test("after a released lease do not count", async () => {
     const world = new World();
     for (let life = 0; life < 8; life += 1) {

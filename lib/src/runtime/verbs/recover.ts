@@ -38,7 +38,7 @@ export async function recover(
   if (id === undefined) {
     await restoreAllDue(context);
     const { driven } = await pickUpDue(context, { limit: Number.POSITIVE_INFINITY });
-    const taken = await takeOverAllEnded(context);
+    const { taken } = await takeOverAllEnded(context, null);
     return { ...nothingRecovered, pickedUp: driven + taken };
   }
   const before = await find(context, id);

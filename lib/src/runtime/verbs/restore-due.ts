@@ -43,8 +43,9 @@ export async function restoreDue({ storage }: VerbContext, after: OpenCursor): P
 export async function openPage(
   storage: HostStorage,
   after: OpenCursor,
+  limit = pageSize,
 ): Promise<{ readonly rows: readonly Row[]; readonly next: OpenCursor }> {
-  const page = { table: "open", limit: pageSize } as const;
+  const page = { table: "open", limit } as const;
   const pages = await storage.read(
     after === null
       ? [{ ...page, prefix: [] }]
@@ -53,10 +54,9 @@ export async function openPage(
           { ...page, prefix: [], after: after[0] },
         ],
   );
-  const rows = pages.flat().slice(0, pageSize);
+  const rows = pages.flat().slice(0, limit);
   const last = rows.at(-1);
-  const next: OpenCursor =
-    last === undefined || rows.length < pageSize ? null : [keyIn(last).tenant, keyIn(last).session];
+  const next: OpenCursor = last === undefined || rows.length < limit ? null : [keyIn(last).tenant, keyIn(last).session];
   return { rows, next };
 }
 

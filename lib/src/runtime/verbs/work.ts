@@ -5,10 +5,12 @@
 //
 // One iteration
 //   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what follows
-//   2. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of ended processes
-//   3. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
+//   2. if the storage reports that a process has ended: takes over its turns among all open turns
+//   3. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of ended processes
+//   4. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
 
 import type { VerbContext } from "../context.ts";
+import type { Taken } from "./ended-processes.ts";
 import type { OpenCursor } from "./restore-due.ts";
 
 import { MisuseError } from "../../model/internal.ts";
@@ -16,7 +18,7 @@ import { ChangeSignal } from "../change-signal.ts";
 import { collectUnused } from "./collect.ts";
 import { DueTenants } from "./due-tenants.ts";
 import { pickUpDue } from "./due.ts";
-import { takeOverEnded } from "./ended-processes.ts";
+import { takeOverAllEnded, takeOverEnded } from "./ended-processes.ts";
 import { expire } from "./expire.ts";
 import { restoreDue } from "./restore-due.ts";
 import { removeRetained } from "./retention.ts";
@@ -35,6 +37,7 @@ const collectMs = 60_000;
 const pollRows = 256;
 const pollPages = 64;
 
+const noneTaken = { taken: 0, next: null };
 const failedPoll = { driven: 0, isCutOff: false };
 
 /** Runs a worker until the signal aborts or the runtime is closed. `concurrency`: how many turns this process drives at once. */
@@ -61,6 +64,14 @@ export async function work(
     hasFreed = true;
     wake();
   });
+  /** The storage has reported since the last iteration that a process has ended. */
+  let hasEnded = false;
+  /** Where the search for turns of ended processes continues; `null`: it is complete. */
+  let endedPass: { readonly after: OpenCursor } | null = null;
+  const stopEnded = storage.liveness?.onEnded?.(() => {
+    hasEnded = true;
+    wake();
+  });
   signal.addEventListener("abort", wake);
   const tenants = new DueTenants(storage);
   let upkeepAt = Number.NEGATIVE_INFINITY;
@@ -82,6 +93,14 @@ export async function work(
         tenants,
       }).catch(() => failedPoll);
       const polledAt = clock.now();
+      if (hasEnded) endedPass = { after: null };
+      hasEnded = false;
+      if (endedPass !== null) {
+        const limits = { limit: concurrency, until: polledAt + upkeepMs };
+        const page: Taken = await takeOverAllEnded(context, endedPass.after, limits).catch(() => noneTaken);
+        endedPass = page.next === null ? null : { after: page.next };
+      }
+      const passEndedAt = clock.now();
       if (polledAt >= upkeepAt + upkeepMs) {
         upkeepAt = polledAt;
         await expire(context).catch(() => 0);
@@ -96,11 +115,11 @@ export async function work(
         await collectUnused(context).catch(() => undefined);
         openCursor = await restoreDue(context, openCursor).catch(() => null);
       }
-      // The time of a poll that claimed turns was useful work and is not counted.
-      const overheadMs = driven > 0 ? 0 : clock.now() - from;
+      // The time of a poll that claimed turns was useful work and is not counted, nor is the search for turns of ended processes.
+      const overheadMs = driven > 0 ? 0 : clock.now() - passEndedAt + polledAt - from;
       const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
       if (signal.aborted || turns.closing) return;
-      if (!isCutOff) {
+      if (!isCutOff && (endedPass === null || turns.count >= concurrency)) {
         const timer = new AbortController();
         await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
         timer.abort();
@@ -110,6 +129,7 @@ export async function work(
     }
   } finally {
     stop();
+    stopEnded?.();
     changes.stop();
     tenants.stop();
     signal.removeEventListener("abort", wake);

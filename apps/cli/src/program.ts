@@ -28,7 +28,11 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
     .option("-t, --tools <file>", "a module that exports tools; may be repeated (EVERTURN_TOOLS)", collect)
     .option("-i, --instructions <text>", "the system prompt; @FILE reads it from a file (EVERTURN_INSTRUCTIONS)")
     .option("--max-turns <n>", "the largest number of model calls in one turn (EVERTURN_MAX_TURNS)")
-    .option("-c, --config <file>", "the configuration file; default: everturn.config.{json,js,mjs,ts} in this folder")
+    .option(
+      "-c, --config <file>",
+      "the configuration file; default: everturn.config.{ts,mjs,js,json} in this folder, once it is trusted (EVERTURN_CONFIG)",
+    )
+    .option("--no-config", "ignore the configuration file of this folder")
     .option("--no-color", "disable colours (also NO_COLOR; FORCE_COLOR enables them)")
     .option("--verbose", "print the causes of an error")
     .addHelpText("after", `\n${rootExamples}\n${exitCodeHelp}`)
@@ -51,6 +55,7 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
   addSessions(program, io, done);
   addShow(program, io, done);
   addReplay(program, io, done);
+  addTrust(program, io, done);
   addDoctor(program, io, done);
   addStats(program, io, done);
   addMigrate(program, io, done);
@@ -72,6 +77,7 @@ configuration file. Without an API key, a scripted offline model answers.`;
 
 type Done = (code: number) => void;
 
+const engineHelp = "an engine of the configuration file; default: default (EVERTURN_ENGINE)";
 const policies = "(steer, queue, interrupt or reject; EVERTURN_WHEN_BUSY)";
 
 function addChat(program: Command, io: Io, done: Done): void {
@@ -83,6 +89,7 @@ function addChat(program: Command, io: Io, done: Done): void {
     )
     .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
     .option("--continue", "continue the session that changed last")
+    .option("-e, --engine <name>", engineHelp)
     .option("--when-busy <policy>", `what happens to a line that is sent while a turn runs; default: steer ${policies}`)
     .addHelpText(
       "after",
@@ -109,6 +116,7 @@ function addRun(program: Command, io: Io, done: Done): void {
     )
     .argument("[prompt...]", "the user message")
     .option("-s, --session <id>", "continue this session, or create it with this id")
+    .option("-e, --engine <name>", engineHelp)
     .option("--schema <file>", "a JSON Schema: the answer is validated and printed as JSON")
     .option(
       "--repair <n>",
@@ -170,6 +178,7 @@ function addServe(program: Command, io: Io, done: Done): void {
     )
     .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
     .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
+    .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .addHelpText(
       "after",
@@ -388,6 +397,21 @@ function addReplay(program: Command, io: Io, done: Done): void {
     });
 }
 
+function addTrust(program: Command, io: Io, done: Done): void {
+  program
+    .command("trust")
+    .summary("trust the configuration file of this folder")
+    .description(
+      "Trust everturn.config.* of this folder, and the local files that it names, as they are now. Until then no command reads or runs it. After a change, trust it again. A file named by --config needs no trust.",
+    )
+    .option("--remove", "trust this folder no more")
+    .addHelpText("after", examples(["everturn trust", "everturn trust --remove"]))
+    .action(async (_, command: Command) => {
+      const { trust } = await import("./commands/trust.ts");
+      done(await trust(contextOf(command, io), { remove: flag(command, "remove") }));
+    });
+}
+
 function addDoctor(program: Command, io: Io, done: Done): void {
   program
     .command("doctor")
@@ -465,9 +489,12 @@ function contextOf(command: Command, io: Io): CommandContext {
     tokens: list("token"),
     cors: list("cors"),
     requestLog: text("requestLog"),
+    engine: text("engine"),
+    static: text("static"),
   };
   const flags: GivenFlags = Object.fromEntries(
     Object.entries(settingFlags).filter(([, flagValue]) => flagValue !== undefined),
   );
-  return createContext(io, { flags, config: text("config") ?? null, color: options["color"] !== false });
+  const config = options["config"] === false ? false : (text("config") ?? null);
+  return createContext(io, { flags, config, color: options["color"] !== false });
 }

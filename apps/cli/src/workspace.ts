@@ -1,12 +1,20 @@
-// The workspace of a command: the settings, the session database, and a runtime with the engine that the settings describe.
+// The workspace of a command: the settings, the session database, and a runtime with the engines that the settings and the configuration file describe.
 
-import type { Environment, OpenDatabase, Settings } from "@everturn/server";
+import type { Engines, Environment, OpenDatabase, Settings } from "@everturn/server";
 import type { Engine } from "everturn";
 import type { Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { statSync } from "node:fs";
 
-import { createEngine, databaseName, isPostgresUrl, missingKey, openDatabase, SettingsError } from "@everturn/server";
+import {
+  createEngines,
+  databaseName,
+  isPostgresUrl,
+  missingKey,
+  openDatabase,
+  openStorage,
+  SettingsError,
+} from "@everturn/server";
 import { engine as newEngine, isEverturnError } from "everturn";
 import { runtime } from "everturn/runtime";
 
@@ -16,7 +24,13 @@ export const leaseMs = 30_000;
 export type Workspace = {
   readonly settings: Settings;
   readonly sessions: Runtime;
+  /** The engines by name. */
+  readonly engines: { readonly [name: string]: Engine };
+  /** The engine that `chat` and `run` use, and its name. */
   readonly engine: Engine;
+  readonly engineName: string;
+  /** The model of that engine, for people. */
+  readonly model: string;
   readonly database: OpenDatabase;
   readonly close: () => Promise<void>;
 };
@@ -36,32 +50,37 @@ export async function openWorkspace(
   environment: Environment = process.env,
   { onWarning, ...options }: WorkspaceOptions = {},
 ): Promise<Workspace> {
-  const engine = await createEngine(settings, environment, onWarning);
-  checkKey(settings, environment);
-  return { ...(await openOver(settings, engine, { ...options, drive: true })), settings, engine };
+  const created = await createEngines(settings, environment, onWarning);
+  checkKey(created, settings, environment);
+  const { engines, selected: engineName, model } = created;
+  const engine = engines[engineName] ?? newEngine();
+  const opened = await openOver(settings, engines, { ...settings.program.runtime, ...options, drive: true });
+  return { ...opened, settings, engines, engine, engineName, model };
 }
 
 /** Rejects a model without an API key before a session is created. */
-function checkKey({ model: { value, source } }: Settings, environment: Environment): void {
-  const missing = missingKey(value, environment);
+function checkKey({ model, isCommandModel }: Engines, settings: Settings, environment: Environment): void {
+  const missing = isCommandModel ? missingKey(model, environment) : null;
   if (missing === null) return;
-  throw new SettingsError(`${value} (${source.name}) needs an API key: set ${missing.join(" or ")}`);
+  const { value, source } = settings.model;
+  const from = value === model ? source.name : settings.configFile;
+  throw new SettingsError(`${model} (${from}) needs an API key: set ${missing.join(" or ")}`);
 }
 
 /** Opens the sessions for reading: imports no tools, needs no model, and drives no turn. */
 export async function openSessions(settings: Settings): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
-  return openOver(settings, newEngine(), { drive: false });
+  return openOver(settings, { default: newEngine() }, { drive: false });
 }
 
 async function openOver(
   settings: Settings,
-  engine: Engine,
-  options: Pick<RuntimeOptions, "drive" | "onTurnFailure">,
+  engines: RuntimeOptions["engines"],
+  options: Omit<RuntimeOptions, "host" | "engines">,
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   const database = await openNamed(settings);
   try {
     const lease = { ttlMs: leaseMs, renewMs: leaseMs / 3 };
-    const sessions = runtime({ host: database.storage, engines: { default: engine }, lease, ...options });
+    const sessions = runtime({ host: database.storage, engines, lease, ...options });
     const close = async () => {
       await sessions.close({ graceMs: 2000 });
       await database.close();
@@ -73,8 +92,9 @@ async function openOver(
   }
 }
 
-/** Opens the configured database. Throws `SettingsError` if the file cannot be opened. */
-async function openNamed({ database: { value, source } }: Settings): Promise<OpenDatabase> {
+/** Opens the configured database: the one of a flag or a variable, else the storage of the configuration file, else the database that it names. Throws `SettingsError`. */
+async function openNamed({ database: { value, source }, program: { storage } }: Settings): Promise<OpenDatabase> {
+  if (storage !== null && source.from !== "flag" && source.from !== "environment") return openStorage(storage);
   if (!isPostgresUrl(value) && statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }

@@ -31,17 +31,18 @@ type Given = {
   readonly environment?: { readonly [name: string]: string };
   readonly isTerminal?: boolean;
   readonly columns?: number;
+  readonly confirm?: Io["confirm"];
 };
 
 const main = fileURLToPath(new URL("../bin/everturn.js", import.meta.url));
 
 export function createPlace(): Place {
   const folder = mkdtempSync(join(tmpdir(), "cli-"));
-  const own = { HOME: folder, XDG_DATA_HOME: folder, EVERTURN_OFFLINE_PACE: "0" };
+  const own = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder, EVERTURN_OFFLINE_PACE: "0" };
   const children = new Set<ChildProcessWithoutNullStreams>();
   return {
     folder,
-    run: async (argv, { stdin = "", environment = {}, isTerminal = false, columns = 80 } = {}) => {
+    run: async (argv, { stdin = "", environment = {}, isTerminal = false, columns = 80, confirm = null } = {}) => {
       const written = { stdout: "", stderr: "" };
       const output = (name: "stdout" | "stderr") => ({
         isTerminal,
@@ -56,6 +57,7 @@ export function createPlace(): Place {
         stderr: output("stderr"),
         onInterrupt: () => () => undefined,
         onTerminate: () => () => undefined,
+        confirm,
         exit: () => undefined,
       };
       const code = await runCli(argv, io);

@@ -1,6 +1,8 @@
 // Opens the session database. A SQLite file: creates its folder and file with permissions for the owner only; the storage runs in a worker thread and
-// chooses the driver (libsql is a dependency of this package; docs/decisions/0018). A Postgres database: connects, and migrates its tables.
+// chooses the driver (libsql is a dependency of this package; docs/decisions/0018). A Postgres database: connects, and migrates its tables. A storage of a
+// configuration module is opened by its own code.
 
+import type { ConfigStorage } from "everturn/config";
 import type { HostStorage } from "everturn/runtime";
 
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
@@ -9,7 +11,8 @@ import { dirname, resolve } from "node:path";
 import { postgresStorage } from "everturn/host/postgres";
 import { sqliteStorage } from "everturn/host/sqlite";
 
-import { isPostgresUrl } from "./setting-readers.ts";
+import { isStorage } from "./program-config.ts";
+import { isPostgresUrl, SettingsError } from "./setting-readers.ts";
 
 /** An open session database. */
 export type OpenDatabase = {
@@ -17,10 +20,10 @@ export type OpenDatabase = {
   readonly name: string;
   /** The path of the file; `null` for Postgres and for `:memory:`. */
   readonly path: string | null;
-  /** The SQLite driver in use, or `postgres`. */
+  /** The SQLite driver in use, `postgres`, or `custom` for a storage that does not say. */
   readonly driver: string;
-  /** The version of the table schema, after migration. */
-  readonly schemaVersion: number;
+  /** The version of the table schema, after migration; `null`: the storage does not say. */
+  readonly schemaVersion: number | null;
   readonly storage: HostStorage;
   readonly close: () => Promise<void>;
 };
@@ -30,6 +33,34 @@ export type OpenDatabase = {
  */
 export async function openDatabase(target: string): Promise<OpenDatabase> {
   return isPostgresUrl(target) ? openPostgres(target) : openFile(target);
+}
+
+/** Opens the storage of a configuration module. `close` calls its method of that name, if it has one. Throws `SettingsError` if it is not a storage. */
+export async function openStorage(configured: ConfigStorage): Promise<OpenDatabase> {
+  const storage: unknown = typeof configured === "function" ? await configured() : configured;
+  if (!isStorage(storage)) throw new SettingsError("storage: the function has to return a storage");
+  const { name } = storage;
+  const opened: unknown = await callMethod(storage, "open");
+  const driver = fieldOf(opened, "driver");
+  const schemaVersion = fieldOf(opened, "schemaVersion");
+  return {
+    name,
+    path: null,
+    driver: typeof driver === "string" ? driver : "custom",
+    schemaVersion: typeof schemaVersion === "number" ? schemaVersion : null,
+    storage,
+    close: async () => void (await callMethod(storage, "close")),
+  };
+}
+
+/** Calls a method that only some storages have. */
+async function callMethod(target: object, name: string): Promise<unknown> {
+  const method = fieldOf(target, name);
+  return typeof method === "function" ? Reflect.apply(method, target, []) : undefined;
+}
+
+function fieldOf(target: unknown, name: string): unknown {
+  return typeof target === "object" && target !== null ? Reflect.get(target, name) : undefined;
 }
 
 async function openPostgres(url: string): Promise<OpenDatabase> {

@@ -96,7 +96,38 @@ describe("createEngine", () => {
   );
 });
 
+describe("azure", () => {
+  it("sends the key of the environment to the deployment at AZURE_OPENAI_ENDPOINT", async () => {
+    const environment = { AZURE_OPENAI_ENDPOINT: `${base}/`, OPENAI_API_VERSION: "2026-01-01" };
+    const agent = await createFrom({ flags: { model: "azure:my-gpt" }, environment });
+    const result = await chat(agent, "hi", { apiKey: "key-1" });
+    expect(result.finalResponse?.outputText).toBe("Served.");
+    expect(requestPaths.at(-1)).toBe("/openai/deployments/my-gpt/chat/completions?api-version=2026-01-01");
+  });
+
+  it("without an endpoint names its variable", async () => {
+    await expect(createFrom({ flags: { model: "azure:my-gpt" } })).rejects.toThrow(
+      /set AZURE_OPENAI_ENDPOINT to https:/,
+    );
+  });
+});
+
 describe("addressIn", () => {
+  it.each([
+    ["192.168.1.4", "http://192.168.1.4:11434/v1"],
+    ["gpu-box:8080", "http://gpu-box:8080/v1"],
+    [":8080", "http://127.0.0.1:8080/v1"],
+    ["0.0.0.0", "http://127.0.0.1:11434/v1"],
+    ["[::]:9", "http://[::1]:9/v1"],
+    ["http://gpu-box", "http://gpu-box/v1"],
+    ["https://models.example/ollama/", "https://models.example/ollama/v1"],
+  ])("completes OLLAMA_HOST=%s as Ollama does", (host, url) => {
+    expect(addressIn("ollama", knownProviders.ollama, { OLLAMA_HOST: host })).toBe(url);
+    expect(addressIn("ollama", knownProviders.ollama, { OLLAMA_HOST: host, OLLAMA_BASE_URL: "http://a/v1" })).toBe(
+      "http://a/v1",
+    );
+  });
+
   it("appends the version to ANTHROPIC_BASE_URL", () => {
     const at = (url: string) => addressIn("anthropic", knownProviders.anthropic, { ANTHROPIC_BASE_URL: url });
     expect([at("http://a"), at("http://a/v1/")]).toEqual(["http://a/v1", "http://a/v1"]);

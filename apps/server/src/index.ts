@@ -3,6 +3,7 @@
 export type { CopiedTable } from "./copy-database.ts";
 export type { OpenDatabase } from "./database.ts";
 export type { Count, DatabaseStats } from "./database-stats.ts";
+export type { Engines } from "./engines.ts";
 export type { KnownProvider, ProviderName } from "./known-providers.ts";
 export type { RequestEntry } from "./request-log.ts";
 export type { RunningServer, ServerOptions } from "./serve.ts";
@@ -18,10 +19,11 @@ export type {
   SettingValues,
 } from "./settings.ts";
 
+export { findConfig } from "./config-file.ts";
 export { copyDatabase, CopyError } from "./copy-database.ts";
-export { openDatabase } from "./database.ts";
+export { openDatabase, openStorage } from "./database.ts";
 export { databaseStats } from "./database-stats.ts";
-export { createEngine, isOffline, missingKey } from "./engines.ts";
+export { createEngine, createEngines, isOffline, missingKey } from "./engines.ts";
 export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-providers.ts";
 export { offline } from "./offline-model.ts";
 export { offlineTools } from "./offline-tools.ts";
@@ -29,3 +31,5 @@ export { isLoopback, startServer } from "./serve.ts";
 export { databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
 export { loadSettings, settingNames } from "./settings.ts";
 export { loadTools } from "./tools-module.ts";
+export { checkTrusted, digestOf, distrustFolder, trustConfig, trustStorePath, UntrustedConfigError } from "./trust.ts";
+export { systemOf } from "./user-folders.ts";

@@ -40,6 +40,7 @@ import { MisuseError } from "everturn/model";
 
 import { RequestLog } from "./request-log.ts";
 import { sendStream } from "./send-stream.ts";
+import { withStaticFiles } from "./static-files.ts";
 
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
 export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated"> & {
@@ -60,6 +61,8 @@ export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" |
    * `address`.
    */
   readonly connectionsPerAddress?: number;
+  /** A folder whose files are served without authentication, before the routes of the API. Default: none. */
+  readonly staticFolder?: string;
   /** Receives an entry for every request, when its response is complete or its connection is closed. Default: no request log. */
   readonly onRequest?: (entry: RequestEntry) => void;
 };
@@ -97,6 +100,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     work = 1000,
     onRequest,
     connectionsPerAddress,
+    staticFolder,
     ...handlerOptions
   } = options;
   if (auth === "none" && !isLoopback(host)) {
@@ -110,16 +114,18 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const stopping = new AbortController();
   const log = new RequestLog(onRequest ?? null);
   const addresses = new WeakMap<Request, string>();
-  const handler = createHandler({
+  // DNS rebinding: without a token, the `Host` allowlist is the only protection against a web page open on this machine.
+  const hosts = auth === "none" ? [...loopbackNames, name] : null;
+  const api = createHandler({
     address: (request) => addresses.get(request) ?? null,
     ...handlerOptions,
     onAuthenticated: (request, caller) => log.authenticated(request, caller),
     sessions,
     auth,
     shutdown: stopping.signal,
-    // DNS rebinding: without a token, the `Host` allowlist is the only protection against a web page open on this machine.
-    ...(auth === "none" ? { hosts: [...loopbackNames, name] } : {}),
+    ...(hosts === null ? {} : { hosts }),
   });
+  const handler = staticFolder === undefined ? api : withStaticFiles(api, { folder: staticFolder, hosts });
   const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
   const withAddress = (request: Request, incoming: object) => {
     if (incoming instanceof IncomingMessage) addresses.set(request, networkOf(incoming.socket.remoteAddress ?? ""));

@@ -3,6 +3,7 @@
 //
 // An error message shows the invalid value, except where the value may be a secret (tokens, base URLs with a password).
 
+import type { Tool } from "everturn";
 import type { WhenBusy } from "everturn/engine";
 
 import { readFileSync } from "node:fs";
@@ -29,7 +30,7 @@ export function texts(value: unknown, origin: Origin): readonly string[] {
 }
 
 /** A path, made absolute. `:memory:` is kept. */
-function file(value: unknown, origin: Origin): string {
+export function file(value: unknown, origin: Origin): string {
   const path = text(value, origin);
   return path === ":memory:" ? path : resolve(origin.folder, path);
 }
@@ -53,8 +54,28 @@ export function databaseName(target: string): string {
   return `postgres://${host}${pathname}`;
 }
 
-export function files(value: unknown, origin: Origin): readonly string[] {
-  return listOf(value, origin).map((item) => resolve(origin.folder, text(item, origin)));
+/** Tools, and paths of modules that export tools, made absolute. A configuration module may contain tools; the other sources have paths only. */
+export function toolModules(value: unknown, origin: Origin): readonly (string | Tool)[] {
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return items.map((item) => {
+    if (isTool(item)) return item;
+    if (typeof item === "string") return resolve(origin.folder, text(item, origin));
+    throw new SettingsError(`${origin.name} has to be a path, a tool, or a list of them, not ${preview(value)}`);
+  });
+}
+
+/** Returns whether a value was built by `tool()`. Checked by its fields, because the module may import another copy of the library. */
+export function isTool(value: unknown): value is Tool {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "name" in value &&
+    typeof value.name === "string" &&
+    "schema" in value &&
+    "hasHandler" in value &&
+    "prepare" in value &&
+    typeof value.prepare === "function"
+  );
 }
 
 /** Text, or `@FILE` for the text of a file. */
@@ -144,7 +165,7 @@ function listOf(value: unknown, { name }: Origin): readonly unknown[] {
 }
 
 /** A value for an error message, as JSON of at most 60 characters. */
-function preview(value: unknown): string {
+export function preview(value: unknown): string {
   if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
   const json = jsonOf(value);
   return json.length > 60 ? `${json.slice(0, 60)}…` : json;

@@ -9,6 +9,8 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import { SettingsError } from "./setting-readers.ts";
 import { loadSettings, resolveSettings, settingNames } from "./settings.ts";
+import { trustConfig } from "./trust.ts";
+import { systemOf } from "./user-folders.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "settings-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -70,6 +72,14 @@ describe("precedence is flag, environment variable, configuration file, default"
       variable: ["EVERTURN_TOOLS", "c.mjs, /d.mjs"],
       file: ["e.mjs"],
       values: [["/project/a.mjs", "/project/b.mjs"], ["/project/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
+    },
+    { name: "engine", flag: "a", variable: ["EVERTURN_ENGINE", "b"], file: "c", values: ["a", "b", "c", "default"] },
+    {
+      name: "static",
+      flag: "a",
+      variable: ["EVERTURN_STATIC", "/b"],
+      file: "c",
+      values: ["/project/a", "/b", "/etc/e/c", null],
     },
     {
       name: "instructions",
@@ -168,7 +178,7 @@ describe("an invalid value is rejected with its source and what was expected", (
     [{ config: { port: "80.5" } }, /^\/etc\/e\/everturn\.config\.json: port has to be a port/],
     [{ flags: { requestLog: "maybe" } }, /^--request-log has to be on or off, not "maybe"$/],
     [{ config: { model: 7 } }, /model has to be text, not 7$/],
-    [{ config: { tools: [1] } }, /tools has to be text or a list of texts, not \[1\]$/],
+    [{ config: { tools: [1] } }, /tools has to be a path, a tool, or a list of them, not \[1\]$/],
     [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be a URL/],
     [{ config: { baseUrls: "http://x" } }, /baseUrls has to be an object of base URLs/],
     [{ flags: { whenBusy: "later" } }, /^--when-busy has to be one of steer, queue, interrupt, reject, not "later"$/],
@@ -218,7 +228,9 @@ describe("the configuration file", () => {
   it("is found in the working directory, and its paths are relative to its folder", async () => {
     write("everturn.config.mjs", `export default { model: "openai:m", tools: "t.mjs", instructions: "@hello.md" };`);
     write("hello.md", "Be kind.\n");
-    const { model, tools, instructions, configFile } = await loadSettings({ folder, environment: {} });
+    const environment = { XDG_CONFIG_HOME: join(folder, "config") };
+    trustConfig(join(folder, "everturn.config.mjs"), systemOf(environment));
+    const { model, tools, instructions, configFile } = await loadSettings({ folder, environment });
     expect([model.value, tools.value, instructions.value]).toEqual(["openai:m", [join(folder, "t.mjs")], "Be kind."]);
     expect(configFile).toBe(join(folder, "everturn.config.mjs"));
   });
@@ -239,7 +251,7 @@ describe("the configuration file", () => {
   it("with an unknown setting is rejected with the list of settings", async () => {
     write("typo.json", `{ "modle": "x" }`);
     await expect(load("typo.json")).rejects.toThrow(
-      /typo\.json: unknown setting modle; the settings are model, database, tools/,
+      /typo\.json: unknown setting modle; the settings are model, database, engine, tools/,
     );
   });
 

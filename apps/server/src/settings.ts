@@ -6,22 +6,26 @@
 //   2. An invalid value throws a `SettingsError` that names the source, the field and what was expected, before anything is opened or started.
 //   3. Secrets: server tokens occur only as values of the setting `tokens`. Code that prints settings prints their number. API keys of providers
 //      are not settings; adapters look them up for each call.
+//   4. Values that only a configuration module can have (engines, a storage, functions) are in `program`; program-config.ts reads them.
 
 import type { GivenConfig } from "./config-file.ts";
+import type { ProgramConfig } from "./program-config.ts";
 import type { Origin, ServerToken } from "./setting-readers.ts";
+import type { System } from "./user-folders.ts";
+import type { Tool } from "everturn";
 import type { WhenBusy } from "everturn/engine";
 
-import { homedir } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { join } from "node:path";
 
 import { loadConfig } from "./config-file.ts";
 import { defaultModel } from "./known-providers.ts";
+import { programFieldNames, readProgram } from "./program-config.ts";
 import {
   addresses,
   busyPolicy,
   count,
   database,
-  files,
+  file,
   instructions,
   onOff,
   pace,
@@ -30,7 +34,9 @@ import {
   text,
   texts,
   tokens,
+  toolModules,
 } from "./setting-readers.ts";
+import { dataFolder, systemOf } from "./user-folders.ts";
 
 /** Where a value comes from. `name` is the flag, the variable, the path of the file, or the reason for a default. */
 export type SettingSource = {
@@ -47,8 +53,10 @@ export type SettingValues = {
   readonly model: string;
   /** The path of the SQLite file; `:memory:`: a database that ends with the process. Default: in the user's data folder. */
   readonly database: string;
-  /** Absolute paths of modules that export tools. Default: none. */
-  readonly tools: readonly string[];
+  /** The name of the engine that `chat` and `run` use. Default: `default`. */
+  readonly engine: string;
+  /** Tools, and absolute paths of modules that export tools. Default: none. */
+  readonly tools: readonly (string | Tool)[];
   /** The system prompt; `null`, the default: none. */
   readonly instructions: string | null;
   /** The largest number of model calls in one turn. Default: 32. */
@@ -69,6 +77,8 @@ export type SettingValues = {
   readonly cors: readonly string[];
   /** Whether the server writes a line for each request. Default: true. */
   readonly requestLog: boolean;
+  /** The absolute path of a folder whose files the server serves; `null`, the default: none. */
+  readonly static: string | null;
 };
 
 export type SettingName = keyof SettingValues;
@@ -79,6 +89,8 @@ export type Settings = { readonly [Name in SettingName]: Setting<SettingValues[N
   readonly folder: string;
   /** The path of the configuration file that was read; `null`: none. */
   readonly configFile: string | null;
+  /** What a configuration module defines besides settings. */
+  readonly program: ProgramConfig;
 };
 
 /** The flags of the command line, as text. A flag that may be repeated is a list. */
@@ -97,9 +109,6 @@ type Field<T> = {
   readonly fallback: (system: System) => { readonly value: T; readonly why: string };
 };
 
-/** What defaults depend on besides the sources. */
-type System = { readonly environment: Environment; readonly platform: NodeJS.Platform; readonly home: string };
-
 const defaultReason = "default";
 
 const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
@@ -117,11 +126,18 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: database,
     fallback: (system) => ({ value: defaultDatabase(system), why: defaultReason }),
   },
+  engine: {
+    flag: "--engine",
+    variable: "EVERTURN_ENGINE",
+    list: false,
+    read: text,
+    fallback: () => ({ value: "default", why: defaultReason }),
+  },
   tools: {
     flag: "--tools",
     variable: "EVERTURN_TOOLS",
     list: true,
-    read: files,
+    read: toolModules,
     fallback: () => ({ value: [], why: defaultReason }),
   },
   instructions: {
@@ -194,6 +210,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: onOff,
     fallback: () => ({ value: true, why: defaultReason }),
   },
+  static: {
+    flag: "--static",
+    variable: "EVERTURN_STATIC",
+    list: false,
+    read: file,
+    fallback: () => ({ value: null, why: defaultReason }),
+  },
 };
 
 /** The names of all settings, as a configuration file has them. */
@@ -201,20 +224,21 @@ export const settingNames: readonly string[] = Object.keys(fields);
 
 export type SettingsRequest = {
   readonly flags?: GivenFlags;
-  /** The path in `--config`. Default: `EVERTURN_CONFIG`, else the file in `folder`. */
-  readonly config?: string;
+  /** The path in `--config`; `false`: no file is read. Default: `EVERTURN_CONFIG`, else the file in `folder`, if the user trusts it. */
+  readonly config?: string | false;
   /** Default: `process.env`. */
   readonly environment?: Environment;
   /** Default: the working directory. */
   readonly folder?: string;
 };
 
-/** Reads the configuration file and resolves all settings. Throws `SettingsError`. */
+/** Reads the configuration file and resolves all settings. Throws `SettingsError`, and `UntrustedConfigError` for a file that the user does not trust. */
 export async function loadSettings(request: SettingsRequest = {}): Promise<Settings> {
-  const { environment = process.env, folder = process.cwd() } = request;
-  const configPath = request.config ?? (environment["EVERTURN_CONFIG"] || undefined);
-  const config = await loadConfig(folder, configPath ?? null, settingNames);
-  const system = { environment, platform: process.platform, home: homeFolder() };
+  const { environment = process.env, folder = process.cwd(), config: named } = request;
+  const system = systemOf(environment);
+  const configPath = named ?? (environment["EVERTURN_CONFIG"] || null);
+  const fieldNames = [...settingNames, ...programFieldNames];
+  const config = configPath === false ? null : await loadConfig(folder, configPath, fieldNames, system);
   return resolveSettings({ flags: request.flags ?? {}, config, folder, system });
 }
 
@@ -251,8 +275,10 @@ export function resolveSettings(sources: {
   return {
     folder,
     configFile: config?.path ?? null,
+    program: readProgram(config),
     model: resolve("model"),
     database: resolve("database"),
+    engine: resolve("engine"),
     tools: resolve("tools"),
     instructions: resolve("instructions"),
     maxTurns: resolve("maxTurns"),
@@ -264,6 +290,7 @@ export function resolveSettings(sources: {
     tokens: resolve("tokens"),
     cors: resolve("cors"),
     requestLog: resolve("requestLog"),
+    static: resolve("static"),
   };
 }
 
@@ -276,26 +303,9 @@ function lookUp(
   return names.map((name) => ({ name, text: environment[name] ?? "" })).find(({ text }) => text.trim() !== "");
 }
 
-/** The default database file: in the user's data folder (XDG base directories on Linux, Application Support on macOS, LOCALAPPDATA on Windows). */
-function defaultDatabase({ environment, platform, home }: System): string {
-  const data = environment["XDG_DATA_HOME"] ?? "";
-  const folder = (): string => {
-    if (data !== "") return isAbsolute(data) ? data : join(home, data);
-    if (platform === "darwin") return join(home, "Library", "Application Support");
-    if (platform === "win32") return environment["LOCALAPPDATA"] || join(home, "AppData", "Local");
-    return join(home, ".local", "share");
-  };
-  const path = join(folder(), "everturn", "everturn.db");
-  // Without a home folder the path would be relative to the working directory, and every directory would have its own database.
-  if (isAbsolute(path)) return path;
+/** The default database file, in the user's data folder. */
+function defaultDatabase(system: System): string {
+  const folder = dataFolder(system);
+  if (folder !== null) return join(folder, "everturn.db");
   throw new SettingsError("no home folder for the session database: set HOME, or use --database");
-}
-
-/** The user's home folder; empty if the user has none: `homedir` throws for a user id without an entry in the password database. */
-function homeFolder(): string {
-  try {
-    return homedir();
-  } catch {
-    return "";
-  }
 }

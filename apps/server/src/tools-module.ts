@@ -1,4 +1,4 @@
-// Loads tools from modules of the user. A default export is a tool, a list of tools, or a function that returns either. Without a default export,
+// Loads tools from modules of the user; a configuration module may also contain tools. A default export is a tool, a list of tools, or a function that returns either. Without a default export,
 // every named export that is a tool or a list of tools is used.
 //
 // Nothing is left out without a message
@@ -10,7 +10,7 @@
 import type { Tool } from "everturn";
 
 import { importFile } from "./config-file.ts";
-import { SettingsError, thrownText } from "./setting-readers.ts";
+import { isTool, SettingsError, thrownText } from "./setting-readers.ts";
 
 const expected = "a tool made by tool() of everturn, a list of them, or a function that returns either";
 
@@ -21,10 +21,14 @@ export type WarnTools = (message: string) => void;
  * Imports the modules and collects their tools. Throws `SettingsError` for two tools of one name, because the model calls tools by name. `warn`
  * receives a message for each module with exports that are not used. Default: warnings are discarded.
  */
-export async function loadTools(paths: readonly string[], warn: WarnTools = () => undefined): Promise<readonly Tool[]> {
+export async function loadTools(
+  modules: readonly (string | Tool)[],
+  warn: WarnTools = () => undefined,
+): Promise<readonly Tool[]> {
   const toolsByName = new Map<string, { readonly tool: Tool; readonly path: string }>();
-  for (const path of paths) {
-    for (const tool of await toolsOf(path, warn)) {
+  for (const item of modules) {
+    const path = typeof item === "string" ? item : "the configuration file";
+    for (const tool of typeof item === "string" ? await toolsOf(item, warn) : [item]) {
       const existing = toolsByName.get(tool.name);
       if (existing !== undefined && existing.tool !== tool) {
         const both = existing.path === path ? `${path} exports two` : `${existing.path} and ${path} both export one`;
@@ -133,19 +137,6 @@ function checkedTools(path: string, what: string, value: unknown): readonly Tool
 
 function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
-}
-
-/** Returns whether a value was built by `tool()`. Checked by its fields, because the module may import another copy of the library. */
-function isTool(value: unknown): value is Tool {
-  return (
-    isObject(value) &&
-    "name" in value &&
-    typeof value.name === "string" &&
-    "schema" in value &&
-    "hasHandler" in value &&
-    "prepare" in value &&
-    typeof value.prepare === "function"
-  );
 }
 
 function kindOf(value: unknown): string {

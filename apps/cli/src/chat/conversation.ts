@@ -100,7 +100,9 @@ export class Conversation {
 
   /** Options of the verbs that start a turn. */
   get options(): DurableOptions {
-    return this.model === null ? {} : { model: this.model };
+    const { engineName } = this.workspace;
+    const engine = engineName === "default" ? {} : { engine: engineName };
+    return this.model === null ? engine : { ...engine, model: this.model };
   }
 
   /** Continues a session and shows its last messages. Returns `false` if it does not exist. */
@@ -139,7 +141,7 @@ export class Conversation {
       if (typeof turn === "string") return "continue";
       const { type, typed } = await followTurn(this.context, turn, {
         typed: this.#draft,
-        whenBusy: this.workspace.settings.whenBusy.value ?? "steer",
+        whenBusy: this.workspace.engine.whenBusy ?? "steer",
         messageOptions: this.options,
         whereabouts: (quietMs) => (this.#isElsewhere ? drivenElsewhere(quietMs) : ""),
       });

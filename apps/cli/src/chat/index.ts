@@ -43,7 +43,7 @@ export async function runChat(workspace: Workspace, options: ChatOptions): Promi
     const chat = new Conversation(context, workspace);
     const banner = [
       { text: "everturn chat", style: { bold: true } as const },
-      { text: ` · ${safeLine(workspace.settings.model.value)} · /help`, style: { dim: true } as const },
+      { text: ` · ${safeLine(workspace.model)} · /help`, style: { dim: true } as const },
     ];
     screen.print(`${wrapRuns(banner, { width: screen.width, colours: context.colours.enabled })}\n`);
     if (session !== null) await chat.resume(session);

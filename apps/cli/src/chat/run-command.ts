@@ -157,14 +157,15 @@ async function show(chat: Conversation, argument: string): Promise<void> {
 
 /** `/model`: prints or sets the model of the following turns. The name is checked by the provider; only its form is checked here. */
 function model(chat: Conversation, argument: string): void {
-  const set = chat.workspace.settings.model;
+  const { settings, model: initial, engineName } = chat.workspace;
   if (argument === "") {
-    const source = chat.model === null ? `${set.source.from}: ${set.source.name}` : "set with /model";
-    return chat.say(`${chat.model ?? set.value} (${source})`);
+    const { value, source } = settings.model;
+    const initialSource = value === initial ? `${source.from}: ${source.name}` : `of the engine ${engineName}`;
+    return chat.say(`${chat.model ?? initial} (${chat.model === null ? initialSource : "set with /model"})`);
   }
   if (!/^[\w-]+:\S+$/.test(argument))
     return chat.say("Use PROVIDER:MODEL, for example /model anthropic:claude-opus-5", "yellow");
-  chat.model = argument === set.value ? null : argument;
+  chat.model = argument === initial ? null : argument;
   chat.say(`The model is now ${argument}.`, "dim");
 }
 

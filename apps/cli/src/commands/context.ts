@@ -3,7 +3,7 @@
 import type { Colours } from "../terminal/style.ts";
 import type { Workspace, WorkspaceOptions } from "../workspace.ts";
 import type { Io } from "./io.ts";
-import type { GivenFlags, Settings } from "@everturn/server";
+import type { GivenFlags, Settings, SettingsRequest } from "@everturn/server";
 import type { Runtime } from "everturn/runtime";
 
 import { safeText } from "../terminal/safe-text.ts";
@@ -22,9 +22,9 @@ export type CommandContext = {
   readonly err: Colours;
   /** The flags of the command line that set settings. */
   readonly flags: GivenFlags;
-  /** The path in `--config`; `null`: none. */
-  readonly config: string | null;
-  /** Loads all settings. Rejects with `SettingsError`. */
+  /** The path in `--config`; `null`: none; `false`: `--no-config`. */
+  readonly config: string | false | null;
+  /** Loads all settings. Asks at the terminal whether to trust a configuration file. Rejects with `SettingsError`. */
   readonly settings: () => Promise<Settings>;
   /** Writes a line to standard output. */
   readonly say: (line?: string) => void;
@@ -34,9 +34,31 @@ export type CommandContext = {
 
 export type ContextOptions = {
   readonly flags: GivenFlags;
-  readonly config: string | null;
+  readonly config: string | false | null;
   readonly color: boolean;
 };
+
+/**
+ * Loads the settings. If the configuration file of the folder is not trusted, the user is asked at the terminal. Without a terminal, and if the answer is no, the
+ * error is passed on, so the command exits with 2.
+ */
+async function loadTrusted(io: Io, request: SettingsRequest): Promise<Settings> {
+  const { loadSettings, systemOf, trustConfig, UntrustedConfigError } = await import("@everturn/server");
+  try {
+    return await loadSettings(request);
+  } catch (error) {
+    if (!(error instanceof UntrustedConfigError) || io.confirm === null) throw error;
+    const { path, changed } = error;
+    const state =
+      changed.length === 0 ? "is not trusted yet" : `has changed since you trusted it (${changed.join(", ")})`;
+    io.stderr.write(
+      safeText(`The configuration file ${path} ${state}. It can run code, and choose where your API keys are sent.\n`),
+    );
+    if (!(await io.confirm("Trust it as it is now?"))) throw error;
+    trustConfig(path, systemOf(io.environment));
+    return loadSettings(request);
+  }
+}
 
 export function createContext(io: Io, { flags, config, color }: ContextOptions): CommandContext {
   const coloursOf = (isTerminal: boolean) => colours(color && wantsColours(io.environment, isTerminal));
@@ -46,10 +68,9 @@ export function createContext(io: Io, { flags, config, color }: ContextOptions):
     err: coloursOf(io.stderr.isTerminal),
     flags,
     config,
-    settings: async () => {
-      const { loadSettings } = await import("@everturn/server");
+    settings: () => {
       const { environment, folder } = io;
-      return loadSettings({ flags, environment, folder, ...(config === null ? {} : { config }) });
+      return loadTrusted(io, { flags, environment, folder, ...(config === null ? {} : { config }) });
     },
     say: (line = "") => io.stdout.write(`${line}\n`),
     note: (line) => io.stderr.write(`${line}\n`),

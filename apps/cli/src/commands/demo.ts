@@ -10,7 +10,7 @@ export async function demo({ io, out, flags, config }: CommandContext): Promise<
   const { model, database } = flags;
   return runDemo({
     model: typeof model === "string" ? model : null,
-    config: config === null ? null : resolve(io.folder, config),
+    config: typeof config === "string" ? resolve(io.folder, config) : null,
     database: typeof database === "string" ? resolve(io.folder, database) : null,
     interactive: process.stdin.isTTY && io.stdout.isTerminal,
     colour: out.enabled,

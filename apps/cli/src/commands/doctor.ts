@@ -2,13 +2,13 @@
 // tokens by their number, never by value. Every check runs even if another failed, so that one run reports all problems.
 
 import type { CommandContext } from "./context.ts";
-import type { Environment, Setting, SettingName, Settings } from "@everturn/server";
+import type { Engines, Environment, Setting, SettingName, Settings } from "@everturn/server";
 
 import { accessSync, constants } from "node:fs";
 
 import {
   addressIn,
-  createEngine,
+  createEngines,
   databaseName,
   isOffline,
   keyVariable,
@@ -17,6 +17,7 @@ import {
   missingKey,
   offlineModel,
   settingNames,
+  UntrustedConfigError,
 } from "@everturn/server";
 
 import { openSessions } from "../workspace.ts";
@@ -34,7 +35,7 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
   const lines: Line[] = [];
   const findings = [nodeFinding(), ok("everturn", packageVersion())];
   const settings = await context.settings().catch((error: unknown) => {
-    findings.push(broken("settings", error));
+    findings.push(broken(error instanceof UntrustedConfigError ? "config" : "settings", error));
     return null;
   });
   findings.push(...keyFindings(io.environment));
@@ -113,7 +114,8 @@ async function databaseFinding(settings: Settings): Promise<Finding> {
       const { items, next } = await sessions.list({ limit: 1000 });
       const count = next === null ? plural(items.length, "session") : `more than ${items.length} sessions`;
       if (database.path !== null) accessSync(database.path, constants.W_OK);
-      return ok("database", `${database.name} (${database.driver}, schema ${database.schemaVersion}), ${count}`);
+      const schema = database.schemaVersion === null ? "" : `, schema ${database.schemaVersion}`;
+      return ok("database", `${database.name} (${database.driver}${schema}), ${count}`);
     } finally {
       await close();
     }
@@ -137,24 +139,37 @@ async function toolsFinding({ tools, model }: Settings): Promise<Finding> {
 }
 
 async function modelFinding(settings: Settings, environment: Environment): Promise<Finding> {
-  const { model } = settings;
   try {
-    await createEngine({ ...settings, tools: { ...settings.tools, value: [] } }, environment);
+    const created = await createEngines({ ...settings, tools: { ...settings.tools, value: [] } }, environment);
+    return modelState(created, environment);
   } catch (error) {
     return broken("model", error);
   }
-  if (isOffline(model.value))
-    return { state: "hint", name: "model", said: `${offlineModel}: scripted, needs no API key and no network` };
-  const missing = missingKey(model.value, environment);
+}
+
+function modelState({ engines, selected, model, isCommandModel }: Engines, environment: Environment): Finding {
+  const names = Object.keys(engines);
+  const engine = names.length === 1 && selected === "default" ? "" : `, engine ${selected} of ${names.join(", ")}`;
+  if (isOffline(model))
+    return {
+      state: "hint",
+      name: "model",
+      said: `${offlineModel}: scripted, needs no API key and no network${engine}`,
+    };
+  const missing = isCommandModel ? missingKey(model, environment) : null;
   return missing === null
-    ? ok("model", `${model.value} (not called by this check)`)
-    : broken("model", `${model.value} needs an API key: set ${missing.join(" or ")}`);
+    ? ok("model", `${model} (not called by this check${engine})`)
+    : broken("model", `${model} needs an API key: set ${missing.join(" or ")}`);
 }
 
 function settingLines(settings: Settings): readonly Line[] {
   const all: { readonly [Name in SettingName]: Setting<unknown> } = {
     ...settings,
-    database: { ...settings.database, value: databaseName(settings.database.value) },
+    database: databaseSetting(settings),
+    tools: {
+      ...settings.tools,
+      value: settings.tools.value.map((tool) => (typeof tool === "string" ? tool : tool.name)),
+    },
     tokens: { ...settings.tokens, value: plural(settings.tokens.value.length, "token") },
     baseUrls: {
       ...settings.baseUrls,
@@ -172,6 +187,13 @@ function settingLines(settings: Settings): readonly Line[] {
             : source.name;
       return { name, value: valueText(value), source: sourceText };
     });
+}
+
+/** The database, or the storage of the configuration file in its place. */
+function databaseSetting({ database, program, configFile }: Settings): Setting<string> {
+  const isNamed = database.source.from === "flag" || database.source.from === "environment";
+  if (program.storage === null || isNamed) return { ...database, value: databaseName(database.value) };
+  return { value: "the storage of the configuration file", source: { from: "config", name: configFile ?? "" } };
 }
 
 function valueText(value: unknown): string {

@@ -6,7 +6,7 @@ export const exitCodes = {
   ok: 0,
   /** The turn failed, its answer is incomplete, or a check found a problem. */
   failed: 1,
-  /** The command line or the configuration is invalid. */
+  /** The command line or the configuration is invalid, or the configuration file is not trusted. */
   usage: 2,
   /** The session waits for a person: an answer, an approval or a tool result. */
   waiting: 3,
@@ -20,7 +20,7 @@ export const exitCodeHelp = `
 Exit codes:
   0    success
   1    the turn failed, its answer is incomplete, or a check found a problem
-  2    the command line or the configuration is invalid
+  2    the command line or the configuration is invalid, or not trusted
   3    the session waits for an answer, an approval or a tool result
   130  interrupted (Ctrl-C); the turn is cancelled
   143  terminated (SIGTERM); another process can continue the turn`;

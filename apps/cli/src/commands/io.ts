@@ -2,6 +2,8 @@
 
 import type { Environment } from "@everturn/server";
 
+import { createInterface } from "node:readline/promises";
+
 import { exitCodes } from "./exit-codes.ts";
 
 type Output = {
@@ -23,6 +25,8 @@ export type Io = {
   readonly onInterrupt: (listener: () => void) => () => void;
   /** As `onInterrupt`, for SIGTERM. */
   readonly onTerminate: (listener: () => void) => () => void;
+  /** Asks the user a question at the terminal and returns whether the answer is yes; `null`: input or error output is not a terminal. */
+  readonly confirm: ((question: string) => Promise<boolean>) | null;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
 };
@@ -37,8 +41,24 @@ export function processIo(): Io {
     stderr: outputOf(process.stderr),
     onInterrupt: (listener) => onSignal("SIGINT", listener),
     onTerminate: (listener) => onSignal("SIGTERM", listener),
+    confirm: process.stdin.isTTY && process.stderr.isTTY ? askAtTerminal : null,
     exit: (code) => process.exit(code),
   };
+}
+
+/** Asks on standard error, because standard output may be a pipe. Ctrl-C and Ctrl-D mean no. */
+async function askAtTerminal(question: string): Promise<boolean> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new AbortController();
+  lines.once("close", () => closed.abort());
+  try {
+    const answer = await lines.question(`${question} [y/N] `, { signal: closed.signal });
+    return /^y(?:es)?$/i.test(answer.trim());
+  } catch {
+    return false;
+  } finally {
+    lines.close();
+  }
 }
 
 function onSignal(signal: NodeJS.Signals, listener: () => void): () => void {

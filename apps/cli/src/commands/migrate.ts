@@ -11,6 +11,8 @@ export async function migrate(context: CommandContext, { json }: { readonly json
   const { name, driver, schemaVersion } = database;
   await close();
   if (json) context.say(JSON.stringify({ database: name, driver, schemaVersion }));
+  else if (schemaVersion === null)
+    context.say(`${name}: the storage is open; it does not report a version of its tables`);
   else context.say(`${name}: the tables have version ${schemaVersion} (${driver})`);
   return exitCodes.ok;
 }

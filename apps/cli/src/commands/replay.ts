@@ -6,7 +6,7 @@ import type { Engine } from "everturn";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { createEngine, databaseName } from "@everturn/server";
+import { createEngines, databaseName } from "@everturn/server";
 import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
@@ -26,9 +26,7 @@ export type ReplayRequest = {
 export async function replay(context: CommandContext, request: ReplayRequest): Promise<number> {
   const { say, out } = context;
   const record = await recordOf(context, request);
-  const engine: Engine | null = request.engine
-    ? await createEngine(await context.settings(), context.io.environment)
-    : null;
+  const engine = request.engine ? await currentEngine(context, record) : null;
   const compared = engine === null ? "with the recorded settings" : "with the current settings";
   try {
     const { result, events } = await replayTurn(record, engine === null ? {} : { engine });
@@ -60,6 +58,28 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
       for (const path of paths) say(`  ${path}`);
     }
     return exitCodes.failed;
+  }
+}
+
+/** The engine of the current settings that the record names. Throws `UsageError` if there is none of that name. */
+async function currentEngine(context: CommandContext, record: string): Promise<Engine> {
+  const { engines, selected } = await createEngines(await context.settings(), context.io.environment);
+  const name = engineNamed(record) ?? selected;
+  const engine = Object.hasOwn(engines, name) ? engines[name] : undefined;
+  if (engine !== undefined) return engine;
+  throw new UsageError(
+    `the record names the engine ${JSON.stringify(name)}; the engines are ${Object.keys(engines).join(", ")}`,
+  );
+}
+
+/** The name of the engine in a record; `null`: the text is not a record, which the replay reports. */
+function engineNamed(record: string): string | null {
+  try {
+    const value: { readonly data?: { readonly start?: { readonly engine?: unknown } } } | null = JSON.parse(record);
+    const name = value?.data?.start?.engine;
+    return typeof name === "string" ? name : null;
+  } catch {
+    return null;
   }
 }
 

@@ -36,6 +36,7 @@ function written(
     stderr: { ...output, write: (more) => void (text.stderr += more) },
     onInterrupt: () => () => undefined,
     onTerminate: () => () => undefined,
+    confirm: null,
     exit: () => undefined,
   };
   const { event, end } = eventPrinter(io, colours(false), given);

@@ -45,8 +45,9 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     throw new UsageError("--approve and --deny need --session ID, the session that waits for approval");
   }
   const output = request.schema === null ? null : readSchema(resolve(io.folder, request.schema));
-  const use = async ({ sessions }: Workspace): Promise<number> => {
-    const options = output === null ? {} : { output, repair: request.repair };
+  const use = async ({ sessions, engineName }: Workspace): Promise<number> => {
+    const engine = engineName === "default" ? {} : { engine: engineName };
+    const options = { ...engine, ...(output === null ? {} : { output, repair: request.repair }) };
     const turn = await begin(context, sessions, request, prompt, options);
     const end = await follow(context, sessions, turn, request);
     if (end === null) {

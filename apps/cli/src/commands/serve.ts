@@ -3,10 +3,10 @@
 
 import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
-import type { ServerOptions, ServerToken } from "@everturn/server";
+import type { ServerOptions, Settings } from "@everturn/server";
 import type { TurnFailure } from "everturn/runtime";
 
-import { databaseName, startServer } from "@everturn/server";
+import { startServer } from "@everturn/server";
 
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -20,17 +20,20 @@ export async function serve(context: CommandContext): Promise<number> {
   const redact = redactor(settings, io.environment);
   const log = (line: string): string => `${new Date().toISOString()} ${redact(line)}`;
   const onTurnFailure = (report: TurnFailure): void => note(err.red(log(turnFailureLine(report))));
-  const serving = async ({ sessions, engine }: Workspace): Promise<number> => {
-    const { model, host, port, tokens, cors, database, requestLog } = settings;
+  const serving = async ({ sessions, engines, engine, model, database }: Workspace): Promise<number> => {
+    const { host, port, cors, requestLog, program } = settings;
+    const auth = authOf(settings);
     const server = await startServer({
       sessions,
       host: host.value,
       port: port.value,
-      auth: authOf(tokens.value),
+      auth,
       origins: cors.value,
-      openai: { default: engine, [model.value]: engine },
-      // Without tokens the server listens on loopback only, and every caller is the operator, who may export turn records.
-      records: tokens.value.length === 0,
+      openai: { ...engines, [model]: engine },
+      // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
+      records: auth === "none",
+      ...program.http,
+      ...(settings.static.value === null ? {} : { staticFolder: settings.static.value }),
       onError: (error) => note(err.red(log(`error: ${brief(error instanceof Error ? error.message : error, 500)}`))),
       ...(requestLog.value ? { onRequest: (entry) => note(err.dim(log(requestLine(entry)))) } : {}),
     }).catch((error: unknown) => {
@@ -39,7 +42,7 @@ export async function serve(context: CommandContext): Promise<number> {
     say(`everturn listens on ${server.url}`);
     note(
       err.dim(
-        `${model.value} · ${databaseName(database.value)} · ${tokens.value.length === 0 ? "no token" : "with tokens"}`,
+        `${model} · ${database.name} · ${auth === "none" ? "no token" : typeof auth === "function" ? "with authentication" : "with tokens"}`,
       ),
     );
     await stopSignal(context);
@@ -50,10 +53,15 @@ export async function serve(context: CommandContext): Promise<number> {
   return withWorkspace(context, serving, { onTurnFailure });
 }
 
-/** Bearer tokens, or no authentication if none is set. `startServer` then accepts only a loopback address. */
-function authOf(tokens: readonly ServerToken[]): ServerOptions["auth"] {
-  if (tokens.length === 0) return "none";
-  return tokens.map(({ tenant, token }) => (tenant === "" ? { token } : { tenant, token }));
+/**
+ * Bearer tokens of a flag or a variable, else `auth` of the configuration file, else its tokens; no authentication if none is set. `startServer` then accepts only
+ * a loopback address.
+ */
+function authOf({ tokens, program }: Settings): ServerOptions["auth"] {
+  const isExplicit = tokens.source.from === "flag" || tokens.source.from === "environment";
+  if (program.auth !== null && !isExplicit) return program.auth;
+  if (tokens.value.length === 0) return "none";
+  return tokens.value.map(({ tenant, token }) => (tenant === "" ? { token } : { tenant, token }));
 }
 
 /** Converts errors of `listen` that another `--host` or `--port` avoids to usage errors. */

@@ -55,11 +55,12 @@ function errorText(error: unknown): string {
 }
 
 /** Returns a function that replaces the API keys and server tokens of this process in a text. */
-export function redactor({ tokens }: Settings, environment: Environment): (text: string) => string {
+export function redactor({ tokens, program }: Settings, environment: Environment): (text: string) => string {
   const keys = Object.values(knownProviders).flatMap((provider) =>
     provider.keys.map((name) => environment[name] ?? ""),
   );
-  const secrets = [...tokens.value.map(({ token }) => token), ...keys]
+  const configTokens = Array.isArray(program.auth) ? program.auth.map(({ token }) => token) : [];
+  const secrets = [...tokens.value.map(({ token }) => token), ...configTokens, ...keys]
     .map((secret) => secret.trim())
     .filter((secret) => secret.length >= shortestSecret)
     // A secret that contains another one is replaced first.

@@ -20,7 +20,10 @@ export async function stats(context: CommandContext, { json }: { readonly json: 
       say(JSON.stringify({ database: name, driver, schemaVersion, ...found }));
       return exitCodes.ok;
     }
-    const lines = [["database", `${name} (${driver}, schema ${schemaVersion})`], ...countLines(found)];
+    const lines = [
+      ["database", `${name} (${driver}${schemaVersion === null ? "" : `, schema ${schemaVersion}`})`],
+      ...countLines(found),
+    ];
     for (const line of table(lines, io.stdout.columns)) say(line);
     if (found.tables !== null) {
       const [head = "", ...rows] = table([["TABLE", "ROWS", "SIZE"], ...sizeLines(found.tables)], io.stdout.columns);

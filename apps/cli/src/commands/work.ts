@@ -5,8 +5,6 @@ import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
 import type { TurnFailure } from "everturn/runtime";
 
-import { databaseName } from "@everturn/server";
-
 import { withWorkspace } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { redactor, turnFailureLine } from "./server-log.ts";
@@ -21,11 +19,11 @@ export async function work(
   const redact = redactor(settings, io.environment);
   const onTurnFailure = (report: TurnFailure): void =>
     note(err.red(`${new Date().toISOString()} ${redact(turnFailureLine(report))}`));
-  const working = async ({ sessions }: Workspace): Promise<number> => {
+  const working = async ({ sessions, model, database }: Workspace): Promise<number> => {
     const stop = new AbortController();
     const done = sessions.work({ concurrency, signal: stop.signal });
     say("everturn works");
-    note(err.dim(`${settings.model.value} · ${databaseName(settings.database.value)} · up to ${concurrency} turns`));
+    note(err.dim(`${model} · ${database.name} · up to ${concurrency} turns`));
     await stopSignal(context);
     note(err.dim("handing turns over; press Ctrl-C again to exit immediately"));
     stop.abort();

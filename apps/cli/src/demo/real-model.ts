@@ -1,4 +1,4 @@
-// Real models for the demo, resolved as in every other command: base URLs from the environment and the configuration file. Whether an API key is set is
+// Real models for the demo, resolved as in every other command: base URLs from the environment and from a configuration file named by --config. Whether an API key is set is
 // checked before a process is started; the key itself is read by the adapter for each call.
 
 import type { Environment } from "@everturn/server";
@@ -16,7 +16,7 @@ export type ModelChoice = {
 
 /** Builds the engine for a model, without tools. */
 export async function realEngine({ model, config, environment }: ModelChoice): Promise<Engine> {
-  const settings = await loadSettings({ flags: { model }, environment, ...(config === null ? {} : { config }) });
+  const settings = await loadSettings({ flags: { model }, environment, config: config ?? false });
   const tools = { ...settings.tools, value: [] };
   return createEngine({ ...settings, tools }, environment);
 }

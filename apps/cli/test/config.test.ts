@@ -1,0 +1,252 @@
+// The configuration file as a user of the command sees it: trust, engines, tools, storage, authentication.
+
+import { once } from "node:events";
+import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { createPlace, ended, says } from "./harness.ts";
+
+let place = createPlace();
+beforeEach(() => {
+  place.remove();
+  place = createPlace();
+  symlinkSync(fileURLToPath(new URL("../../../node_modules", import.meta.url)), join(place.folder, "node_modules"));
+});
+afterEach(() => place.remove());
+
+const write = (name: string, text: string): void => writeFileSync(join(place.folder, name), text);
+
+/** A module with two engines that have their own adapter, and one without. */
+const engines = `
+  import { engine, fake, tool } from "everturn";
+  import { defineConfig } from "everturn/config";
+  const speaking = (textOf) => ({ provider: "mine", stream: (request, call) => fake({ script: [{ type: "text", text: textOf(request) }] }).stream(request, call) });
+  const answering = (text, tools = []) => engine({ adapter: speaking(() => text), model: "mine:m", tools });
+  const greet = tool({ name: "greet", description: "Greets.", schema: { type: "object", properties: {} }, handler: () => "hello" });
+`;
+const fakeEngines = `${engines}
+  export default defineConfig({ engines: { default: answering("I am the default."), other: answering("I am the other.") }, database: "own.db" });`;
+
+describe("a configuration file that was found in the folder", () => {
+  it("is neither read nor run until it is trusted: the command exits with 2 and names everturn trust", async () => {
+    write(
+      "everturn.config.mjs",
+      `import { writeFileSync } from "node:fs"; writeFileSync("${join(place.folder, "ran")}", ""); export default { model: "mine:m" };`,
+    );
+    for (const argv of [["run", "hello"], ["sessions"], ["serve"], ["doctor"]]) {
+      const { code, stdout, stderr } = await place.run(argv);
+      expect([argv[0], code]).toEqual([argv[0], argv[0] === "doctor" ? 1 : 2]);
+      expect(stdout + stderr).toMatch(/everturn\.config\.mjs is not trusted[\s\S]*`everturn trust`/);
+    }
+    expect(existsSync(join(place.folder, "ran"))).toBe(false);
+    const trusted = await place.run(["trust"]);
+    expect([trusted.code, trusted.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^trusted \S+everturn\.config\.mjs, sha256 [0-9a-f]{16}\n$/),
+    ]);
+    expect(existsSync(join(place.folder, "ran"))).toBe(false);
+    expect((await place.run(["run", "hello"])).stderr).toMatch(/unknown model "mine:m"/);
+    expect(existsSync(join(place.folder, "ran"))).toBe(true);
+  });
+
+  it("is ignored with --no-config, and used with --config", async () => {
+    write("everturn.config.mjs", fakeEngines);
+    expect((await place.run(["--no-config", "run", "hello"])).stdout).toMatch(/^You said: hello/);
+    expect((await place.run(["run", "--config", "everturn.config.mjs", "hello"])).stdout).toBe("I am the default.\n");
+    expect(
+      (await place.run(["run", "hello"], { environment: { EVERTURN_CONFIG: "everturn.config.mjs" } })).stdout,
+    ).toBe("I am the default.\n");
+    expect((await place.run(["run", "hello"])).code).toBe(2);
+  });
+
+  it("needs trust again when it or a module that it imports has changed", async () => {
+    write("tools.mjs", `export const words = ["one"];`);
+    write("everturn.config.mjs", `import "./tools.mjs"; export default {};`);
+    expect((await place.run(["trust"])).stdout).toMatch(/\n {2}with tools\.mjs\n$/);
+    expect((await place.run(["sessions"])).code).toBe(0);
+    write("tools.mjs", `export const words = ["two"];`);
+    const { code, stderr } = await place.run(["sessions"]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/has changed since it was trusted \(tools\.mjs\)/)]);
+    expect((await place.run(["trust", "--remove"])).stdout).toBe("this folder is trusted no more\n");
+    expect((await place.run(["sessions"])).stderr).toMatch(/is not trusted/);
+  });
+
+  it("is trusted at the terminal by the answer yes, and not by another one", async () => {
+    write("everturn.config.json", `{ "model": "offline:demo" }`);
+    const questions: string[] = [];
+    const answering = (answer: boolean) => ({
+      confirm: async (question: string) => (questions.push(question), answer),
+    });
+    expect((await place.run(["sessions"], answering(false))).code).toBe(2);
+    const agreed = await place.run(["sessions"], answering(true));
+    expect([agreed.code, agreed.stderr]).toEqual([0, expect.stringMatching(/is not trusted yet\. It can run code/)]);
+    expect((await place.run(["sessions"])).code).toBe(0);
+    expect(questions).toEqual(["Trust it as it is now?", "Trust it as it is now?"]);
+  });
+
+  it("and a .env file do not redirect an API key of the environment", async () => {
+    const received: string[] = [];
+    const server = createServer((request, response) => {
+      received.push(String(request.headers.authorization));
+      response.writeHead(401).end();
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`;
+    write("everturn.config.json", JSON.stringify({ model: "openai:m", baseUrls: { openai: url } }));
+    write(".env", `OPENAI_BASE_URL=${url}\nOPENAI_API_KEY=sk-from-file\n`);
+    const environment = { OPENAI_API_KEY: "sk-of-the-environment" };
+    expect((await place.run(["run", "hello"], { environment })).code).toBe(2);
+    const child = place.start(["doctor", "--no-config", "--json"], environment);
+    const report = await ended(child);
+    expect(report.stdout).not.toContain(url);
+    expect(received).toEqual([]);
+    await place.run(["trust"]);
+    const trusted = place.start(["run", "hello"], environment);
+    trusted.stdin.end();
+    await ended(trusted);
+    expect(received[0]).toBe("Bearer sk-of-the-environment");
+    server.close();
+  });
+});
+
+describe("engines of the configuration file", () => {
+  const run = (...argv: readonly string[]) => place.run(["run", "--config", "everturn.config.mjs", ...argv]);
+
+  it("run the turns of run, show and sessions, in the storage of the file", async () => {
+    write("everturn.config.mjs", fakeEngines);
+    expect((await run("--session", "s1", "hello")).stdout).toBe("I am the default.\n");
+    expect((await run("--engine", "other", "--session", "s2", "hello")).stdout).toBe("I am the other.\n");
+    const { code, stderr } = await run("--engine", "third", "hello");
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/no engine "third" \(--engine\); the engines are default, other/),
+    ]);
+    expect((await place.run(["sessions", "--config", "everturn.config.mjs"])).stdout).toMatch(
+      /s2 +completed[\s\S]*s1 +completed/,
+    );
+    expect(existsSync(join(place.folder, "own.db"))).toBe(true);
+    expect((await place.run(["replay", "s2", "--engine", "--config", "everturn.config.mjs"])).stdout).toMatch(
+      /identical to the record/,
+    );
+  });
+
+  it("without an adapter get the model of the settings, and --model replaces an adapter", async () => {
+    write(
+      "everturn.config.mjs",
+      `${engines} export default { engines: { default: engine({ tools: [greet] }), other: answering("mine", [greet]) }, database: "own.db" };`,
+    );
+    expect((await run("greet")).stdout).toMatch(/`greet`: hello/);
+    expect((await run("--engine", "other", "greet")).stdout).toBe("mine\n");
+    expect((await run("--engine", "other", "--model", "offline:demo", "greet")).stdout).toMatch(/`greet`: hello/);
+    expect((await run("--model", "openai:m", "greet")).stderr).toMatch(/openai:m \(--model\) needs an API key/);
+  });
+
+  it("get the tools, the instructions and the limits of the file", async () => {
+    const echo = `engine({ adapter: speaking(({ messages, tools }) => JSON.stringify([messages[0].content, tools.map(({ name }) => name)])), model: "mine:m" })`;
+    write(
+      "everturn.config.mjs",
+      `${engines} export default { engines: { default: ${echo} }, tools: [greet], instructions: "Be brief.", database: "own.db" };`,
+    );
+    expect((await run("hello")).stdout).toMatch(/Be brief\..*greet/);
+    expect((await run("--instructions", "Be long.", "hello")).stdout).toMatch(/Be long\./);
+  });
+
+  it.each([
+    ["engines: {}", /engines has to have an engine named default/],
+    ["engines: { default: {} }", /engines\.default has to be an engine: pass its fields to engine/],
+    ["engines: [1]", /engines has to be an object of engines by name, not \[1\]/],
+    ["storage: 7", /storage has to be a storage/],
+    ["storage: () => 7", /storage: the function has to return a storage/],
+    ["storage: () => 7, database: 'a.db'", /storage and database exclude each other/],
+    ["auth: [], tokens: '0123456789abcdef'", /auth and tokens exclude each other/],
+    ["auth: { token: 'hunter2' }", /auth has to be a list of \{ token/],
+    ["runtime: { host: 1 }", /runtime has no option host; the options are/],
+    ["http: { auth: 1 }", /http has no option auth; the options are/],
+    [
+      "engines: { default: answering('x', [greet]) }, tools: [{ ...greet }]",
+      /the engine default has a tool named "greet" already/,
+    ],
+    ["tools: [7]", /tools has to be a path, a tool, or a list of them/],
+  ])("{ %s } is rejected with its field", async (fields, expected) => {
+    write("everturn.config.mjs", `${engines} export default { ${fields} };`);
+    const { code, stderr } = await run("hello");
+    expect([code, stderr]).toEqual([2, expect.stringMatching(expected)]);
+    expect(stderr).not.toContain("hunter2");
+  });
+});
+
+describe("serve with a configuration file", () => {
+  it("runs its engines over its storage, authenticates with its function, and serves the files of its folder", async () => {
+    write(
+      "everturn.config.mjs",
+      `${engines}
+       import { sqliteStorage } from "everturn/host/sqlite";
+       export default defineConfig({
+         engines: { default: answering("Served.") },
+         storage: () => sqliteStorage({ path: ${JSON.stringify(join(place.folder, "custom.db"))} }),
+         auth: (request) => (request.headers.get("x-user") === "ada" ? { tenant: "acme", name: "ada" } : null),
+         static: "pages",
+         port: 0,
+       });`,
+    );
+    rmSync(join(place.folder, "pages"), { recursive: true, force: true });
+    symlinkSync(place.folder, join(place.folder, "pages"));
+    write("index.html", "<title>Chat</title>");
+    const child = place.start(["serve", "--config", "everturn.config.mjs"]);
+    const url = /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "";
+    const page = await fetch(url);
+    expect([page.status, page.headers.get("content-type"), await page.text()]).toEqual([
+      200,
+      "text/html; charset=utf-8",
+      "<title>Chat</title>",
+    ]);
+    const send = (headers: { readonly [name: string]: string }) =>
+      fetch(`${url}/sessions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", prefer: "wait=10", ...headers },
+        body: `{"id":"s1","input":"hi"}`,
+      });
+    expect((await send({})).status).toBe(401);
+    expect(await (await send({ "x-user": "ada" })).json()).toMatchObject({ text: "Served." });
+    const over = ended(child);
+    child.kill("SIGTERM");
+    expect((await over).code).toBe(0);
+    expect(existsSync(join(place.folder, "custom.db"))).toBe(true);
+  });
+});
+
+describe("a configuration file in TypeScript", () => {
+  const typescript = `${fakeEngines.replace("(textOf)", "(textOf: (request: object) => string)")}`;
+
+  it("is loaded with tsx of the project if Node does not load TypeScript", async () => {
+    write("everturn.config.ts", typescript);
+    const child = place.start(["run", "--config", "everturn.config.ts", "hello"]);
+    child.stdin.end();
+    const { code, stdout, stderr } = await ended(child);
+    expect([code, stdout, stderr]).toEqual([0, "I am the default.\n", expect.any(String)]);
+  });
+
+  it.skipIf("typescript" in process.features)("without tsx names Node 22.18, tsx and .mjs", async () => {
+    rmSync(join(place.folder, "node_modules"));
+    write("everturn.config.ts", "const port: number = 0; export default { port };");
+    const child = place.start(["sessions", "--config", "everturn.config.ts"]);
+    child.stdin.end();
+    const { code, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/use Node 22\.18 or later, or add the loader tsx .*\.mjs/),
+    ]);
+  });
+});
+
+it("the trust store is in the configuration folder of the user", async () => {
+  write("everturn.config.json", "{}");
+  await place.run(["trust"]);
+  const store: unknown = JSON.parse(readFileSync(join(place.folder, "everturn", "trusted.json"), "utf8"));
+  expect(store).toMatchObject({ version: 1, folders: { [place.folder]: { "everturn.config.json": {} } } });
+});

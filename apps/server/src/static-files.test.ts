@@ -1,0 +1,64 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { withStaticFiles } from "./static-files.ts";
+
+const base = mkdtempSync(join(tmpdir(), "static-"));
+const folder = join(base, "public");
+beforeAll(() => {
+  mkdirSync(join(folder, "docs"), { recursive: true });
+  mkdirSync(join(folder, "empty"));
+  writeFileSync(join(folder, "index.html"), "home");
+  writeFileSync(join(folder, "docs", "index.html"), "docs");
+  writeFileSync(join(folder, "chat page.js"), "script");
+  writeFileSync(join(folder, ".env"), "secret");
+  writeFileSync(join(base, "outside.txt"), "secret");
+  symlinkSync(join(base, "outside.txt"), join(folder, "link.txt"));
+});
+afterAll(() => rmSync(base, { recursive: true }));
+
+const serve = withStaticFiles(async () => new Response("api", { status: 404 }), { folder, hosts: ["localhost"] });
+const get = async (path: string, init: RequestInit = {}, host = "localhost"): Promise<string> =>
+  (await serve(new Request(`http://${host}:4242${path}`, init))).text();
+
+describe("static files", () => {
+  it.each([
+    ["/", "home"],
+    ["/index.html", "home"],
+    ["/docs", "docs"],
+    ["/docs/", "docs"],
+    ["/chat%20page.js", "script"],
+  ])("serves %s", async (path, text) => {
+    expect(await get(path)).toBe(text);
+  });
+
+  it.each([
+    "/.env",
+    "/%2e%2e/outside.txt",
+    "/..%2foutside.txt",
+    "/link.txt",
+    "/empty",
+    "/docs%5cindex.html",
+    "/%00",
+    "/%",
+    "/none.js",
+  ])("passes %s on to the API", async (path) => {
+    expect(await get(path)).toBe("api");
+  });
+
+  it("passes other methods and other hosts on to the API, and answers HEAD without a body", async () => {
+    expect(await get("/", { method: "POST" })).toBe("api");
+    expect(await get("/", {}, "evil.example")).toBe("api");
+    expect(await get("/", { method: "HEAD" })).toBe("");
+  });
+
+  it("cannot be framed by other origins, and has its type", async () => {
+    const { headers } = await serve(new Request("http://localhost/chat%20page.js"));
+    expect(headers.get("x-frame-options")).toBe("SAMEORIGIN");
+    expect(headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+  });
+});

@@ -1,0 +1,84 @@
+// Serves the files of one folder, for a page beside the API. The files are public: no authentication.
+//
+// Invariants
+//   1. Path traversal: a path with `..`, a dot file, a backslash or NUL is never served, and neither is a symbolic link that leaves the folder. The API answers
+//      such requests (404).
+//   2. The `Host` allowlist of the server applies here too (DNS rebinding).
+//   3. Pages of other origins cannot embed a file in a frame (clickjacking: the page may have a button that approves a tool call).
+
+import { readFile, realpath, stat } from "node:fs/promises";
+import { extname, join, sep } from "node:path";
+
+type Handler = (request: Request) => Promise<Response>;
+
+export type StaticOptions = {
+  /** The absolute path of the folder. */
+  readonly folder: string;
+  /** The allowlist of host names, without port; `null`: all. */
+  readonly hosts: readonly string[] | null;
+};
+
+const contentTypes: { readonly [extension: string]: string } = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".mjs": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".json": "application/json",
+  ".map": "application/json",
+  ".txt": "text/plain; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".png": "image/png",
+  ".jpg": "image/jpeg",
+  ".webp": "image/webp",
+  ".ico": "image/x-icon",
+  ".woff2": "font/woff2",
+  ".wasm": "application/wasm",
+};
+
+/** A handler that serves the files of the folder, and passes every other request on. */
+export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptions): Handler {
+  return async (request) => {
+    const { pathname, hostname } = new URL(request.url);
+    const isReading = request.method === "GET" || request.method === "HEAD";
+    if (!isReading || (hosts !== null && !hosts.includes(hostname.toLowerCase()))) return handler(request);
+    const path = await fileAt(folder, pathname);
+    if (path === null) return handler(request);
+    const headers = {
+      "content-type": contentTypes[extname(path).toLowerCase()] ?? "application/octet-stream",
+      "cache-control": "no-cache",
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "SAMEORIGIN",
+    };
+    return new Response(request.method === "HEAD" ? null : await readFile(path), { headers });
+  };
+}
+
+/** The file of a URL path: the file itself, or `index.html` of a folder; `null`: there is none. */
+async function fileAt(folder: string, pathname: string): Promise<string | null> {
+  const names =
+    decoded(pathname)
+      ?.split("/")
+      .filter((name) => name !== "") ?? null;
+  if (names === null || names.some((name) => name.startsWith(".") || /[\\\0]/.test(name))) return null;
+  try {
+    const root = await realpath(folder);
+    const path = await realpath(join(root, ...names));
+    const isInside = path === root || path.startsWith(root + sep);
+    if (!isInside) return null;
+    const stats = await stat(path);
+    if (stats.isFile()) return path;
+    const index = await realpath(join(path, "index.html"));
+    return index.startsWith(root + sep) && (await stat(index)).isFile() ? index : null;
+  } catch {
+    // No such file: the API answers.
+    return null;
+  }
+}
+
+function decoded(pathname: string): string | null {
+  try {
+    return decodeURIComponent(pathname);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,207 @@
+// The trust store: which configuration files that were found in a folder may be used. A configuration file runs code, chooses where API keys are sent, and
+// names tools. A file that is merely present in the working directory, such as a cloned repository, must not do so before its user has agreed.
+//
+// Theory of operation
+//   - A file named by `--config` or `EVERTURN_CONFIG` is trusted: the user named it. A discovered file needs an entry in the store.
+//   - An entry is the path of the folder (without symbolic links), the name of the file, and the SHA-256 of every covered file. The entry holds as long as
+//     all of these are equal; `everturn trust` writes it.
+//   - Until then the file is read for its digest only: nothing in it is parsed, imported or run.
+//
+// Covered files
+//   The configuration file; files that its text names between quotation marks (imports, `tools`, `@FILE`); and, for modules, files that their text names by a
+//   relative path, and so on. The search is textual: it finds `import`, `export … from`, `import("./x.js")`, `require` and `new URL("./x", import.meta.url)`
+//   with literal names, also in comments. It does not find names that are computed, `imports` of package.json, `paths` of tsconfig.json. Packages in
+//   node_modules are not covered: whoever can change them can change the command too.
+//
+// Invariants
+//   1. The store is written with mode 0600, by a rename, so a reader never sees half of it.
+//   2. A store that other users can write is not used (POSIX systems).
+
+import type { System } from "./user-folders.ts";
+
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+
+import { SettingsError, thrownText } from "./setting-readers.ts";
+import { configurationFolder } from "./user-folders.ts";
+
+/** The covered files of a configuration file: SHA-256 as hexadecimal text, by the path relative to the folder of the configuration file. */
+export type CoveredFiles = { readonly [path: string]: string };
+
+/** A discovered configuration file that the user has not trusted, or that has changed since. Nothing in it was read or run. */
+export class UntrustedConfigError extends SettingsError {
+  /** The path of the configuration file. */
+  readonly path: string;
+  /** The covered files that have changed since they were trusted, by relative path. Empty: the file was never trusted. */
+  readonly changed: readonly string[];
+
+  constructor(path: string, changed: readonly string[]) {
+    const why =
+      changed.length === 0
+        ? "is not trusted, and it can run code and choose where API keys are sent"
+        : `has changed since it was trusted (${changed.join(", ")})`;
+    super(
+      `the configuration file ${path} ${why}: read it, then run \`everturn trust\` in its folder, or name it with --config; --no-config ignores it`,
+    );
+    this.path = path;
+    this.changed = changed;
+  }
+}
+
+type Store = { readonly [folder: string]: { readonly [file: string]: CoveredFiles } };
+
+/** The path of the trust store. Throws `SettingsError` if the user has no home folder. */
+export function trustStorePath(system: System): string {
+  const folder = configurationFolder(system);
+  if (folder === null) throw new SettingsError("no home folder for the trust store: set HOME, or use --config FILE");
+  return join(folder, "trusted.json");
+}
+
+/** Throws `UntrustedConfigError` unless the user trusts the file as it is now. */
+export function checkTrusted(path: string, system: System): void {
+  const { folder, name } = placeOf(path);
+  const trusted = readStore(trustStorePath(system), system)[folder]?.[name];
+  if (trusted === undefined) throw new UntrustedConfigError(path, []);
+  const changed = changedFiles(trusted, coveredFiles(path));
+  if (changed.length > 0) throw new UntrustedConfigError(path, changed);
+}
+
+/** Trusts a configuration file as it is now. Returns the covered files. */
+export function trustConfig(path: string, system: System): CoveredFiles {
+  const { folder, name } = placeOf(path);
+  const files = coveredFiles(path);
+  const at = trustStorePath(system);
+  const store = readStore(at, system);
+  writeStore(at, { ...store, [folder]: { ...store[folder], [name]: files } });
+  return files;
+}
+
+/** Removes all entries of a folder. Returns whether there was one. */
+export function distrustFolder(folder: string, system: System): boolean {
+  const at = trustStorePath(system);
+  const { [realpathSync(folder)]: entry, ...others } = readStore(at, system);
+  if (entry === undefined) return false;
+  writeStore(at, others);
+  return true;
+}
+
+/** The digest of a set of covered files, for people to compare. */
+export function digestOf(files: CoveredFiles): string {
+  const lines = Object.keys(files)
+    .toSorted()
+    .map((path) => `${path}\0${files[path] ?? ""}\n`);
+  return createHash("sha256").update(lines.join("")).digest("hex");
+}
+
+function placeOf(path: string): { readonly folder: string; readonly name: string } {
+  return { folder: realpathSync(dirname(path)), name: basename(path) };
+}
+
+function changedFiles(trusted: CoveredFiles, current: CoveredFiles): readonly string[] {
+  const paths = new Set([...Object.keys(trusted), ...Object.keys(current)]);
+  return [...paths].filter((path) => trusted[path] !== current[path]).toSorted();
+}
+
+const moduleFile = /\.[cm]?[jt]sx?$/;
+/** Files that a name between quotation marks may mean. A database is not among them: it changes with every turn. */
+const namedFile = /\.(?:[cm]?[jt]sx?|json|md|txt|node|wasm)$/;
+/** Longer texts between two quotation marks are not names of files. */
+const longestName = 500;
+
+/** Reads the configuration file and every file that it covers. */
+export function coveredFiles(configPath: string): CoveredFiles {
+  const root = dirname(configPath);
+  const files: { [path: string]: string } = {};
+  const queue = [configPath];
+  for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
+    const key = relative(root, path).split(sep).join("/");
+    if (Object.hasOwn(files, key)) continue;
+    const content = readFileSync(path);
+    files[key] = createHash("sha256").update(content).digest("hex");
+    const isConfig = path === configPath;
+    // Node resolves relative imports from the real path of a module.
+    const real = realpathSync(path);
+    if (isConfig || moduleFile.test(path)) queue.push(...namedFiles(content.toString("utf8"), real, isConfig));
+  }
+  return files;
+}
+
+/**
+ * The existing files that a text names. Every text between two quotation marks of any kind is a candidate, so an apostrophe in a comment hides no name.
+ * `bare`: names without `./` count too, as in `tools: "tools.mjs"`; in modules they are packages.
+ */
+function namedFiles(text: string, from: string, bare: boolean): readonly string[] {
+  return text.split(/["'`\n]/).flatMap((candidate) => {
+    if (candidate === "" || candidate.length > longestName || candidate.includes("\0")) return [];
+    const isInstructions = bare && candidate.startsWith("@");
+    const name = isInstructions ? candidate.slice(1) : candidate.replace(/[?#].*$/s, "");
+    if (!bare && !/^\.{0,2}\//.test(name)) return [];
+    const path = resolve(dirname(from), name);
+    if (path.split(sep).includes("node_modules")) return [];
+    const found = (isInstructions ? [path] : possiblePaths(path)).find(isFile);
+    return found === undefined ? [] : [found];
+  });
+}
+
+/** The files that a module name may resolve to: as written, TypeScript in place of JavaScript, without its extension, an index of a folder. */
+function possiblePaths(path: string): readonly string[] {
+  const extensions = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
+  const typescript = /\.[cm]?jsx?$/.test(path) ? [path.replace(/js(x?)$/, "ts$1")] : [];
+  const named = namedFile.test(path) ? [path] : [];
+  const completed = namedFile.test(path) ? [] : extensions.map((extension) => path + extension);
+  return [...named, ...typescript, ...completed, ...extensions.map((extension) => join(path, `index${extension}`))];
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  } catch {
+    // A part of the path is a file, or the path is too long: texts between quotation marks are not all names.
+    return false;
+  }
+}
+
+function readStore(path: string, { platform }: System): Store {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return {};
+  const isWritableByOthers = platform !== "win32" && (stats.mode & 0o022) !== 0;
+  if (isWritableByOthers) {
+    throw new SettingsError(`other users can write the trust store ${path}: run \`chmod 600 ${path}\`, or delete it`);
+  }
+  try {
+    const store: unknown = JSON.parse(readFileSync(path, "utf8"));
+    if (isMap(store) && isMap(store["folders"])) return readFolders(store["folders"]);
+  } catch (cause) {
+    throw new SettingsError(`the trust store ${path} cannot be read: ${thrownText(cause)}; delete it`, { cause });
+  }
+  throw new SettingsError(`the trust store ${path} has another format; delete it`);
+}
+
+function readFolders(folders: { readonly [name: string]: unknown }): Store {
+  return mapValues(folders, (files) =>
+    mapValues(isMap(files) ? files : {}, (covered) => mapValues(isMap(covered) ? covered : {}, String)),
+  );
+}
+
+function mapValues<T>(
+  map: { readonly [name: string]: unknown },
+  change: (value: unknown) => T,
+): { readonly [name: string]: T } {
+  return Object.fromEntries(Object.entries(map).map(([name, value]): [string, T] => [name, change(value)]));
+}
+
+function isMap(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function writeStore(path: string, folders: Store): void {
+  const unfinished = `${path}.${process.pid}.tmp`;
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(unfinished, `${JSON.stringify({ version: 1, folders }, null, 2)}\n`, { mode: 0o600 });
+    renameSync(unfinished, path);
+  } catch (cause) {
+    throw new SettingsError(`cannot write the trust store ${path}: ${thrownText(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,93 @@
+// The configuration of the command `everturn`: engines, tools, storage, authentication, and the settings that flags and environment variables have too.
+//
+// The command reads and checks the file (apps/server/src/config-file.ts, program-config.ts). This folder has no code besides `defineConfig`, which returns its
+// argument: a configuration file must not need the code of the command.
+
+import type { Engine, Tool, WhenBusy } from "../engine/internal.ts";
+import type { Auth, HttpOptions } from "../http/internal.ts";
+import type { HostStorage, RuntimeOptions } from "../runtime/internal.ts";
+
+/** A storage, or a function that opens one. The command calls its method `close`, if it has one, before it exits. */
+export type ConfigStorage = HostStorage | (() => HostStorage | Promise<HostStorage>);
+
+/** Options of the durable runtime that a configuration file may set. The command sets the others. */
+export type ConfigRuntime = Omit<
+  RuntimeOptions,
+  "host" | "engines" | "drive" | "durability" | "clock" | "onTurnFailure"
+>;
+
+/** Options of the HTTP handler that a configuration file may set. The command sets the others. */
+export type ConfigHttp = Pick<HttpOptions, "allow" | "limits" | "openai" | "records">;
+
+/**
+ * The content of `everturn.config.ts`. Every field is optional. Flags override environment variables, which override this file. Relative paths are
+ * relative to the folder of the file.
+ */
+export type EverturnConfig = {
+  /**
+   * Engines by name, for every command that runs turns. One of them is named `default`; `--engine` selects another one for `chat` and `run`, and clients of
+   * `serve` name one in their requests. An engine without an adapter gets the model of the settings (`model`). Default: one engine, built from the other fields.
+   */
+  readonly engines?: { readonly [name: string]: Engine };
+  /** Tools, or paths of modules that export tools. They are added to every engine; two tools of one name are an error. Default: none. */
+  readonly tools?: string | Tool | readonly (string | Tool)[];
+  /** Where sessions are stored. In place of `database`, which names a SQLite file or a Postgres URL; a file with both is rejected. */
+  readonly storage?: ConfigStorage;
+  /** How `serve` authenticates requests: bearer tokens, or a function of the request. In place of `tokens`; a file with both is rejected. */
+  readonly auth?: Auth;
+  /** `provider:model`, for engines without an adapter. Default: a model of the first provider whose API key is set, else the scripted model `offline:demo`. */
+  readonly model?: string;
+  /** The path of a SQLite file, or a Postgres URL. Default: a file in the data folder of the user. */
+  readonly database?: string;
+  /** The system prompt of engines that have none; `@FILE` reads a file. Default: none. */
+  readonly instructions?: string;
+  /** The largest number of model calls in one turn, for engines that have no limit of their own. Default: 32 for the built-in engine, else 8. */
+  readonly maxTurns?: number;
+  /** What happens to a message that arrives while a turn is open, for engines that do not say. Default: `reply` rejects it, `send` and the chat steer. */
+  readonly whenBusy?: WhenBusy;
+  /** Base URLs by provider. A name that is not a known provider is a server with the Chat Completions API. Default: those of the providers. */
+  readonly baseUrls?: { readonly [provider: string]: string };
+  /** The delay between two words of the scripted offline model, in milliseconds. Default: 25. */
+  readonly pace?: number;
+  /** The address that `serve` listens on. Default: 127.0.0.1. Another address needs `auth` or `tokens`. */
+  readonly host?: string;
+  /** The TCP port of `serve`; 0: any free port. Default: 4242. */
+  readonly port?: number;
+  /** Bearer tokens of clients of `serve`: `token` or `tenant:token`, of 16 characters or more. Default: none. */
+  readonly tokens?: string | readonly string[];
+  /** Origins of web pages that may call `serve` (CORS allowlist). Pages in `static` need none. Default: none. */
+  readonly cors?: string | readonly string[];
+  /** Whether `serve` writes a line for each request. Default: true. */
+  readonly requestLog?: boolean | "on" | "off";
+  /** A folder whose files `serve` serves without authentication, for example a chat page. A file takes precedence over a route of the API with the same path. Default: none. */
+  readonly static?: string;
+  /** Options of the durable runtime: leases, retention, limits. */
+  readonly runtime?: ConfigRuntime;
+  /** Options of the HTTP handler of `serve`. */
+  readonly http?: ConfigHttp;
+};
+
+/**
+ * Types a configuration file: returns its argument. Save the file as `everturn.config.ts` (or `.mjs`) and write `export default defineConfig({ … })`.
+ *
+ * @example
+ * ```ts
+ * import { engine, tool } from "everturn";
+ * import { defineConfig } from "everturn/config";
+ *
+ * const now = tool({
+ *   name: "now",
+ *   description: "Tells the time.",
+ *   schema: { type: "object", properties: {} },
+ *   handler: () => new Date().toISOString(),
+ * });
+ * const config = defineConfig({
+ *   engines: { default: engine({ instructions: "Be brief.", tools: [now] }) },
+ *   database: "sessions.db",
+ * });
+ * Object.keys(config.engines ?? {}); // => ["default"]
+ * ```
+ */
+export function defineConfig(config: EverturnConfig): EverturnConfig {
+  return config;
+}

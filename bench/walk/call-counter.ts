@@ -46,7 +46,7 @@ export class CallCounter {
   }
 
   #calledIn({ url, functions }: Profiler.ScriptCoverage): readonly CalledFunction[] {
-    const file = url.slice(this.#folder.length).replace(/\.js$/, "");
+    const file = url.slice(this.#folder.length).replace(/\.ts(?:\?.*)?$/, "");
     return functions.flatMap(({ functionName: name, ranges }) => {
       const [range] = ranges;
       // The module itself counts as a function that begins at 0.

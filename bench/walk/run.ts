@@ -1,7 +1,7 @@
 // `npm run walk`: prints the path of one message file by file, and the size of the sources. `--json` prints the same as one JSON value.
 //
 // Files are listed by the phase in which they are first entered, and within a phase by layer, from the runtime down: V8 counts calls and does not
-// say in which order they happen. Everything is measured on the built files, which correspond to the sources one by one.
+// say in which order they happen. Everything is measured on the sources, file by file; the published files are bundled.
 
 import type { Phase, StorageCall } from "./message-path.ts";
 import type { SourceSizes } from "./source-sizes.ts";
@@ -25,13 +25,12 @@ type FileOnPath = {
 const layers = ["runtime", "session", "run", "kernel", "engine", "adapters", "wire", "host", "model"];
 
 const manifest = fileURLToPath(import.meta.resolve("everturn/package.json"));
-const counter = new CallCounter(new URL("./dist/", import.meta.resolve("everturn/package.json")).href);
+const counter = new CallCounter(new URL("./src/", import.meta.resolve("everturn/package.json")).href);
 const path = await walkMessage(counter);
 counter.stop();
 
 const files = filesOf(path.phases);
-if (files.length === 0)
-  throw new Error("no call was counted: build the package, and run this without --conditions=source");
+if (files.length === 0) throw new Error("no call was counted: run this with --conditions=source");
 const calledFunctions = path.phases.flatMap(({ called }) => called);
 const totals = {
   files: files.length,

@@ -173,7 +173,7 @@ async function runProgram(
     if (!module.endsWith(".sh")) {
       return await promisify(execFile)(process.execPath, [...transpiled, "--import", redirect, program], options);
     }
-    const command = [process.execPath, join(root, "apps/cli/bin/everturn.js")];
+    const command = [process.execPath, join(root, "lib/bin/everturn.js")];
     await writeFile(join(folder, "npx"), `#!/bin/sh\nshift\nexec ${command.join(" ")} "$@"\n`, { mode: 0o755 });
     const path = `${folder}:${process.env["PATH"] ?? ""}`;
     const commandEnv = {

@@ -61,16 +61,6 @@ async function errorOf(program: string): Promise<string> {
 const cell = "```javascript\\nfinish(1)\\n```";
 
 const programs: { readonly [name: string]: { readonly program: string; readonly expected: RegExp } } = {
-  hono: {
-    program: `import { engine, fake } from "everturn";
-      import { memoryStorage } from "everturn/host/memory";
-      import { createHandler } from "everturn/http";
-      import { runtime } from "everturn/runtime";
-      const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: fake({ scripts: [] }) }) } });
-      const handler = createHandler({ sessions, auth: "none" });
-      await handler(new Request("http://localhost/health"));`,
-    expected: /EngineError: createHandler\(\): .*npm install hono/,
-  },
   libsql: {
     program: `import { sqliteStorage } from "everturn/host/sqlite";
       await sqliteStorage({ path: "x.db", driver: "libsql" }).read([{ table: "sessions", prefix: [] }]);`,

@@ -12,16 +12,16 @@ import { renderReference } from "../../tools/reference/render.ts";
 const files = {
   "package.json": JSON.stringify({
     exports: {
-      ".": { source: "./src/index.ts", types: "./dist/index.d.ts" },
-      "./more": { source: "./src/more.ts", types: "./dist/more.d.ts" },
+      ".": { source: "./src/index.ts" },
+      "./more": { source: "./src/more.ts" },
       "./package.json": "./package.json",
     },
   }),
   "src/index.ts": "// Entry point `everturn`: what most programs need.\n",
   "src/more.ts": "// Entry point `everturn/more`: all names.\n",
-  "dist/index.d.ts": 'export type { Options } from "./things.ts";\nexport { options } from "./things.ts";\n',
-  "dist/more.d.ts": 'export { Box, Outcome, bare, type Options } from "./things.ts";\n',
-  "dist/things.d.ts": [
+  "build/index.d.ts": 'export type { Options } from "./things.ts";\nexport { options } from "./things.ts";\n',
+  "build/more.d.ts": 'export { Box, Outcome, bare, type Options } from "./things.ts";\n',
+  "build/things.d.ts": [
     "/** Options of {@link options}. `retry` is optional. */",
     "export type Options = {",
     "    /** Milliseconds. Default: 500. */",

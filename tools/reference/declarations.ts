@@ -1,4 +1,4 @@
-// Reads the declarations behind the package's entry points from the declaration files (`lib/dist/**/*.d.ts`) that `tsc -b` emits.
+// Reads the declarations behind the package's entry points from the declaration files (`lib/build/**/*.d.ts`) that `tsc -b` emits.
 //
 // TypeScript 7 has no compiler API, and a documentation tool that brings its own TypeScript would check the sources with another compiler than the
 // one that builds them. Declaration files need no checker: every type is written out in them, and doc comments are kept. So this module works on
@@ -126,21 +126,32 @@ export type EntryPoint = { readonly name: string; readonly purpose: string; read
 
 /** The entry points in `exports` of a package's package.json, in that order. The first comment of the source file says what an entry point is for. */
 export function entryPoints(library = join(root, "lib")): readonly EntryPoint[] {
-  type Target = { readonly source: string; readonly types: string };
+  type Target = { readonly source: string };
   const { exports }: { readonly exports: { readonly [path: string]: Target | string } } = JSON.parse(
     readFileSync(join(library, "package.json"), "utf8"),
   );
   return Object.entries(exports).flatMap(([path, target]) => {
     if (typeof target === "string") return [];
     const name = `everturn${path.slice(1)}`;
-    return [{ name, purpose: purposeOf(join(library, target.source)), file: fileAt(join(library, target.types)) }];
+    return [
+      {
+        name,
+        purpose: purposeOf(join(library, target.source)),
+        file: fileAt(join(library, declarationFileOf(target.source))),
+      },
+    ];
   });
+}
+
+/** The declaration file that `tsc -b` writes for a source file. */
+function declarationFileOf(source: string): string {
+  return source.replace("./src/", "./build/").replace(/\.ts$/, ".d.ts");
 }
 
 /** The source file of a declaration, relative to the repository. */
 export function sourceOf({ file }: Declaration): string {
   return relative(root, file.path)
-    .replace("lib/dist/", "lib/src/")
+    .replace("lib/build/", "lib/src/")
     .replace(/\.d\.ts$/, ".ts");
 }
 

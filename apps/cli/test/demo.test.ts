@@ -6,45 +6,18 @@ import type { Server } from "node:http";
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { build } from "vite";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 
 import { responsesServer } from "./responses-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "everturn-demo-test-"));
-// Programs are built inside the workspace, so that Node resolves their packages.
-const programs = join(import.meta.dirname, "../.snippets", `demo-${process.pid}`);
+const command = join(import.meta.dirname, "../../../lib/bin/everturn.js");
 const children = new Set<ChildProcess>();
 const servers = new Set<Server>();
-
-/** Bundles the command and its worker, so that the many processes of these tests start quickly. */
-beforeAll(async () => {
-  mkdirSync(programs, { recursive: true });
-  writeFileSync(join(programs, "package.json"), `{ "type": "module" }`);
-  const conditions = ["source", "module", "node"];
-  const sources = join(import.meta.dirname, "../src");
-  const sqlite = join(import.meta.dirname, "../../../lib/src/host/sqlite/sqlite-worker.ts");
-  for (const file of [join(sources, "main.ts"), join(sources, "demo/worker.ts"), sqlite]) {
-    const output = { entryFileNames: "[name].js", codeSplitting: false };
-    await build({
-      configFile: false,
-      logLevel: "error",
-      resolve: { conditions },
-      ssr: { noExternal: true, external: ["libsql"], resolve: { conditions } },
-      build: {
-        ssr: file,
-        outDir: programs,
-        emptyOutDir: false,
-        target: "node20",
-        rolldownOptions: { output },
-      },
-    });
-  }
-}, 60_000);
 
 afterAll(() => {
   for (const child of children) child.kill("SIGKILL");
@@ -52,14 +25,14 @@ afterAll(() => {
     server.closeAllConnections();
     server.close();
   }
-  for (const path of [folder, programs]) rmSync(path, { recursive: true, force: true, maxRetries: 5 });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
 type Running = { readonly child: ChildProcess; readonly stdout: () => string; readonly stderr: () => string };
 
 function run(args: readonly string[], environment: { readonly [name: string]: string } = {}): Running {
   const { PATH = "", HOME = "" } = process.env;
-  const child = spawn(process.execPath, [join(programs, "main.js"), "demo", ...args], {
+  const child = spawn(process.execPath, [command, "demo", ...args], {
     // No API key and no settings of the user who runs the tests. The files of the demo go to a folder that is removed.
     env: { PATH, HOME, TMPDIR: folder, ...environment },
     stdio: ["ignore", "pipe", "pipe"],

@@ -34,7 +34,7 @@ type Given = {
   readonly confirm?: Io["confirm"];
 };
 
-const main = fileURLToPath(new URL("../bin/everturn.js", import.meta.url));
+const main = fileURLToPath(new URL("../../../lib/bin/everturn.js", import.meta.url));
 
 export function createPlace(): Place {
   const folder = mkdtempSync(join(tmpdir(), "cli-"));

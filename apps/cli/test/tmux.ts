@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const main = fileURLToPath(new URL("../bin/everturn.js", import.meta.url));
+const main = fileURLToPath(new URL("../../../lib/bin/everturn.js", import.meta.url));
 
 export const hasTmux: boolean = process.platform !== "win32" && spawnSync("tmux", ["-V"]).status === 0;
 

@@ -30,7 +30,6 @@
 //   process shuts down       streams end with a comment, waiting requests get 202 with `Location`, new requests get 503
 //   error in a route         500 `internal` with a fixed message; the error itself goes to `onError` only
 //   `onError` throws         ignored, because an error handler must not change the response
-//   Hono is not installed    the handler rejects with an error that names the package
 //
 // Invariants
 //   1. No session is read or written before steps 3 to 6 have passed.
@@ -107,8 +106,7 @@ export type HttpOptions = {
 
 /**
  * Serves the sessions of a runtime over HTTP: a function from `Request` to `Response` that can be mounted in any
- * server. Needs the `hono` package; without it, the handler rejects with an `EngineError` that names it. Throws
- * `MisuseError` for invalid options.
+ * server. Throws `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -225,7 +223,6 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   // Built by the first request. Concurrent first requests may each build one: an edge platform may not let a request await the promise of another.
   let router: ReturnType<typeof createRouter> | null = null;
   return async (request) => {
-    // Rejects if Hono is not installed: every request would fail, and the message is for the operator and not for a client.
     router ??= createRouter(await loadHono());
     try {
       return withoutSniffing(await router.fetch(request));

@@ -23,7 +23,6 @@ const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
 const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
 const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
-  "./http": ["hono"],
   "./host/postgres": ["pg"],
   "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };

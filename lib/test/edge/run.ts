@@ -97,7 +97,7 @@ async function playInBrowser(
 async function main(): Promise<void> {
   // Checked first, because the rest takes time.
   const browser = skips("EVERTURN_SKIP_BROWSER") ? null : chromium();
-  await timed("build", () => promisify(execFile)(process.execPath, [tsc, "-b"], { cwd: root }));
+  await timed("build", () => promisify(execFile)(process.execPath, build, { cwd: root }));
   for (const [name, source] of Object.entries(measured)) say(name, sizeOf(await bundle({ source })));
   const [pageFiles, workerFiles] = await Promise.all([
     bundle({ file: join(here, "page.ts") }),
@@ -131,7 +131,7 @@ async function main(): Promise<void> {
 }
 
 const open: (() => Promise<void>)[] = [];
-const tsc = join(root, "node_modules/typescript/bin/tsc");
+const build = [join(root, "node_modules/tsx/dist/cli.mjs"), join(root, "tools/package/build.ts"), "--code"];
 // The folder holds everything that the browser and workerd write; it is deleted at the end.
 const folder = mkdtempSync(join(tmpdir(), "everturn-edge-"));
 process.env["TMPDIR"] = folder;

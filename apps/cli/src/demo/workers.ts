@@ -20,10 +20,10 @@ export type WorkerSetup = {
 
 export type Worker = { readonly pid: number; readonly ready: Promise<void> };
 
-// The worker program in the same folder: compiled if this file is compiled, else TypeScript.
+// The worker program: a file of the bundle (tools/package/entry-files.ts) if this file is bundled, else TypeScript in the same folder.
 const program = import.meta.url.endsWith(".ts")
   ? new URL("./worker.ts", import.meta.url)
-  : new URL("./worker.js", import.meta.url);
+  : new URL("./demo-worker.js", import.meta.url);
 
 export class Workers {
   readonly #setup: WorkerSetup;

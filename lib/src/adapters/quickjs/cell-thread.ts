@@ -68,7 +68,7 @@ function threadFile(): URL {
   const files = {
     built: "./cell-worker.js",
     source: "./cell-worker-source.mjs",
-    dist: "../../../dist/adapters/quickjs/",
+    dist: "../../../dist/",
   };
   if (!here.endsWith(".ts")) return new URL(files.built, here);
   if (process.env["EVERTURN_BUILT_WORKER"] === "1") return new URL(`${files.dist}${files.built}`, here);

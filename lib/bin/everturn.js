@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// The command as it is installed: a name that is there before anything is built.
+// The command as it is installed. The file exists before the package is built, so that npm can link it.
 
 import { existsSync } from "node:fs";
 
-const main = new URL("../dist/main.js", import.meta.url);
+const main = new URL("../dist/cli.js", import.meta.url);
 if (existsSync(main)) {
   await import(main.href);
 } else {

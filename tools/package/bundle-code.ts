@@ -1,0 +1,71 @@
+// Bundles the code of the package with Rolldown: one file for each entry point and program, and shared chunks. Module state exists once, whichever entry
+// points a program imports, and the command shares the library's chunks: a configuration file that imports `everturn` gets the instances of the command.
+//
+// The packages that users may install themselves (dependencies and optional peer dependencies of lib/package.json) stay imports. All others, which the
+// command and `everturn/http` use, become part of the bundle; `licenses.txt` has their licences.
+//
+// Comments are left out, except annotations for bundlers and licences: the doc comments are in the declaration files. Names and lines are kept, so that
+// stack traces can be read.
+
+import type { OutputChunk } from "rolldown";
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import { rolldown } from "rolldown";
+
+import { inputModules, readManifest, root } from "./entry-files.ts";
+
+/** The files of the bundle, by path relative to lib/dist. */
+export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
+  const { dependencies = {}, peerDependencies = {} } = readManifest();
+  const installed = Object.keys({ ...dependencies, ...peerDependencies });
+  const bundle = await rolldown({
+    cwd: root,
+    input: { ...inputModules() },
+    platform: "node",
+    external: [/^node:/, ...installed.map((name) => new RegExp(`^${name}(?:/|$)`))],
+    resolve: { conditionNames: ["source", "import", "node", "default"] },
+    onLog: (level, log) => {
+      if (level === "warn") throw new Error(`rolldown: ${log.message}`);
+    },
+  });
+  const { output } = await bundle.generate({
+    format: "esm",
+    entryFileNames: "[name].js",
+    chunkFileNames: "[name]-[hash].js",
+    comments: { legal: true, annotation: true, jsdoc: false },
+  });
+  await bundle.close();
+  const chunks = output.filter((file) => file.type === "chunk");
+  const files = new Map(chunks.map(({ fileName, code }) => [fileName, code]));
+  files.set("licenses.txt", licenses(chunks));
+  return files;
+}
+
+/** The licence texts of the packages whose modules are in the bundle. */
+function licenses(chunks: readonly OutputChunk[]): string {
+  const folders = new Set(
+    chunks.flatMap(({ moduleIds }) =>
+      moduleIds.flatMap((id) => (id.includes("/node_modules/") ? [packageOf(id)] : [])),
+    ),
+  );
+  const texts = [...folders].sort().map((folder) => {
+    const { name, version }: { readonly name: string; readonly version: string } = JSON.parse(
+      readFileSync(join(folder, "package.json"), "utf8"),
+    );
+    const file = readdirSync(folder).find((path) => /^licen[cs]e/i.test(path));
+    if (file === undefined) throw new Error(`${name} has no licence file, so it cannot be part of the bundle`);
+    return `${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+  });
+  return `The files in this folder contain code of these packages.\n\n${texts.join(`\n${"-".repeat(80)}\n\n`)}`;
+}
+
+function packageOf(module: string): string {
+  let folder = dirname(module);
+  // Packages have package.json files without a name in inner folders.
+  while (!existsSync(join(folder, "package.json")) || !/node_modules\/(?:@[^/]+\/)?[^/]+$/.test(folder)) {
+    folder = dirname(folder);
+  }
+  return folder;
+}

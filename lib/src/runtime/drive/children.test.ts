@@ -1,13 +1,14 @@
 // Child turns: turns that a tool runs inside its call (Q10).
 
 import type { FakeOptions } from "../../adapters/internal.ts";
-import type { Runtime } from "../index.ts";
+import type { HostStorage, Runtime } from "../index.ts";
 
 import { describe, expect, test } from "vitest";
 
 import { fake } from "../../adapters/internal.ts";
 import { agentTool, askUser, engine, tool } from "../../engine/internal.ts";
 import { memoryStorage } from "../../host/memory/index.ts";
+import { RuntimeError } from "../../model/internal.ts";
 import { runtime } from "../index.ts";
 
 const call = (name: string, args: { readonly [key: string]: string } = {}) =>
@@ -15,7 +16,11 @@ const call = (name: string, args: { readonly [key: string]: string } = {}) =>
 const says = (text: string) => ({ type: "text", text }) as const;
 
 /** A session whose only tool runs a child turn. */
-function office(inner: NonNullable<FakeOptions["scripts"]>, tools: readonly ReturnType<typeof tool>[]) {
+function office(
+  inner: NonNullable<FakeOptions["scripts"]>,
+  tools: readonly ReturnType<typeof tool>[],
+  host: HostStorage = memoryStorage(),
+) {
   const clerk = fake({ scripts: inner, usage: { inputTokens: 10, outputTokens: 1 } });
   const desk = engine({ adapter: clerk, model: "fake:clerk", tools });
   const began: string[] = [];
@@ -35,7 +40,7 @@ function office(inner: NonNullable<FakeOptions["scripts"]>, tools: readonly Retu
     usage: { inputTokens: 100, outputTokens: 10 },
   });
   const sessions = runtime({
-    host: memoryStorage(),
+    host,
     engines: { default: engine({ adapter: boss, model: "fake:boss", tools: [delegate] }) },
     live: false,
   });
@@ -264,5 +269,47 @@ describe("Q10 an answer is for one wait of one child turn", () => {
       await sessions.decide("s", id, { type: "approve" })
     ).result;
     expect(ran).toEqual([{ n: 5 }, { n: 5 }, { n: 5 }]);
+  });
+});
+
+describe("Q1 an error of the storage inside a child turn", () => {
+  const failure = () => new RuntimeError("storage_failed", { message: "the disk is gone" });
+  const isChild = (row: { readonly table: string; readonly key: readonly unknown[] }, table: string) =>
+    row.table === table && String(row.key[2]).includes("/child/");
+
+  /** A storage that fails once. */
+  function failing(fails: { readonly read?: string; readonly write?: string }): HostStorage {
+    const storage = memoryStorage();
+    let left = 1;
+    const failsNow = (matches: boolean) => matches && (left -= 1) >= 0;
+    return {
+      ...storage,
+      read: async (queries) => {
+        if (failsNow(queries.some(({ table, prefix }) => isChild({ table, key: prefix }, fails.read ?? ""))))
+          throw failure();
+        return storage.read(queries);
+      },
+      write: async (batch) => {
+        if (failsNow(batch.puts.some((put) => isChild(put, fails.write ?? "")))) throw failure();
+        return storage.write(batch);
+      },
+    };
+  }
+
+  test.each([
+    ["when its records are read", { read: "records" }, 0],
+    ["when its journal is read", { read: "journal" }, 0],
+    ["when a record is written", { write: "records" }, 0],
+    ["when a reply is recorded", { write: "journal" }, 1],
+  ])("leaves the turn open and is not the result of the call, %s", async (_, fails, repeated) => {
+    const replies = [...Array.from({ length: repeated }, () => [says("lost")]), [says("done")]];
+    const { sessions, clerk } = office(replies, [], failing(fails));
+    const turn = await sessions.start("go", { id: "s" });
+    await expect(turn.result).rejects.toThrow("the disk is gone");
+    expect(await sessions.recover("s")).toMatchObject({ pickedUp: 1 });
+    const end = await sessions.attach("s", turn.turnId).result;
+    expect(end.text).toBe("settled");
+    expect((await sessions.get("s"))?.session.thread.messages[2]?.content).toBe("done");
+    expect(clerk.calls).toHaveLength(1 + repeated);
   });
 });

@@ -15,6 +15,8 @@
 //   2. A child turn that has to wait makes the call of the parent pending. The later turn that continues the call replays the child and
 //      continues it with the answer.
 //   3. A cancel is not recorded in the child's journal: the call around it records what happened, and a later run continues the child.
+//   4. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never the result of the call, and is
+//      recorded in no journal.
 
 import type { ChatOptions, Engine } from "../../engine/internal.ts";
 import type { CallTool } from "../../kernel/internal.ts";
@@ -62,6 +64,8 @@ export type Parent<Context extends CallerContext> = {
   readonly plan: Plan<Context>;
   readonly scope: Scope;
   readonly holder: LeaseHolder;
+  /** Stops the loop of the turn if the work rejects (invariant 4). */
+  readonly orStop: <T>(work: Promise<T>) => Promise<T>;
 };
 
 /** Builds the function that runs child turns for the calls of a turn. */
@@ -110,7 +114,8 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     waits: (waits: InnerWait) => void,
   ): Promise<ChatResult> {
     const { key } = this.#parent;
-    const scope = await loadScope(this.#parent, [...keyOf(key), this.#base], true);
+    const { orStop } = this.#parent;
+    const scope = await orStop(loadScope(this.#parent, orStop, [...keyOf(key), this.#base], true));
     const forwarded = effect.decision?.type === "forward" ? effect.decision : null;
     let session: Session<Inner> | null = null;
     let answers = 0;
@@ -161,8 +166,8 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
       await scope.record(this.#base, `begun/${index}`, effectId);
       await scope.record(this.#base, `pinned/${index}`, plan.pinned);
     }
-    const ports = await childPorts(this.#parent, turnId, emptyInbox);
-    const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope });
+    const { ports, orStop } = await childPorts(this.#parent, turnId, emptyInbox);
+    const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope, orStop });
     return (await startRun(plan, () => ports, nested).result).chat;
   }
 
@@ -227,21 +232,25 @@ function named(wait: InnerWait, name: string): InnerWait {
 
 /** The records under a key. `findsOwn`: `find` also returns records that this process has written. */
 async function loadScope<Context extends CallerContext>(
-  parent: Parent<Context>,
+  { context, scope, holder }: Parent<Context>,
+  orStop: Parent<Context>["orStop"],
   at: Key,
   findsOwn = false,
 ): Promise<Scope> {
-  const { storage } = parent.context;
-  const [recordRows = []] = await storage.read([{ table: "records", prefix: at }]);
+  const { storage } = context;
+  const [recordRows = []] = await holder.whenFree(() => storage.read([{ table: "records", prefix: at }]));
   const records = new Map<string, Json>(
     recordRows.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),
   );
   return {
-    epoch: parent.scope.epoch,
-    ensure: parent.scope.ensure,
+    epoch: scope.epoch,
+    ensure: () => {
+      const ensured = scope.ensure();
+      return ensured instanceof Promise ? orStop(ensured) : undefined;
+    },
     find: (effectId, name) => records.get(recordName(effectId, name)) ?? null,
     record: async (effectId, name, value) => {
-      await parent.holder.write(putting(recordPut(at, effectId, name, value)));
+      await orStop(holder.write(putting(recordPut(at, effectId, name, value))));
       if (findsOwn) records.set(recordName(effectId, name), value);
     },
   };
@@ -252,28 +261,36 @@ async function childPorts<Context extends CallerContext>(
   parent: Parent<Context>,
   turn: string,
   inbox: Inbox,
-): Promise<Ports> {
-  const { context, key } = parent;
+): Promise<{ readonly ports: Ports; readonly orStop: Parent<Context>["orStop"] }> {
+  const { context, key, holder } = parent;
   const { storage } = context;
   const at: Key = [...keyOf(key), turn];
-  const [rows = []] = await storage.read([{ table: "journal", prefix: at }]);
+  const [rows = []] = await parent.orStop(holder.whenFree(() => storage.read([{ table: "journal", prefix: at }])));
   const stored = rows.map((row) => readValue("journal", row));
   const journal = new DurableJournal(effectiveRows(stored));
+  const orStop = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await parent.orStop(work);
+    } catch (error) {
+      journal.stop(error);
+      throw error;
+    }
+  };
   let ordinal = stored.length;
   const put = async (row: JournalRow): Promise<void> => {
     ordinal += 1;
     const journalRow = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: journalRow.key, tag: null };
-    const written = await parent.holder.write({ checks: [absent], removals: [], puts: [journalRow] });
-    if (!written.ok) throw parent.holder.lost();
+    const written = await holder.write({ checks: [absent], removals: [], puts: [journalRow] });
+    if (!written.ok) throw holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {
     const effect = item.type === "response" ? journal.effectText(item.response.id) : null;
     const hash = effect === null ? null : await sha256(effect);
     return { effect, hash, item, epoch: parent.scope.epoch, attempt: 1 };
   };
-  const scope = await loadScope(parent, at);
-  return {
+  const scope = await parent.orStop(loadScope(parent, orStop, at));
+  const ports: Ports = {
     journal,
     scope,
     accepted: true,
@@ -284,11 +301,12 @@ async function childPorts<Context extends CallerContext>(
         if (item === null || journal.replayed !== null) return "replayed";
         // Not recorded (invariant 3): when the call runs again, the child continues from its last row.
         if (item.type === "cancel") return "fresh";
-        await put(await rowOf(item));
+        await orStop(put(await rowOf(item)));
         return "fresh";
       },
     },
   };
+  return { ports, orStop };
 }
 
 /**

@@ -161,7 +161,7 @@ export class TurnCommitter {
     this.#isEnding = ending !== null;
     this.journal = new DurableJournal(effectiveRows(rows), {
       before: () => this.#ensure(),
-      finish: (effect, response) => this.#orStop(this.#withChildUsage(effect, response)),
+      finish: (effect, response) => this.orStop(this.#withChildUsage(effect, response)),
       ending:
         ending === null ? null : { performs: ({ id: effectId }) => this.records.hasStarted(effectId), item: ending },
     });
@@ -171,7 +171,7 @@ export class TurnCommitter {
       start,
       this.holder,
       records,
-      (changes) => this.#orStop(this.holder.write(changes).then(() => undefined)),
+      (changes) => this.orStop(this.holder.write(changes).then(() => undefined)),
       () => this.#ensure(),
     );
   }
@@ -182,7 +182,7 @@ export class TurnCommitter {
       journal: this.journal,
       scope: this.records,
       accepted: true,
-      inbox: { claim: () => this.#orStop(claimInputs(this.#context.storage, this.holder, this.#turn)) },
+      inbox: { claim: () => this.orStop(claimInputs(this.#context.storage, this.holder, this.#turn)) },
       sink: {
         live: (events, of) => this.#live(events, of),
         commit: (transition, reported, item) =>
@@ -365,12 +365,12 @@ export class TurnCommitter {
     const hadPieces = await pieces.settle(this.at);
     const removals: readonly Removal[] = hadPieces || this.#mayHavePieces ? [{ table: "pieces", prefix: this.at }] : [];
     for (;;) {
-      const commit = await this.#orStop(this.holder.whenFree(() => build(clock.now())));
+      const commit = await this.orStop(this.holder.whenFree(() => build(clock.now())));
       const { change, history, next = null, releases = false } = commit;
       const write = writeSession(this.#stored, change);
       const batch = merge({ checks: [], removals, puts: [] }, write.changes);
       const put = next !== null ? this.#nextLeasePut : releases ? this.#releasePut : null;
-      const written = await this.#orStop(this.holder.write(batch, { put }));
+      const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
         if (table === "inboxes" || table === "inbox") continue;
@@ -417,7 +417,7 @@ export class TurnCommitter {
   /** Checks the lease before an effect is performed; a lost lease stops the loop. */
   #ensure(): void | Promise<void> {
     const renewed = this.holder.ensure();
-    if (renewed instanceof Promise) return this.#orStop(renewed);
+    if (renewed instanceof Promise) return this.orStop(renewed);
   }
 
   /** Releases the lease and makes the open turn due now, so that another process can take it at once. */
@@ -442,14 +442,14 @@ export class TurnCommitter {
   }
 
   /** Awaits work that the turn cannot continue without: a rejection also stops the loop (invariant 5). */
-  async #orStop<T>(work: Promise<T>): Promise<T> {
+  readonly orStop = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work;
     } catch (error) {
       this.journal.stop(error);
       throw error;
     }
-  }
+  };
 
   /** Adds the usage of abandoned child turns to a call whose outcome is unknown: it is booked with the answer to the call (Q10). */
   async #withChildUsage(effect: Effect, response: EffectResponse): Promise<EffectResponse> {

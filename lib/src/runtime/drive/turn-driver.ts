@@ -97,8 +97,8 @@ export class TurnDriver {
 
   async #runTurn(plan: Plan): Promise<void> {
     const { stored, cancel } = this.#turn;
-    const { at, records, holder } = this.#committer;
-    const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder });
+    const { at, records, holder, orStop } = this.#committer;
+    const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder, orStop });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     records.maxConcurrency = plan.maxConcurrency;
     this.#run = startRun(plan, () => this.#committer.ports, children);

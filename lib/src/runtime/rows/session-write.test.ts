@@ -160,6 +160,13 @@ describe("writeSession", () => {
     expect(followed.after).toMatchObject({ head: { turn: "t2", lastTurn: "t1" }, turn: { id: "t2", commits: 0 } });
   });
 
+  test("Q17 a commit resets the count of takeovers only if it adds a journal row", () => {
+    const advance = (committed: number) =>
+      writeSession(stored, { now: 20, turn: { type: "advance", committed, step: 1 } }).after.turn?.progress.takeovers;
+    expect(advance(2)).toBe(1);
+    expect(advance(3)).toBe(0);
+  });
+
   test("a parked turn stays the turn of its session and is not open for workers; restarting a step opens it again", () => {
     const failure = runtimeFailure("diverged");
     const parked = writeSession(stored, { now: 20, turn: { type: "park", failure } });

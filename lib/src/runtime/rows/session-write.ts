@@ -171,7 +171,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
   if (turn === null) throw new Error(`${change.type}: the row of the turn has not been read`);
   const { id, commits, engine, due } = turn;
   const at = turnKey(key, id);
-  const progress: TurnProgress = { ...turn.progress, ...progressAfter(change), sequence };
+  const progress: TurnProgress = { ...turn.progress, ...progressAfter(change, turn.progress), sequence };
   const row: Changes = {
     checks: [{ table: "turns", key: at, tag: commits }],
     removals: [],
@@ -206,11 +206,16 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
   }
 }
 
-/** The fields of the turn row that a change sets. An advance resets the count of takeovers, because a journal row was added (Q17). */
-function progressAfter(change: Exclude<TurnChange, { type: "begin" }>): Partial<TurnProgress> {
+/**
+ * The fields of the turn row that a change sets. An advance that adds a journal row resets the count of takeovers (Q17). The first commit of a turn, which
+ * has start marks and messages only, does not: a process that crashes after it has made no progress.
+ */
+function progressAfter(change: Exclude<TurnChange, { type: "begin" }>, before: TurnProgress): Partial<TurnProgress> {
   switch (change.type) {
-    case "advance":
-      return { status: "running", committed: change.committed, step: change.step, takeovers: 0 };
+    case "advance": {
+      const takeovers = change.committed > before.committed ? 0 : before.takeovers;
+      return { status: "running", committed: change.committed, step: change.step, takeovers };
+    }
     case "end":
       return { status: "ended", committed: change.committed, step: change.step, end: change.end };
     case "park":

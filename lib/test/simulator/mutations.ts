@@ -1,12 +1,13 @@
 // Mutations for the simulator: each breaks one rule of the runtime, and the simulator must find it. A mutation wraps the storage of every process (drops
-// checks or rows), or replaces a text in one source file when the program is bundled (`source`).
+// checks or rows), or replaces a text in one source file when the program is bundled (`source`). `rule`: the oracle that has to find it, if no other one can.
 
 import type { HostStorage, StorageBatch, StorageRow } from "everturn/runtime";
 
 /** A mutation. `name` is used on the command line. */
-export type Mutation =
-  | { readonly name: string; readonly wrap: (storage: HostStorage) => HostStorage }
-  | { readonly name: string; readonly source: SourceChange };
+export type Mutation = { readonly name: string; readonly rule?: string } & (
+  | { readonly wrap: (storage: HostStorage) => HostStorage }
+  | { readonly source: SourceChange }
+);
 
 /** Replacements in a source file. The bundler fails unless each `from` occurs exactly once. */
 type SourceChange = {
@@ -47,8 +48,8 @@ export const mutations: readonly Mutation[] = [
       replacements: [
         ["      this.channel.publish(write.events);\n", ""],
         [
-          "      const written = await this.#orStop(this.holder.write(batch, { put }));",
-          "      this.channel.publish(write.events);\n      const written = await this.#orStop(this.holder.write(batch, { put }));",
+          "      const written = await this.orStop(this.holder.write(batch, { put }));",
+          "      this.channel.publish(write.events);\n      const written = await this.orStop(this.holder.write(batch, { put }));",
         ],
       ],
     },
@@ -86,6 +87,107 @@ export const mutations: readonly Mutation[] = [
         return storage.write({ ...batch, puts: batch.puts.filter((put) => put !== lease) });
       },
     }),
+  },
+  {
+    name: "cancel-not-stored",
+    rule: "H6",
+    wrap: writing((batch) => ({ ...batch, puts: batch.puts.filter(({ table }) => table !== "cancels") })),
+  },
+  {
+    name: "stored-cancel-ignored-by-the-next-holder",
+    rule: "H6",
+    source: {
+      file: "runtime/drive/turn-driver.ts",
+      replacements: [["    if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);\n", "    void cancel;\n"]],
+    },
+  },
+  {
+    name: "cancels-of-other-processes-not-watched",
+    rule: "H6",
+    source: {
+      file: "runtime/drive/cancel-watch.ts",
+      replacements: [["      onCancel?.(row);\n", "      void row;\n"]],
+    },
+  },
+  {
+    name: "reader-that-leaves-cancels-the-turn",
+    rule: "H6",
+    source: {
+      file: "runtime/verbs/handles.ts",
+      replacements: [
+        [
+          "          stopped.abort();\n",
+          '          stopped.abort();\n          if (aim?.type === "turn") context.turns.cancel(key, aim.turn, "reader", "left");\n',
+        ],
+      ],
+    },
+  },
+  {
+    name: "takeovers-not-counted",
+    rule: "Q17",
+    source: {
+      file: "runtime/drive/active-turns.ts",
+      replacements: [["const takeovers = force ? 0 : before + 1;", "const takeovers = before;"]],
+    },
+  },
+  {
+    name: "takeovers-without-backoff",
+    rule: "Q17",
+    source: {
+      file: "runtime/drive/active-turns.ts",
+      replacements: [["    if (waitMs > 0) {\n", "    if (waitMs > 0 && force) {\n"]],
+    },
+  },
+  {
+    name: "released-lease-counts-as-takeover",
+    rule: "Q17",
+    source: {
+      file: "runtime/rows/lease.ts",
+      replacements: [["takesOver: held !== null && !held.released,", "takesOver: held !== null,"]],
+    },
+  },
+  {
+    name: "takeover-limit-ignored",
+    rule: "Q17",
+    source: {
+      file: "runtime/drive/active-turns.ts",
+      replacements: [["isLimit: takeovers >= maxTakeovers }", "isLimit: takeovers < 0 && maxTakeovers > 0 }"]],
+    },
+  },
+  {
+    name: "late-results-kept",
+    rule: "Q18",
+    source: {
+      file: "runtime/drive/lease-holder.ts",
+      replacements: [
+        [
+          'if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();',
+          'if (row === null || row.tag > this.epoch + 1 || readValue("leases", row).released) throw this.lost();',
+        ],
+      ],
+    },
+  },
+  {
+    name: "late-results-dropped",
+    rule: "Q18",
+    source: {
+      file: "runtime/drive/lease-holder.ts",
+      replacements: [["      await this.#claimAgain(epoch);\n", "      if (epoch > 0) throw this.lost();\n"]],
+    },
+  },
+  {
+    name: "storage-error-recorded-by-a-child-turn",
+    rule: "Q1",
+    source: {
+      file: "runtime/drive/turn-driver.ts",
+      replacements: [
+        [
+          "const { at, records, holder, orStop } = this.#committer;",
+          "const { at, records, holder } = this.#committer;",
+        ],
+        ["scope: records, holder, orStop });", "scope: records, holder, orStop: (work) => work });"],
+      ],
+    },
   },
 ];
 

@@ -1,9 +1,12 @@
 // The agent of the simulator: a model and tools that do what the messages of the clients say.
 //
 // A message is a plan such as `#7 look pay;erase`: number 7, a first reply that calls `look` and `pay`, a second one that calls `erase`, then a text. The
-// model follows the plan of the newest user message and derives the step from the replies after it. So it gives the same reply to the same
+// model follows the plan of the newest user message and derives the step from the replies after it. So it makes the same calls for the same
 // request in every process, each call has an id that is unique in the simulation, and every effect can be named: `7.0` is the first model call of plan 7,
-// and `7.0.1` the second call of its reply.
+// and `7.0.1` the second call of its reply. The tool `delegate` runs a child turn, whose plan has the name of the call: `7.0.1.0` is its first model call.
+//
+// Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool (`executionIn`). So the oracles can tell which execution
+// was recorded, and the texts of two attempts differ.
 
 import type { FakeScript } from "../../adapters/internal.ts";
 import type { Adapter, Engine, Tool } from "../../engine/internal.ts";
@@ -11,80 +14,158 @@ import type { ModelRequest, ReplayPolicy } from "../../model/internal.ts";
 import type { SimulatedProcess } from "./process.ts";
 
 import { fake } from "../../adapters/internal.ts";
-import { engine, tool } from "../../engine/internal.ts";
+import { agentTool, engine, tool } from "../../engine/internal.ts";
 import { messageText } from "../../model/internal.ts";
 import { randomStream } from "./random.ts";
 
-/** The tools that a plan can name. */
-export const toolNames = ["look", "pay", "mail", "erase", "fetch", "slow"] as const;
+/** The tools that a plan can name. `crash` may end its process. */
+export const toolNames = [
+  "look",
+  "look",
+  "pay",
+  "pay",
+  "mail",
+  "mail",
+  "erase",
+  "erase",
+  "fetch",
+  "slow",
+  "delegate",
+  "crash",
+] as const;
 
-/** What the agent reports when an effect begins, before it has any consequence. */
+/** What the agent reports when an effect begins, before it has any consequence. `turn`: the turn, or the child turn, that it belongs to. */
 export type EffectBegin =
-  | { readonly type: "model"; readonly name: string }
+  | { readonly type: "model"; readonly name: string; readonly turn: string }
   | {
       readonly type: "tool";
       readonly name: string;
+      readonly turn: string;
       readonly tool: string;
       readonly policy: ReplayPolicy;
-      readonly session: string;
       readonly needsApproval: boolean;
     };
 
-/** The engine of one process. `began` is called when an effect begins. */
-export function simulatedAgent(
-  seed: number,
-  process: SimulatedProcess,
-  began: (process: SimulatedProcess, effect: EffectBegin) => void,
-): Engine {
-  const adapter: Adapter = {
-    provider: "simulated",
-    async *stream(request, call) {
-      await call.beforeRequest?.();
-      const { name, script } = replyTo(seed, request);
-      began(process, { type: "model", name });
-      yield* fake({ provider: "simulated", script, usage: { inputTokens: 10, outputTokens: 5 } }).stream(request, call);
-    },
-  };
-  const make = (name: string, replay: ReplayPolicy, options: { readonly needsApproval?: boolean } = {}): Tool =>
-    tool({
-      name,
-      description: `A tool with the replay policy ${replay}.`,
-      schema: { type: "object" },
-      replay,
-      ...options,
-      handler: async (input, { sessionId, signal }) => {
-        const id = callIdOf(input);
-        const needsApproval = options.needsApproval ?? false;
-        began(process, { type: "tool", name: id, tool: name, policy: replay, session: sessionId ?? "", needsApproval });
-        await process.clock.sleep(name === "slow" ? 4500 : durationOf(seed, id), signal);
-        return `${name} ${id}`;
-      },
-    });
-  return engine({
-    adapter,
+/** What the agent needs from the simulation. */
+export type AgentContext = {
+  readonly seed: number;
+  readonly process: SimulatedProcess;
+  /** Called when an effect begins. Returns the number of the execution. */
+  readonly began: (process: SimulatedProcess, effect: EffectBegin) => number;
+  /** Whether model calls and tools fail. */
+  readonly hasFaults: () => boolean;
+  /** Ends the process at once. Another one starts later. */
+  readonly crash: () => void;
+};
+
+/** The engine of one process. */
+export function simulatedAgent(context: AgentContext): Engine {
+  const { process } = context;
+  const settings = {
+    adapter: simulatedModel(context),
     model: "simulated:m",
     clock: process.clock,
+    retry: { baseDelayMs: 300, maxDelayMs: 1500, jitterMs: 100, afterOutput: true },
+  } as const;
+  const look = simulatedTool(context, "look", "safe");
+  const pay = simulatedTool(context, "pay", "never");
+  return engine({
+    ...settings,
     tools: [
-      make("look", "safe"),
-      make("pay", "never"),
-      make("mail", "ask"),
-      make("erase", "never", { needsApproval: true }),
-      make("slow", "safe"),
+      look,
+      pay,
+      simulatedTool(context, "mail", "ask"),
+      simulatedTool(context, "erase", "never", { needsApproval: true }),
+      simulatedTool(context, "slow", "safe"),
+      simulatedTool(context, "crash", "safe"),
       tool({ name: "fetch", description: "A tool that the client runs.", schema: { type: "object" }, manual: true }),
+      agentTool({
+        name: "delegate",
+        description: "Runs a child turn.",
+        engine: engine({ ...settings, tools: [look, pay] }),
+      }),
     ],
   });
 }
 
-/** The number of the plan of a message; `null`: it is no plan. */
-export function planNumber(text: string): string | null {
-  return /^#(\d+) /.exec(text)?.[1] ?? null;
+function simulatedModel({ seed, process, began, hasFaults }: AgentContext): Adapter {
+  return {
+    provider: "simulated",
+    async *stream(request, call) {
+      await call.beforeRequest?.();
+      const { name, calls } = replyTo(request);
+      const execution = began(process, { type: "model", name, turn: call.requestId });
+      const random = randomStream(seed, `model ${name} ${execution}`);
+      const fault = hasFaults() && random.chance(0.15) ? random.pick(["busy", "busy", "cut", "cut", "refused"]) : null;
+      const ms = durationOf(seed, name);
+      const script: FakeScript = [
+        { type: "delay", ms: Math.ceil(ms / 2) },
+        ...(fault === "busy" ? [{ type: "error", reason: "rate_limited", retryable: true } as const] : []),
+        ...(fault === "refused" ? [{ type: "error", reason: "invalid_request" } as const] : []),
+        { type: "text", text: `Reply ${name} ${markOf(execution)} ` },
+        { type: "delay", ms: Math.ceil(ms / 2) },
+        ...(fault === "cut" ? [{ type: "cut" } as const] : []),
+        { type: "text", text: "is complete." },
+        ...calls,
+      ];
+      yield* fake({ provider: "simulated", script, usage: { inputTokens: 10, outputTokens: 5 } }).stream(request, call);
+    },
+  };
 }
 
-/** The name of the model call that gave a reply: by its first call, or by its text. */
-export function replyName(text: string, callIds: readonly string[]): string | null {
-  const [call] = callIds;
-  if (call !== undefined) return call.replace(/\.\d+$/, "");
-  return /^Reply (\d+\.\d+) /.exec(text)?.[1] ?? null;
+function simulatedTool(
+  { seed, process, began, hasFaults, crash }: AgentContext,
+  name: string,
+  replay: ReplayPolicy,
+  { needsApproval = false }: { readonly needsApproval?: boolean } = {},
+): Tool {
+  return tool({
+    name,
+    description: `A tool with the replay policy ${replay}.`,
+    schema: { type: "object" },
+    replay,
+    needsApproval,
+    handler: async (input, { requestId, signal }) => {
+      const id = callIdOf(input);
+      const execution = began(process, {
+        type: "tool",
+        name: id,
+        turn: requestId,
+        tool: name,
+        policy: replay,
+        needsApproval,
+      });
+      const random = randomStream(seed, `tool ${id} ${execution}`);
+      await process.clock.sleep(name === "slow" ? 4500 : durationOf(seed, id), signal);
+      if (name === "crash" && hasFaults() && random.chance(0.8)) {
+        crash();
+        // Code of an ended process does not continue.
+        await new Promise(() => undefined);
+      }
+      if (name === "look" && hasFaults() && random.chance(0.1)) throw new Error(`${id} failed ${markOf(execution)}`);
+      return `${name} ${id} ${markOf(execution)}`;
+    },
+  });
+}
+
+/** The number of a plan of a message, or the name of the call that a child turn belongs to; `null`: it is no plan. */
+export function planNumber(text: string): string | null {
+  return /^#([\d.]+) /.exec(text)?.[1] ?? null;
+}
+
+/** The name of the model call that gave a reply; `null`: the text is no reply of the simulated model. */
+export function replyName(text: string): string | null {
+  return /^Reply ([\d.]+) /.exec(text)?.[1] ?? null;
+}
+
+/** The number of the execution that made a text; `null`: the text has none. */
+export function executionIn(text: string): number | null {
+  const [, number] = /\(execution (\d+)\)/.exec(text) ?? [];
+  return number === undefined ? null : Number(number);
+}
+
+function markOf(execution: number): string {
+  return `(execution ${execution})`;
 }
 
 function callIdOf(input: unknown): string {
@@ -94,39 +175,22 @@ function callIdOf(input: unknown): string {
 /** Most effects are short; some are longer than a renewal interval, a few longer than a lease. */
 function durationOf(seed: number, name: string): number {
   const random = randomStream(seed, `duration ${name}`);
-  if (random.chance(0.05)) return random.whole(3000, 7000);
-  return random.chance(0.15) ? random.whole(500, 1500) : random.whole(1, 60);
+  if (random.chance(0.05)) return random.whole(2000, 5000);
+  return random.chance(0.15) ? random.whole(400, 1200) : random.whole(1, 60);
 }
 
-function replyTo(
-  seed: number,
-  { messages }: ModelRequest,
-): {
-  readonly name: string;
-  readonly script: FakeScript;
-} {
+function replyTo({ messages }: ModelRequest): { readonly name: string; readonly calls: FakeScript } {
   const at = messages.findLastIndex((message) => message.role === "user" && planNumber(messageText(message)) !== null);
   const planMessage = messages[at];
   const text = planMessage === undefined ? "#0 " : messageText(planMessage);
   const plan = planNumber(text) ?? "0";
   const step = messages.slice(at + 1).filter(({ role }) => role === "assistant").length;
   const name = `${plan}.${step}`;
-  const calls = (text.replace(/^#\d+ /, "").split(";")[step] ?? "").split(" ").filter((word) => word !== "");
-  const ms = durationOf(seed, name);
-  const script: FakeScript =
-    calls.length === 0
-      ? [
-          { type: "delay", ms: Math.ceil(ms / 2) },
-          { type: "text", text: `Reply ${name} ` },
-          { type: "delay", ms: Math.ceil(ms / 2) },
-          { type: "text", text: "is complete." },
-        ]
-      : [
-          { type: "delay", ms },
-          ...calls.map((called, index) => {
-            const id = `${name}.${index}`;
-            return { type: "tool_call", name: called, id, arguments: { id } } as const;
-          }),
-        ];
-  return { name, script };
+  const words = (text.replace(/^#[\d.]+ /, "").split(";")[step] ?? "").split(" ").filter((word) => word !== "");
+  const calls = words.map((called, index) => {
+    const id = `${name}.${index}`;
+    const args = called === "delegate" ? { task: `#${id} look pay` } : { id };
+    return { type: "tool_call", name: called, id, arguments: args } as const;
+  });
+  return { name, calls };
 }

@@ -1,22 +1,23 @@
-// The clients of the simulator: perform the operations of a script against the processes, over a network that loses requests and answers. A client that
+// The clients of the simulator: perform the operations of a script against the processes, over a network that loses answers and delivers calls twice. A client that
 // gets no answer, or one that says that the storage failed, calls again with the same idempotency key, perhaps at another process.
 
 import type { PendingToolCall } from "../../model/internal.ts";
-import type { Runtime } from "../../runtime/internal.ts";
+import type { Runtime, TurnHandle, Waits } from "../../runtime/internal.ts";
 import type { Observer } from "./observer.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { Random } from "./random.ts";
-import type { Operation } from "./script.ts";
+import type { Operation, SimulatedSession } from "./script.ts";
 import type { World } from "./world.ts";
 
-import { isEverturnError, MisuseError } from "../../model/internal.ts";
+import { isEverturnError, MisuseError, validateSession } from "../../model/internal.ts";
 import { randomStream } from "./random.ts";
 import { ReaderCheck } from "./reader.ts";
+import { nameOfSession } from "./script.ts";
 
 /** A process that serves clients. */
 export type Server = { readonly process: SimulatedProcess; readonly runtime: Runtime };
 
-/** A message that a client has sent. `accepted`: a process answered that it was accepted; `withdrawn`: that it was withdrawn. */
+/** A message that a client has sent to a session, by name. `accepted`: a process answered that it was accepted; `withdrawn`: that it was withdrawn. */
 export type SentMessage = {
   readonly session: string;
   readonly text: string;
@@ -39,6 +40,8 @@ export type ClientContext = {
   readonly isOver: () => boolean;
   /** Replaces the process in a place, after it was closed. */
   readonly restart: (server: Server) => void;
+  /** Counts a verb that reached a process. */
+  readonly called: () => void;
   readonly messages: SentMessage[];
   readonly answers: Map<string, number>;
 };
@@ -58,6 +61,7 @@ const expectedReasons: ReadonlySet<string> = new Set([
   "lease_lost",
   "invalid_argument",
   "invalid_status",
+  "session_in_error_state",
   "unknown_tool_call_id",
 ]);
 
@@ -65,69 +69,94 @@ const expectedReasons: ReadonlySet<string> = new Set([
 export async function perform(context: ClientContext, operation: Operation): Promise<void> {
   const { observer, world } = context;
   const random = randomStream(context.seed, `operation ${operation.number}`);
-  const { session, plan, number, verb } = operation;
+  const { plan, number, verb } = operation;
+  const { id } = operation.session;
+  const name = nameOfSession(operation.session);
   const key = `k${number}`;
-  const call = <T>(act: (runtime: Runtime) => Promise<T>) => callUntilAnswered(context, operation, random, act);
-  world.log(() => `client calls ${verb} ${session} (${key})`);
+  const call: Call = (act) => callUntilAnswered(context, operation, random, act);
+  world.log(() => `client calls ${verb} ${name} (${key})`);
   switch (verb) {
     case "start":
-      return sending(context, operation, call, (runtime) => runtime.start(plan, { id: session, key }));
+      return sending(context, operation, random, call, (runtime) =>
+        runtime.start(plan, { id, key, ...waitsOf(random) }),
+      );
     case "reply":
-      return sending(context, operation, call, (runtime) => runtime.reply(session, plan, { key }));
+      return sending(context, operation, random, call, (runtime) =>
+        runtime.reply(id, plan, { key, ...waitsOf(random) }),
+      );
     case "send": {
       const whenBusy = random.pick(["steer", "queue", "interrupt", "reject"]);
-      return sending(context, operation, call, (runtime) => runtime.send(session, plan, { key, whenBusy }));
+      if (whenBusy === "interrupt") observer.resets(name);
+      return sending(context, operation, random, call, (runtime) => runtime.send(id, plan, { key, whenBusy }));
     }
-    case "steer":
-      return sending(context, operation, call, (runtime) => runtime.steer(session, plan, { id: key }));
+    case "steer": {
+      const message = sent(context, operation);
+      const steered = await call((runtime) => runtime.steer(id, plan, { id: key }));
+      message.accepted = steered?.type === "answer";
+      return;
+    }
     case "withdraw": {
-      const message = sent(context, session, plan);
-      const steered = await call((runtime) => runtime.steer(session, plan, { id: key }));
+      const message = sent(context, operation);
+      const steered = await call((runtime) => runtime.steer(id, plan, { id: key }));
       message.accepted = steered?.type === "answer";
       await world.sleep(random.whole(0, 300));
-      const withdrawn = await call((runtime) => runtime.withdraw(session, key));
+      const withdrawn = await call((runtime) => runtime.withdraw(id, key));
       // Without an answer the message may be withdrawn or not.
       if (withdrawn?.type !== "answer") message.accepted = false;
       else message.withdrawn = withdrawn.value === "cancelled" || withdrawn.value === "already_cancelled";
       return;
     }
-    case "cancel": {
-      const view = await call((runtime) => runtime.get(session));
-      const turnId = view?.type === "answer" ? view.value?.openTurn?.turnId : undefined;
-      if (turnId === undefined) return;
-      const waitMs = random.pick([0, 500, 60_000]);
-      const cancelled = await call((runtime) => runtime.cancel(session, { turnId, waitMs }));
-      if (cancelled?.type === "answer") observer.cancelled(session, turnId, cancelled.value);
+    case "continue":
+      await call((runtime) => runtime.continue(id, null, { key }));
       return;
-    }
+    case "step":
+      await call((runtime) => runtime.step(id, { key }));
+      return;
+    case "cancel":
+      return cancelOpen(context, operation, random, call);
     case "answer": {
-      const view = await call((runtime) => runtime.get(session));
+      const view = await call((runtime) => runtime.get(id));
       const pending = view?.type === "answer" ? (view.value?.session.pendingToolCalls ?? []) : [];
       const open = pending.filter(({ decision }) => decision === null);
       const [first, ...rest] = open;
-      if (first !== undefined) await answerCall(operation, random.pick([first, ...rest]), random, call);
+      if (first === undefined) return;
+      await answerCall(operation, random.pick([first, ...rest]), random, call);
+      // The turn that the answer has started is cancelled, perhaps before it used the answer.
+      if (random.chance(0.25)) await cancelOpen(context, operation, random, call);
       return;
     }
     case "fork":
-      await call((runtime) => runtime.fork(session, { id: `f${number}` }));
+      await call((runtime) => runtime.fork(id, { id: `f${number}` }));
       return;
     case "delete":
-      await call((runtime) => runtime.delete(session));
+      await call((runtime) => runtime.delete(id));
       return;
-    case "get":
-      await call((runtime) => runtime.get(session, { messages: "all" }));
+    case "get": {
+      const view = await call((runtime) => runtime.get(id, { messages: "all" }));
+      if (view?.type !== "answer" || view.value === null) return;
+      const valid = validateSession(view.value.session);
+      if (!valid.ok) observer.violation(`S2: the session ${name} is not valid: ${JSON.stringify(valid.failure)}`);
       return;
-    case "list":
-      await call((runtime) => runtime.list());
+    }
+    case "list": {
+      const page = await call((runtime) => runtime.list());
+      if (page?.type !== "answer") return;
+      for (const listed of page.value.items) {
+        const listedName = nameOfSession({ tenant: operation.session.tenant, id: listed.id });
+        if (!observer.sessions.has(listedName))
+          observer.violation(`tenants: ${listedName} is listed, and does not exist`);
+      }
       return;
+    }
     case "recover": {
-      const id = random.chance(0.5) ? session : undefined;
-      await call((runtime) => runtime.recover(id));
+      const isOne = random.chance(0.6);
+      if (isOne) observer.resets(name);
+      await call((runtime) => runtime.recover(isOne ? id : undefined));
       return;
     }
     case "drive": {
       const deadlineMs = random.pick([0, 200, 2000]);
-      await call((runtime) => runtime.drive(session, { deadlineMs }));
+      await call((runtime) => runtime.drive(id, { deadlineMs }));
       return;
     }
     case "sweep":
@@ -140,63 +169,121 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       const server = context.server(operation.process);
       if (server === null) return;
       const graceMs = random.pick([0, 500]);
-      await answerOf(context, server, random, (runtime) => runtime.close({ graceMs }));
+      await answerOf(context, operation, server, random, (runtime) => runtime.close({ graceMs }));
       context.restart(server);
       return;
     }
   }
 }
 
+/** Sometimes deadlines for calls that wait for a client. */
+function waitsOf(random: Random): { readonly waits?: Waits } {
+  if (!random.chance(0.2)) return {};
+  return { waits: { manual: { afterMs: random.whole(200, 3000) }, approval: { afterMs: random.whole(200, 3000) } } };
+}
+
+/** Cancels the open turn of the session, if there is one. */
+async function cancelOpen(context: ClientContext, { session }: Operation, random: Random, call: Call): Promise<void> {
+  const { id } = session;
+  const name = nameOfSession(session);
+  const view = await call((runtime) => runtime.get(id));
+  const turnId = view?.type === "answer" ? view.value?.openTurn?.turnId : undefined;
+  if (turnId === undefined) return;
+  context.observer.resets(name);
+  const waitMs = random.pick([0, 500, 60_000]);
+  const cancelled = await call((runtime) => runtime.cancel(id, { turnId, waitMs }));
+  if (cancelled?.type === "answer") context.observer.cancelled(name, turnId, cancelled.value);
+}
+
 type Call = <T>(act: (runtime: Runtime) => Promise<T>) => Promise<Answer<T> | null>;
 
-function sent({ messages }: ClientContext, session: string, text: string): SentMessage {
-  const message = { session, text, accepted: false, withdrawn: false };
+function sent({ messages }: ClientContext, { session, plan }: Operation): SentMessage {
+  const message = { session: nameOfSession(session), text: plan, accepted: false, withdrawn: false };
   messages.push(message);
   return message;
 }
 
 async function sending(
   context: ClientContext,
-  { session, plan }: Operation,
+  operation: Operation,
+  random: Random,
   call: Call,
-  act: (runtime: Runtime) => Promise<unknown>,
+  act: (runtime: Runtime) => Promise<TurnHandle>,
 ): Promise<void> {
-  const message = sent(context, session, plan);
-  const answer = await call(act);
+  const message = sent(context, operation);
+  // The client that sent the message may leave at any time; the turn must not depend on it (H6).
+  const isWatched = random.chance(0.5);
+  const answer = await call(async (runtime) => {
+    const handle = await act(runtime);
+    if (isWatched) void watchTurn(context, nameOfSession(operation.session), handle, random.whole(1, 6));
+  });
   message.accepted = answer?.type === "answer";
+  // Only a session that is usable accepts messages.
+  if (answer?.type === "rejected" && answer.reason === "session_in_error_state" && random.chance(0.6)) {
+    context.observer.resets(nameOfSession(operation.session));
+    await call((runtime) => runtime.recover(operation.session.id));
+  }
+}
+
+/** Reads a few events of a turn, leaves, and checks the result of the turn (H2). Runs in the process that accepted the turn. */
+async function watchTurn(
+  { observer }: ClientContext,
+  name: string,
+  { turnId, events, result }: TurnHandle,
+  count: number,
+): Promise<void> {
+  if (turnId === null) return;
+  try {
+    let left = count;
+    for await (const _ of events) if ((left -= 1) <= 0) break;
+    const end = await result;
+    if (end.status === "ended") observer.resulted(name, turnId, end.outcome.type);
+  } catch (error) {
+    // The process has lost the turn, or the storage failed.
+    const reason = reasonOf(error);
+    if (!expectedReasons.has(reason) && !reason.startsWith("storage_")) {
+      observer.violation(`the result of ${turnId} rejected with ${reason}: ${String(error)}`);
+    }
+  }
 }
 
 async function answerCall(
-  { session, number }: Operation,
+  { session: { id: session }, number }: Operation,
   { id, reason }: PendingToolCall,
   random: Random,
   call: Call,
 ): Promise<void> {
   const options = { key: `k${number}`, ...(random.chance(0.2) ? { continue: false } : {}) };
-  if (reason === "approval") {
-    const decision = random.chance(0.7) ? ({ type: "approve" } as const) : ({ type: "deny", reason: "no" } as const);
-    await call((runtime) => runtime.decide(session, id, decision, options));
-  } else {
-    await call((runtime) => runtime.submitToolResults(session, [[id, `answer ${number}`]], options));
-  }
+  const decision = random.chance(0.7) ? ({ type: "approve" } as const) : ({ type: "deny", reason: "no" } as const);
+  const isApproval = reason === "approval";
+  if (random.chance(0.2)) {
+    const token = await call((runtime) => runtime.token(session, id));
+    if (token?.type !== "answer") return;
+    const answer = isApproval ? decision : ({ type: "result", value: `answer ${number}` } as const);
+    await call((runtime) => runtime.complete(token.value, answer));
+  } else if (isApproval) await call((runtime) => runtime.decide(session, id, decision, options));
+  else await call((runtime) => runtime.submitToolResults(session, [[id, `answer ${number}`]], options));
 }
 
 /** Calls until there is an answer that is not a failure of the storage; `null`: there was none. */
 async function callUntilAnswered<T>(
   context: ClientContext,
-  { process: place, verb, session }: Operation,
+  operation: Operation,
   random: Random,
   act: (runtime: Runtime) => Promise<T>,
 ): Promise<Answer<T> | null> {
   const { world } = context;
+  const { process: place, verb, session } = operation;
   for (let attempt = 0; attempt < maxCalls; attempt += 1) {
     const server = context.server((place + attempt) % context.places);
     if (server === null) {
       await world.sleep(random.whole(50, 500));
       continue;
     }
-    const answer = await answerOf(context, server, random, act);
-    world.log(() => `client has from ${server.process.name} for ${verb} ${session}: ${describe(answer)}`);
+    const answer = await answerOf(context, operation, server, random, act);
+    world.log(
+      () => `client has from ${server.process.name} for ${verb} ${nameOfSession(session)}: ${describe(answer)}`,
+    );
     if (answer === null || (answer.type === "rejected" && answer.reason.startsWith("storage_"))) {
       await world.sleep(random.whole(10, 800));
       continue;
@@ -208,14 +295,18 @@ async function callUntilAnswered<T>(
   return null;
 }
 
-/** One call over the network; `null`: no answer arrived. */
+/** One call over the network, which may deliver it twice, at two processes; `null`: no answer arrived. */
 function answerOf<T>(
-  { world, observer, hasFaults }: ClientContext,
-  { process, runtime }: Server,
+  context: ClientContext,
+  { session, process: place }: Operation,
+  server: Server,
   random: Random,
   act: (runtime: Runtime) => Promise<T>,
 ): Promise<Answer<T> | null> {
+  const { world, observer, hasFaults } = context;
   const isAnswerLost = random.chance(0.08) && hasFaults();
+  const repeatedAfterMs = random.chance(0.06) && hasFaults() ? random.whole(1, 500) : null;
+  const other = context.server((place + 1) % context.places);
   return new Promise((resolve) => {
     const timer = world.schedule(answerMs, null, () => resolve(null));
     const answer = (value: Answer<T>) => {
@@ -225,18 +316,23 @@ function answerOf<T>(
         resolve(value);
       });
     };
-    world.schedule(random.whole(1, 10), process, () => {
-      act(runtime).then(
-        (value) => answer({ type: "answer", value }),
-        (error: unknown) => {
-          const reason = reasonOf(error);
-          if (!expectedReasons.has(reason) && !reason.startsWith("storage_")) {
-            observer.violation(`a verb rejected with ${reason}: ${String(error)}`);
-          }
-          answer({ type: "rejected", reason });
-        },
-      );
-    });
+    const deliver = ({ process, runtime }: Server, afterMs: number, reply: (value: Answer<T>) => void) => {
+      world.schedule(afterMs, process, () => {
+        context.called();
+        act(runtime.tenant(session.tenant)).then(
+          (value) => reply({ type: "answer", value }),
+          (error: unknown) => {
+            const reason = reasonOf(error);
+            if (!expectedReasons.has(reason) && !reason.startsWith("storage_")) {
+              observer.violation(`a verb rejected with ${reason}: ${String(error)}`);
+            }
+            reply({ type: "rejected", reason });
+          },
+        );
+      });
+    };
+    deliver(server, random.whole(1, 10), answer);
+    if (repeatedAfterMs !== null && other !== null) deliver(other, repeatedAfterMs, () => undefined);
   });
 }
 
@@ -255,7 +351,7 @@ function describe(answer: Answer<unknown> | null): string {
 /** Reads the events of a session until the script is over, with several connections. */
 async function follow(context: ClientContext, { session, process }: Operation, random: Random): Promise<void> {
   const { world, observer } = context;
-  const check = new ReaderCheck(observer, session);
+  const check = new ReaderCheck(observer, nameOfSession(session));
   for (let place = process; !context.isOver(); place += 1) {
     const server = context.server(place % context.places);
     if (server !== null) await readOnce(context, server, session, check, random);
@@ -267,13 +363,13 @@ async function follow(context: ClientContext, { session, process }: Operation, r
 async function readOnce(
   { world, observer, isOver, over }: ClientContext,
   { process, runtime }: Server,
-  session: string,
+  { tenant, id }: SimulatedSession,
   check: ReaderCheck,
   random: Random,
 ): Promise<void> {
   const ended = process.ended.then(() => null);
   const after = check.cursor === null ? {} : { after: check.cursor };
-  const events = runtime.events(session, after)[Symbol.asyncIterator]();
+  const events = runtime.tenant(tenant).events(id, after)[Symbol.asyncIterator]();
   let left = random.chance(0.3) ? Number.POSITIVE_INFINITY : random.whole(1, 12);
   try {
     while (left > 0 && !isOver()) {

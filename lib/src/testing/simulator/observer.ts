@@ -3,42 +3,73 @@
 // the runtime cannot hide itself.
 //
 //   H1   a recorded model reply or tool result: the effect never begins again
-//   H2   a reader receives a stored event only after its batch was applied
+//   H2   a reader receives a stored event only after its batch was applied; a result is returned only after the end of its turn was stored
 //   H3   epochs never decrease; a living lease is not claimed; journal rows are written by the holder only, each ordinal once and in order; event
-//        numbers have no gap and are not used twice; entries are not replaced
+//        numbers have no gap and are not used twice; entries are not replaced; a healthy holder keeps its lease
 //   H4   a tool with the policy `never` begins at most once, and with `never` or `ask` only after its start mark
-//   Q1   an effect begins only in the process that holds a living lease
+//   H6   a cancel that was answered is stored; no effect begins in a process that claimed the turn after its cancel was stored, nor in a healthy process later than
+//        `cancelMs` after it; a turn ends as cancelled only if a cancel was stored
+//   Q1   an effect begins only in the process that holds a living lease; an error of the storage is not recorded as a response
 //   Q9   `cancelled` and `completion_won` agree with the stored outcome
 //   Q16  no approval that a turn was started with outlives the turn
-//   Q17  the count of takeovers does not exceed the limit
+//   Q17  the stored count of takeovers is the number of takeovers since the last journal row; a claim of a released lease does not count; takeovers wait for
+//        their backoff; a turn at the limit performs no effect, and is parked with an effect or a step
+//   Q18  the recorded response is that of an execution in the process that writes it, and no other process has claimed the session since the execution began; a process
+//        to which the storage has answered performs no tool again while no other process claims the session
 //   K5   a turn that has ended does not change
+//   replay  a turn is parked for its takeovers only: every process can replay every journal
+//
+// Clocks: the expiry of a lease is judged by the clock of the storage. If that clock jumps forward, it takes the lease from a holder that cannot know; until the lease
+// would have ended, effects of that holder are not judged.
 
-import type { Json } from "../../model/internal.ts";
 import type { Batch, Put, Row } from "../../runtime/internal.ts";
 import type { EffectBegin } from "./agent.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
-import { messageText } from "../../model/internal.ts";
 import { readValue } from "../../runtime/internal.ts";
-import { planNumber, replyName } from "./agent.ts";
+import { executionIn, replyName } from "./agent.ts";
+import { networkError } from "./process.ts";
+
+/** How long a healthy process may take to notice a cancel, in milliseconds. */
+const cancelMs = 1000;
 
 type ObservedLease = {
   readonly epoch: number;
   readonly owner: string;
   readonly released: boolean;
+  /** When it expires, by the clock of the storage. */
   readonly expires: number;
+  /** When the row was written and when the lease ends if no clock jumps, in true time. */
+  readonly writtenAt: number;
+  readonly endsAt: number;
 };
 
 type ObservedTurn = {
   readonly status: string;
   /** How the turn ended; `null`: it has not. */
   readonly outcome: string | null;
+  readonly takeovers: number;
+};
+
+/** One execution of an effect. */
+type Execution = {
+  readonly process: SimulatedProcess;
+  readonly tenure: number;
+  readonly at: number;
+  readonly number: number;
 };
 
 /** What the observer knows about a session. */
 export type ObservedSession = {
+  readonly name: string;
   lease: ObservedLease | null;
+  /** Counts the changes of the holder: a claim by another process, or of a released lease. */
+  tenure: number;
+  /** When the current holder claimed the session, in true time. */
+  tenureAt: number;
+  /** Holders that a jump of the storage's clock has robbed of their lease, and until when they cannot know. */
+  readonly robbed: Map<string, number>;
   deleted: boolean;
   /** The session was deleted at least once. */
   wasDeleted: boolean;
@@ -49,30 +80,41 @@ export type ObservedSession = {
   /** The newest ordinal of the journal of each turn. */
   readonly journal: Map<string, number>;
   readonly turns: Map<string, ObservedTurn>;
+  /** When the cancel of a turn was stored, in true time. */
+  readonly cancels: Map<string, number>;
+  /** A client has called a verb that resets the count of takeovers. */
+  mayReset: boolean;
   /** The calls whose decisions a turn was started with. */
   readonly decisions: Map<string, readonly string[]>;
   /** Names of effects with a recorded response. */
   readonly recorded: Set<string>;
   /** Ids of calls with a start mark. */
   readonly started: Set<string>;
-  /** How often each tool call began. */
-  readonly begun: Map<string, number>;
-  /** Numbers of the plans among its messages. */
-  readonly plans: Set<string>;
+  /** The executions of each effect, oldest first. */
+  readonly begun: Map<string, Execution[]>;
 };
 
 /** Collects violations. See the head of this file. */
 export class Observer {
   readonly violations: string[] = [];
+  /** By name (`nameOfKey`). */
   readonly sessions = new Map<string, ObservedSession>();
-  readonly counts = { writes: 0, effects: 0, takeovers: 0, events: 0 };
+  readonly counts = { writes: 0, effects: 0, takeovers: 0, parked: 0, events: 0 };
+  /** The clock of the storage minus the true time, in milliseconds. */
+  storageSkewMs = 0;
+  /** When the clock of the storage jumped last, in true time. */
+  jumpedAt = 0;
   readonly #world: World;
-  readonly #isKilled: (owner: string) => boolean;
+  readonly #processes: readonly SimulatedProcess[];
   readonly #maxTakeovers: number;
+  /** The session of each turn. */
+  readonly #sessionOfTurn = new Map<string, ObservedSession>();
+  /** How often each effect has begun, by name. */
+  readonly #executions = new Map<string, number>();
 
-  constructor(world: World, isKilled: (owner: string) => boolean, maxTakeovers: number) {
+  constructor(world: World, processes: readonly SimulatedProcess[], maxTakeovers: number) {
     this.#world = world;
-    this.#isKilled = isKilled;
+    this.#processes = processes;
     this.#maxTakeovers = maxTakeovers;
   }
 
@@ -82,12 +124,16 @@ export class Observer {
     this.violations.push(text);
   }
 
-  /** The model of a session. */
-  of(id: string): ObservedSession {
-    const existing = this.sessions.get(id);
+  /** The model of a session, by name (`nameOfKey`). */
+  of(name: string): ObservedSession {
+    const existing = this.sessions.get(name);
     if (existing !== undefined) return existing;
     const session: ObservedSession = {
+      name,
       lease: null,
+      tenure: 0,
+      tenureAt: 0,
+      robbed: new Map(),
       deleted: false,
       wasDeleted: false,
       lastSequence: 0,
@@ -95,14 +141,19 @@ export class Observer {
       entries: new Map(),
       journal: new Map(),
       turns: new Map(),
+      cancels: new Map(),
+      mayReset: false,
       decisions: new Map(),
       recorded: new Set(),
       started: new Set(),
       begun: new Map(),
-      plans: new Set(),
     };
-    this.sessions.set(id, session);
+    this.sessions.set(name, session);
     return session;
+  }
+
+  get #storageNow(): number {
+    return this.#world.now + this.storageSkewMs;
   }
 
   /** A batch was applied to the storage. */
@@ -111,60 +162,70 @@ export class Observer {
     for (const { table, prefix } of removals) {
       if (prefix.length !== 2) continue;
       if (table !== "events" && table !== "entries" && table !== "journal" && table !== "turns") continue;
-      this.of(String(prefix[1]))[table].clear();
+      this.of(nameOfKey(prefix))[table].clear();
     }
-    // Journal rows are judged by the lease before the batch, which may release it.
-    for (const put of puts) if (put.table === "journal") this.#journal(writer, put);
     // Deleting a session claims it from its holder, whose writes are fenced by the next epoch.
-    const isDeletion = puts.some((put) => put.table === "sessions" && readValue("sessions", rowOf(put)).deleted);
-    for (const put of puts) this.#put(writer, put, isDeletion);
-    this.#approvals(puts);
+    const head = puts.find(({ table }) => table === "sessions");
+    const stored = head === undefined ? null : readValue("sessions", rowOf(head));
+    const isDeletion = stored?.deleted === true;
+    // Journal rows are judged by the lease before the batch, which may release it.
+    const journal = puts.filter(({ table }) => table === "journal");
+    for (const put of journal) this.#journal(writer, put);
+    const turn = puts.find(({ table }) => table === "turns");
+    const lease = puts.find(({ table }) => table === "leases");
+    const takesOver = lease !== undefined && !isDeletion && this.#isTakeover(writer, lease);
+    if (takesOver) this.#takeover(lease, turn ?? null);
+    const claimsReleased = lease !== undefined && this.of(nameOfKey(lease.key)).lease?.released === true;
+    const facts = { isDeletion, claimsReleased, hasJournal: journal.length > 0 };
+    for (const put of puts) this.#put(writer, put, facts);
+    if (head !== undefined && stored !== null) {
+      const session = this.of(nameOfKey(head.key));
+      session.deleted = stored.deleted;
+      if (stored.deleted) this.#forget(session);
+      else if (turn !== undefined) this.#approvals(session, String(turn.key[2]), stored.session.pendingToolCalls);
+    }
   }
 
-  #put(writer: SimulatedProcess, put: Put, isDeletion: boolean): void {
+  #put(writer: SimulatedProcess, put: Put, batch: BatchFacts): void {
     const { table, key } = put;
-    const session = this.of(String(key[1]));
+    if (key.length < 2) return;
     switch (table) {
       case "leases":
-        return this.#lease(writer, session, put, isDeletion);
-      case "sessions": {
-        session.deleted = readValue("sessions", rowOf(put)).deleted;
-        if (session.deleted) this.#forget(session);
-        return;
-      }
+        return this.#lease(writer, this.of(nameOfKey(key)), put, batch);
       case "events": {
+        const session = this.of(nameOfKey(key));
         const sequence = Number(key[2]);
         if (sequence !== session.lastSequence + 1) {
-          this.violation(`H3: event ${sequence} of ${String(key[1])} follows event ${session.lastSequence}`);
+          this.violation(`H3: event ${sequence} of ${session.name} follows event ${session.lastSequence}`);
         }
         session.lastSequence = Math.max(sequence, session.lastSequence);
         session.events.set(sequence, readValue("events", rowOf(put)).event.type);
         return;
       }
       case "entries": {
-        const message = readValue("entries", rowOf(put));
-        const text = JSON.stringify(message);
+        const session = this.of(nameOfKey(key));
         const existing = session.entries.get(Number(key[2]));
-        if (existing !== undefined && existing !== text) {
-          this.violation(`H3: message ${String(key[2])} of ${String(key[1])} was replaced`);
+        if (existing !== undefined && existing !== put.value) {
+          this.violation(`H3: message ${String(key[2])} of ${session.name} was replaced`);
         }
-        session.entries.set(Number(key[2]), text);
-        const plan = message.role === "user" ? planNumber(messageText(message)) : null;
-        if (plan !== null) session.plans.add(plan);
+        session.entries.set(Number(key[2]), put.value);
         return;
       }
       case "turns":
-        return this.#turn(session, put);
+        return this.#turn(this.of(nameOfKey(key)), put, batch);
+      case "cancels":
+        this.of(nameOfKey(key)).cancels.set(String(key[2]), this.#world.now);
+        return;
       case "starts": {
         const { answers } = readValue("starts", rowOf(put));
         const ids = answers.flatMap((answer) => (answer.type === "decision" ? [answer.call.id] : []));
-        session.decisions.set(String(key[2]), ids);
+        this.of(nameOfKey(key)).decisions.set(String(key[2]), ids);
         return;
       }
       case "records": {
         if (key[4] !== "started") return;
         const id = argumentId(readValue("records", rowOf(put)));
-        if (id !== null) session.started.add(id);
+        if (id !== null) this.of(nameOfKey(key)).started.add(id);
         return;
       }
       default:
@@ -174,129 +235,264 @@ export class Observer {
   /** A deleted session may be started again under the same id, with the same messages. */
   #forget(session: ObservedSession): void {
     session.wasDeleted = true;
-    for (const names of [session.recorded, session.started, session.begun, session.plans, session.decisions])
-      names.clear();
+    const { recorded, started, begun, decisions, cancels } = session;
+    for (const names of [recorded, started, begun, decisions, cancels]) names.clear();
   }
 
-  #lease(writer: SimulatedProcess, session: ObservedSession, put: Put, isDeletion: boolean): void {
+  // Leases and takeovers.
+
+  #isAlive({ released, expires }: ObservedLease): boolean {
+    return !released && expires > this.#storageNow;
+  }
+
+  #lease(writer: SimulatedProcess, session: ObservedSession, put: Put, { isDeletion }: BatchFacts): void {
     const { owner, released } = readValue("leases", rowOf(put));
     const before = session.lease;
     const { now } = this.#world;
-    const [name, epoch] = [String(put.key[1]), put.tag];
-    if (before !== null) {
-      const isAlive = !isDeletion && !before.released && before.expires > now;
-      if (epoch < before.epoch) this.violation(`H3: the epoch of ${name} went from ${before.epoch} to ${epoch}`);
-      if (epoch === before.epoch && before.owner !== writer.name) {
-        this.violation(`H3: ${writer.name} wrote the lease of ${name}, which ${before.owner} holds`);
-      }
-      if (epoch > before.epoch && isAlive && before.owner !== writer.name && !this.#isKilled(before.owner)) {
-        this.violation(`H3: ${writer.name} claimed ${name} while ${before.owner} held it`);
-      }
-      if (epoch > before.epoch && !before.released && before.owner !== writer.name) this.counts.takeovers += 1;
+    const { name } = session;
+    const epoch = put.tag;
+    if (before !== null && epoch < before.epoch) {
+      this.violation(`H3: the epoch of ${name} went from ${before.epoch} to ${epoch}`);
     }
-    session.lease = { epoch, owner, released, expires: now + (put.ttlMs ?? 0) };
+    if (before !== null && epoch === before.epoch && before.owner !== writer.name) {
+      this.violation(`H3: ${writer.name} wrote the lease of ${name}, which ${before.owner} holds`);
+    }
+    if (before !== null && epoch > before.epoch && before.owner !== writer.name && !isDeletion) {
+      const holder = this.#processes.find((process) => process.name === before.owner);
+      const isRunning = holder !== undefined && holder.state !== "killed";
+      // A lease that a clock jump has made too long may be claimed when it would have ended.
+      if (this.#isAlive(before) && before.endsAt > now && isRunning) {
+        this.violation(`H3: ${writer.name} claimed ${name} while ${before.owner} held it`);
+      } else if (!before.released && before.endsAt > now && isRunning) {
+        session.robbed.set(before.owner, before.endsAt);
+      }
+      const hasJumped = this.jumpedAt >= before.writtenAt;
+      if (!before.released && !hasJumped && holder?.isHealthySince(before.writtenAt - 2) === true) {
+        this.violation(
+          `H3: ${writer.name} took ${name} from ${before.owner}, which is healthy and did not extend its lease`,
+        );
+      }
+    }
+    if (before === null || before.released || before.owner !== owner) {
+      session.tenure += 1;
+      session.tenureAt = now;
+    }
+    const ttlMs = put.ttlMs ?? 0;
+    session.lease = {
+      epoch,
+      owner,
+      released,
+      expires: this.#storageNow + ttlMs,
+      writtenAt: now,
+      endsAt: now + ttlMs,
+    };
   }
 
+  /** Returns whether a lease put claims the open turn of a process that has not released it (Q17). */
+  #isTakeover(writer: SimulatedProcess, put: Put): boolean {
+    const session = this.of(nameOfKey(put.key));
+    const { lease } = session;
+    if (lease === null || lease.released || put.tag <= lease.epoch || lease.owner === writer.name) return false;
+    return [...session.turns.values()].some(({ status }) => status !== "ended" && status !== "parked");
+  }
+
+  /** Checks that a takeover is counted, and that it waited for its backoff. */
+  #takeover(lease: Put, turn: Put | null): void {
+    const session = this.of(nameOfKey(lease.key));
+    this.counts.takeovers += 1;
+    const [id] = [...session.turns].find(([, { status }]) => status !== "ended" && status !== "parked") ?? [""];
+    const before = session.turns.get(id)?.takeovers ?? 0;
+    const after = turn === null || turn.key[2] !== id ? null : readValue("turns", rowOf(turn)).takeovers;
+    if (after === null || (after !== before + 1 && !(after === 0 && session.mayReset))) {
+      this.violation(`Q17: a takeover of ${id} in ${session.name} is counted as ${after ?? "none"} after ${before}`);
+    }
+    const expires = session.lease?.expires ?? 0;
+    const hasJumped = this.jumpedAt >= (session.lease?.writtenAt ?? 0);
+    const waitedMs = this.#storageNow - expires;
+    const backoffMs = Math.min(60_000, 500 * 2 ** (before - 1));
+    if (after !== null && after > 1 && !hasJumped && waitedMs < backoffMs) {
+      this.violation(`Q17: takeover ${after} of ${id} in ${session.name} waited ${waitedMs} ms, not ${backoffMs} ms`);
+    }
+  }
+
+  #turn(session: ObservedSession, put: Put, { claimsReleased, hasJournal }: BatchFacts): void {
+    const id = String(put.key[2]);
+    const { status, end, takeovers, failure } = readValue("turns", rowOf(put));
+    this.#sessionOfTurn.set(id, session);
+    const before = session.turns.get(id);
+    if (before?.status === "ended") this.violation(`K5: the turn ${id}, which has ended, was written again`);
+    if (before !== undefined && takeovers > before.takeovers && claimsReleased) {
+      this.violation(`Q17: the claim of a released lease of ${session.name} counts as takeover ${takeovers} of ${id}`);
+    }
+    if (
+      before !== undefined &&
+      takeovers < before.takeovers &&
+      !hasJournal &&
+      status === "running" &&
+      !session.mayReset
+    ) {
+      this.violation(
+        `Q17: the count of takeovers of ${id} went from ${before.takeovers} to ${takeovers} without progress`,
+      );
+    }
+    if (status === "parked" && before?.status !== "parked") {
+      this.counts.parked += 1;
+      const details = JSON.stringify(failure?.metadata ?? {});
+      if (failure?.type !== "runtime_error" || failure.reason !== "takeover_limit") {
+        this.violation(`replay: the turn ${id} was parked: ${failure?.message ?? "no failure"}`);
+      } else if (before !== undefined && before.takeovers < this.#maxTakeovers) {
+        this.violation(`Q17: the turn ${id} was parked after ${before.takeovers} takeovers`);
+      } else if (!/"(?:effects|step)":/.test(details)) {
+        this.violation(`Q17: the parked turn ${id} does not name the effect it was in: ${details}`);
+      }
+    }
+    const outcome = end?.outcome.type ?? null;
+    if (status === "ended" && outcome === "cancelled" && !session.cancels.has(id) && !session.wasDeleted) {
+      this.violation(`H6: the turn ${id} of ${session.name} ended as cancelled, and no cancel was stored`);
+    }
+    session.turns.set(id, { status, outcome, takeovers });
+  }
+
+  // The journal.
+
   #journal(writer: SimulatedProcess, put: Put): void {
-    const [, name, turn, ordinal] = put.key;
-    const session = this.of(String(name));
+    const session = this.of(nameOfKey(put.key));
+    const [, , turn, ordinal] = put.key;
     const { lease } = session;
     const { item, epoch, effect } = readValue("journal", rowOf(put));
-    const where = `journal row ${String(ordinal)} of ${String(turn)} in ${String(name)}`;
-    const isHolder =
-      lease !== null && lease.owner === writer.name && !lease.released && lease.expires > this.#world.now;
+    const where = `journal row ${String(ordinal)} of ${String(turn)} in ${session.name}`;
+    const isHolder = lease !== null && lease.owner === writer.name && this.#isAlive(lease);
     if (!isHolder || epoch > lease.epoch) {
       this.violation(`H3: ${writer.name} wrote ${where} with epoch ${epoch} without the lease (${describe(lease)})`);
     }
     const last = session.journal.get(String(turn)) ?? 0;
     if (ordinal !== last + 1) this.violation(`H3: ${where} follows row ${last}`);
     session.journal.set(String(turn), Math.max(last, Number(ordinal)));
+    if (put.value.includes(networkError)) {
+      this.violation(`Q1: ${where} records an error of the storage as a response`);
+    }
     if (item.type !== "response") return;
     const { response } = item;
     if (response.type === "model_replied") {
-      const { reply } = response;
-      const callIds = reply.toolCalls.map(({ id }) => id);
-      const replied = replyName(reply.outputText ?? "", callIds);
-      if (replied !== null) session.recorded.add(replied);
+      const text = response.reply.outputText ?? "";
+      const name = replyName(text);
+      if (name !== null) this.#recorded(writer, session, name, text);
     }
     if (response.type === "tool_returned" && effect !== null) {
       const id = callIdOf(JSON.parse(effect));
-      if (id !== null) session.recorded.add(id);
+      if (id !== null) this.#recorded(writer, session, id, JSON.stringify(response));
     }
   }
 
-  #turn(session: ObservedSession, put: Put): void {
-    const id = String(put.key[2]);
-    const { status, end, takeovers } = readValue("turns", rowOf(put));
-    const before = session.turns.get(id);
-    if (before?.status === "ended") this.violation(`K5: the turn ${id}, which has ended, was written again`);
-    if (takeovers > this.#maxTakeovers) this.violation(`Q17: the turn ${id} was taken over ${takeovers} times`);
-    session.turns.set(id, { status, outcome: end?.outcome.type ?? null });
+  /** An effect is recorded with a response. */
+  #recorded(writer: SimulatedProcess, session: ObservedSession, name: string, text: string): void {
+    session.recorded.add(name);
+    const number = executionIn(text);
+    const execution = number === null ? undefined : session.begun.get(name)?.find((begun) => begun.number === number);
+    if (execution === undefined || session.wasDeleted) return;
+    if (execution.process !== writer || execution.tenure !== session.tenure) {
+      const by = `${execution.process.name}, before another process claimed the session`;
+      this.violation(`Q18: ${writer.name} recorded a result of ${name} in ${session.name} that was performed by ${by}`);
+    }
   }
 
   /** Q16: the batch that ends a turn leaves no decision with which the turn was started. */
-  #approvals(puts: readonly Put[]): void {
-    const ended = puts.find((put) => put.table === "turns" && readValue("turns", rowOf(put)).status === "ended");
-    const head = puts.find(({ table }) => table === "sessions");
-    if (ended === undefined || head === undefined) return;
-    const used = this.of(String(ended.key[1])).decisions.get(String(ended.key[2])) ?? [];
-    for (const { id, decision } of readValue("sessions", rowOf(head)).session.pendingToolCalls) {
+  #approvals(
+    session: ObservedSession,
+    turn: string,
+    pending: readonly { readonly id: string; readonly decision: unknown }[],
+  ): void {
+    if (session.turns.get(turn)?.status !== "ended") return;
+    const used = session.decisions.get(turn) ?? [];
+    for (const { id, decision } of pending) {
       if (decision !== null && used.includes(id)) {
-        this.violation(`Q16: the decision of call ${id} outlives the turn ${String(ended.key[2])}`);
+        this.violation(`Q16: the decision of call ${id} outlives the turn ${turn}`);
       }
     }
   }
 
-  /** An effect begins in a process. */
-  readonly began = (process: SimulatedProcess, effect: EffectBegin): void => {
+  // Effects.
+
+  /** An effect begins in a process. Returns the number of its execution, by name. */
+  readonly began = (process: SimulatedProcess, effect: EffectBegin): number => {
     this.counts.effects += 1;
-    this.#world.log(() => `${process.name} begins ${effect.type} ${effect.name}`);
-    if (effect.type === "model") return this.#modelBegan(process, effect.name);
-    const { name, session: id, policy, tool } = effect;
-    const session = this.of(id);
-    // The holder of a deleted session learns of the deletion at its next write, so its effects cannot be judged.
-    if (session.wasDeleted) return;
-    const count = (session.begun.get(name) ?? 0) + 1;
-    session.begun.set(name, count);
-    const what = `${tool} ${name} of ${id}`;
-    if (!this.#holds(process, session)) {
-      this.violation(`Q1: ${what} began in ${process.name} without the lease (${describe(session.lease)})`);
+    const { name } = effect;
+    const number = (this.#executions.get(name) ?? 0) + 1;
+    this.#executions.set(name, number);
+    this.#world.log(() => `${process.name} begins ${effect.type} ${name}`);
+    // A child turn is named after the call that it belongs to, and the call after its turn.
+    const [turn = ""] = effect.turn.split("/");
+    const session = this.#sessionOfTurn.get(turn);
+    if (session === undefined) {
+      this.violation(`Q1: ${effect.type} ${name} began for the turn ${turn}, which is not stored`);
+      return number;
     }
-    if (session.recorded.has(name)) this.violation(`H1: ${what} began again although it is recorded`);
+    const begun = session.begun.get(name) ?? [];
+    const execution = { process, tenure: session.tenure, at: this.#world.now, number };
+    session.begun.set(name, [...begun, execution]);
+    // The holder of a deleted session learns of the deletion at its next write, so its effects cannot be judged.
+    if (session.wasDeleted || (session.robbed.get(process.name) ?? 0) > this.#world.now) return number;
+    this.#judge(process, session, effect, begun);
+    return number;
+  };
+
+  #judge(
+    process: SimulatedProcess,
+    session: ObservedSession,
+    effect: EffectBegin,
+    earlier: readonly Execution[],
+  ): void {
+    const { now } = this.#world;
+    const { lease, tenure } = session;
+    const what = `${effect.type === "tool" ? effect.tool : "model call"} ${effect.name} of ${session.name}`;
+    const holds = lease !== null && lease.owner === process.name && !lease.released && lease.endsAt > now;
+    if (!holds) this.violation(`Q1: ${what} began in ${process.name} without the lease (${describe(lease)})`);
+    if (session.recorded.has(effect.name)) {
+      this.violation(`H1: ${what} began again in ${process.name} although it is recorded`);
+    }
+    if (effect.type === "tool") this.#judgeTool(session, effect, what, earlier.length + 1);
+    // A model call is repeated by retries.
+    const previous = earlier.at(-1);
+    if (effect.type === "tool" && previous?.tenure === tenure && process.failedAt < previous.at) {
+      this.violation(`Q18: ${what} began again in ${process.name}, and no other process has held the session`);
+    }
+    const [id, turn] = [...session.turns].find(([, { status }]) => status !== "ended") ?? [null, null];
+    if (turn === null || id === null) return;
+    if (turn.takeovers >= this.#maxTakeovers) {
+      this.violation(`Q17: ${what} began after ${turn.takeovers} takeovers without progress`);
+    }
+    const cancelledAt = session.cancels.get(id);
+    if (cancelledAt === undefined) return;
+    if (cancelledAt < session.tenureAt) {
+      this.violation(`H6: ${what} began in ${process.name}, which claimed the session after the turn was cancelled`);
+    } else if (now > cancelledAt + cancelMs && process.isHealthySince(cancelledAt - 12)) {
+      this.violation(`H6: ${what} began ${now - cancelledAt} ms after the cancel of its turn was stored`);
+    }
+  }
+
+  #judgeTool(
+    session: ObservedSession,
+    { name, policy, needsApproval }: Extract<EffectBegin, { readonly type: "tool" }>,
+    what: string,
+    count: number,
+  ): void {
     if (policy === "never" && count > 1) this.violation(`H4: ${what} began ${count} times`);
-    if (effect.needsApproval && !this.#isApproved(session, name)) {
+    if (needsApproval && !isApproved(session, name)) {
       this.violation(`Q16: ${what} began without an approval for an open turn`);
     }
     if (policy !== "safe" && !session.started.has(name)) this.violation(`H4: ${what} began without a start mark`);
-  };
-
-  /** A model request does not name its session; a fork shares the plans of its origin. */
-  #modelBegan(process: SimulatedProcess, name: string): void {
-    const [plan = ""] = name.split(".");
-    const all = [...this.sessions].filter(([, { plans }]) => plans.has(plan));
-    // A steered message is no entry before its delivery is committed; the call then follows that commit.
-    if (all.length === 0) return;
-    if ([...this.sessions.values()].some(({ wasDeleted }) => wasDeleted)) return;
-    const held = all.filter(([, session]) => this.#holds(process, session));
-    if (held.length === 0) {
-      const leases = all.map(([id, { lease }]) => `${id}: ${describe(lease)}`).join("; ");
-      this.violation(`Q1: model call ${name} began in ${process.name} without the lease (${leases})`);
-    } else if (held.every(([, { recorded }]) => recorded.has(name))) {
-      this.violation(`H1: model call ${name} began again in ${process.name} although it is recorded`);
-    }
   }
 
-  #isApproved({ turns, decisions }: ObservedSession, call: string): boolean {
-    return [...decisions].some(([turn, calls]) => calls.includes(call) && turns.get(turn)?.status !== "ended");
-  }
+  // Answers to clients and readers.
 
-  #holds(process: SimulatedProcess, { lease }: ObservedSession): boolean {
-    return lease !== null && lease.owner === process.name && !lease.released && lease.expires > this.#world.now;
+  /** A client calls a verb that resets the count of takeovers: `recover` with an id, `cancel`, or an interrupting message. */
+  resets(name: string): void {
+    this.of(name).mayReset = true;
   }
 
   /** A cancel was answered. */
-  cancelled(id: string, turn: string, answer: string): void {
-    const session = this.of(id);
+  cancelled(name: string, turn: string, answer: string): void {
+    const session = this.of(name);
     if (session.wasDeleted) return;
     const stored = session.turns.get(turn);
     const actual =
@@ -304,18 +500,44 @@ export class Observer {
     if ((answer === "cancelled" || answer === "completion_won") && answer !== actual) {
       this.violation(`Q9: cancel of ${turn} returned ${answer}, and the turn is ${actual}`);
     }
+    if (answer === "stored" && actual === "open" && stored?.status !== "parked" && !session.cancels.has(turn)) {
+      this.violation(`H6: cancel of ${turn} in ${name} returned stored, and no cancel is stored`);
+    }
+  }
+
+  /** The result of a turn was returned to a client. */
+  resulted(name: string, turn: string, outcome: string): void {
+    const session = this.of(name);
+    if (session.wasDeleted) return;
+    const stored = session.turns.get(turn);
+    if (stored?.status === "parked") return;
+    if (stored?.status !== "ended" || stored.outcome !== outcome) {
+      this.violation(`H2: the result of ${turn} in ${name} is ${outcome}, and stored is ${stored?.outcome ?? "none"}`);
+    }
   }
 
   /** A reader received a stored event. */
-  received(id: string, sequence: number, type: string): void {
+  received(name: string, sequence: number, type: string): void {
     this.counts.events += 1;
-    const session = this.of(id);
+    const session = this.of(name);
     if (session.wasDeleted) return;
     const stored = session.events.get(sequence);
-    if (stored === undefined) this.violation(`H2: a reader of ${id} received event ${sequence} before it was stored`);
+    if (stored === undefined) this.violation(`H2: a reader of ${name} received event ${sequence} before it was stored`);
     else if (stored !== type)
-      this.violation(`H2: event ${sequence} of ${id} is ${stored}, and a reader received ${type}`);
+      this.violation(`H2: event ${sequence} of ${name} is ${stored}, and a reader received ${type}`);
   }
+}
+
+/** What is known about a batch. */
+type BatchFacts = { readonly isDeletion: boolean; readonly claimsReleased: boolean; readonly hasJournal: boolean };
+
+/** The name of the session of a row: its id, after the tenant if it has one. */
+function nameOfKey([tenant, session]: Put["key"]): string {
+  return tenant === "" ? String(session) : `${String(tenant)}/${String(session)}`;
+}
+
+function isApproved({ turns, decisions }: ObservedSession, call: string): boolean {
+  return [...decisions].some(([turn, calls]) => calls.includes(call) && turns.get(turn)?.status !== "ended");
 }
 
 function rowOf({ key, tag, value }: Put): Row {
@@ -328,10 +550,10 @@ function describe(lease: ObservedLease | null): string {
 }
 
 /** The argument `id` in a start mark. */
-function argumentId(value: Json): string | null {
+function argumentId(value: unknown): string | null {
   if (typeof value !== "object" || value === null || !("arguments" in value)) return null;
   const { arguments: args } = value;
-  return typeof args === "object" && args !== null && "id" in args ? String(args["id"]) : null;
+  return typeof args === "object" && args !== null && "id" in args ? String(args.id) : null;
 }
 
 /** The id of the call of a `call_tool` effect. */

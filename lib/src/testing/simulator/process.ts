@@ -10,13 +10,20 @@
 //     lost request   it never arrives; the caller gets `storage_failed` after a time
 //     lost answer    the batch is applied; the caller gets `storage_failed` after a time and cannot know
 //     busy           the storage refuses with `storage_busy`, and nothing was written
+//     repeated       the storage gets the same request twice; the second one arrives later, and its answer is dropped
 //     slow           the request or the answer takes longer than a lease
 //     partition      while it lasts, requests wait for its end or are lost
+//     deaf           while it lasts, requests arrive and answers are lost
+//     stall          while it lasts, the storage answers no process
 //   A notification of `watch` is a message of its own. It may be delivered twice, and late.
 //
 // Clocks
 //   The wall clock of a process has a skew and may jump in both directions. Its monotonic clock runs at the rate of the true time. The storage judges
-//   expiry by the true time.
+//   expiry by a clock of its own, which may jump too.
+//
+// Disturbances
+//   A process is disturbed while a fault concerns it: a pause, or a request that is lost, refused or late. Oracles about what a healthy process does are not
+//   applied to a disturbed one (`isHealthySince`).
 
 import type { Clock } from "../../clock/clock.ts";
 import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../runtime/internal.ts";
@@ -32,17 +39,30 @@ export type Faults = {
   readonly lostAnswer: number;
   readonly busy: number;
   readonly slow: number;
+  readonly repeated: number;
   readonly duplicateNotification: number;
 };
 
 /** No network fault. */
-export const noFaults: Faults = { lostRequest: 0, lostAnswer: 0, busy: 0, slow: 0, duplicateNotification: 0 };
+export const noFaults: Faults = {
+  lostRequest: 0,
+  lostAnswer: 0,
+  busy: 0,
+  slow: 0,
+  repeated: 0,
+  duplicateNotification: 0,
+};
+
+/** The message of errors that the simulated network causes. */
+export const networkError = "simulated network";
 
 /** The storage that all processes share, and what observes its writes. */
 export type SharedStorage = {
   readonly real: HostStorage;
   /** All processes, dead ones too. Notifications go to those that run. */
   readonly processes: SimulatedProcess[];
+  /** The true time until which the storage answers nothing. */
+  stalledUntil: number;
   /** Called after a batch was applied, before any process can know of it. */
   readonly applied: (writer: SimulatedProcess, batch: Batch) => void;
 };
@@ -63,6 +83,12 @@ export class SimulatedProcess implements Owner {
   faults: Faults;
   /** The true time until which the process cannot reach the storage. */
   partitionedUntil = 0;
+  /** The true time until which answers of the storage are lost. */
+  deafUntil = 0;
+  /** The true time of the newest request that failed. */
+  failedAt = 0;
+  /** The true time until which a fault concerns the process. */
+  #disturbedUntil = 0;
   readonly #world: World;
   readonly #random: Random;
   readonly #shared: SharedStorage;
@@ -115,6 +141,16 @@ export class SimulatedProcess implements Owner {
     shared.processes.push(this);
   }
 
+  /** Whether no fault has concerned the process since that time. */
+  isHealthySince(time: number): boolean {
+    return this.state === "running" && this.#disturbedUntil < time;
+  }
+
+  /** A fault concerns the process for the next `ms`. */
+  disturb(ms: number): void {
+    this.#disturbedUntil = Math.max(this.#disturbedUntil, this.#world.now + ms);
+  }
+
   /** Ends the process at once. Its code never continues. */
   kill(): void {
     if (this.state === "killed") return;
@@ -136,6 +172,7 @@ export class SimulatedProcess implements Owner {
   resume(): void {
     if (this.state !== "paused") return;
     this.#world.log(() => `${this.name} is resumed`);
+    this.disturb(0);
     this.#world.resume(this);
   }
 
@@ -168,25 +205,33 @@ export class SimulatedProcess implements Owner {
   }
 
   #latency(): number {
-    return this.#random.chance(this.faults.slow) ? this.#random.whole(500, 6000) : this.#random.whole(1, 12);
+    if (!this.#random.chance(this.faults.slow)) return this.#random.whole(1, 12);
+    const ms = this.#random.whole(300, 4000);
+    this.disturb(ms);
+    return ms;
   }
 
   /** Sends a request to the storage and delivers its answer to this process. `apply` runs at the storage. */
   #request<T>(what: string, apply: () => Promise<T>): Promise<T> {
     const [world, random] = [this.#world, this.#random];
-    const { lostRequest, lostAnswer, busy } = this.faults;
+    const { lostRequest, lostAnswer, busy, repeated } = this.faults;
     // The numbers are drawn before any decision, so that one fault does not shift the others.
     const [isLost, isAnswerLost, isBusy] = [random.chance(lostRequest), random.chance(lostAnswer), random.chance(busy)];
+    const repeatedAfterMs = random.chance(repeated) ? random.whole(1, 3000) : null;
     const failsAfterMs = random.whole(20, 1500);
     let delayMs = this.#latency();
     const remainingMs = this.partitionedUntil - world.now;
     const isCutOff = remainingMs > 0 && random.chance(0.5);
     if (remainingMs > 0) delayMs += remainingMs;
+    delayMs += Math.max(0, this.#shared.stalledUntil - world.now - delayMs);
+    if (delayMs > 12) this.disturb(delayMs);
     return new Promise((resolve, reject) => {
       const answer = (after: number, act: () => void) => world.schedule(after, this, act);
       const fail = (reason: "storage_failed" | "storage_busy", how: string) => {
+        this.disturb(0);
+        if (reason === "storage_failed") this.failedAt = world.now;
         world.log(() => `${this.name} ${what}: ${how}`);
-        reject(new RuntimeError(reason, { message: `simulated network: ${how}` }));
+        reject(new RuntimeError(reason, { message: `${networkError}: ${how}` }));
       };
       if (isBusy) {
         answer(delayMs, () => fail("storage_busy", "busy"));
@@ -202,8 +247,14 @@ export class SimulatedProcess implements Owner {
           (error: unknown) => ({ ok: false, error }) as const,
         );
         world.log(() => `${this.name} ${what}${outcome.ok ? summaryOf(outcome.value) : " failed"}`);
-        if (isAnswerLost) answer(failsAfterMs, () => fail("storage_failed", "the answer was lost"));
-        else answer(this.#latency(), () => (outcome.ok ? resolve(outcome.value) : reject(outcome.error)));
+        if (isAnswerLost || this.deafUntil > world.now) {
+          answer(failsAfterMs, () => fail("storage_failed", "the answer was lost"));
+        } else answer(this.#latency(), () => (outcome.ok ? resolve(outcome.value) : reject(outcome.error)));
+        if (repeatedAfterMs === null) return;
+        world.schedule(repeatedAfterMs, null, async () => {
+          const again = await apply().then(summaryOf, () => " failed");
+          world.log(() => `${this.name} ${what} arrives again${again}`);
+        });
       });
     });
   }

@@ -13,7 +13,7 @@ import type { Clock } from "../../clock/clock.ts";
 import type { HostStorage } from "../../runtime/internal.ts";
 import type { ClientContext, SentMessage, Server } from "./client.ts";
 import type { Faults, SharedStorage } from "./process.ts";
-import type { SimulationScript } from "./script.ts";
+import type { Fault, SimulatedSession, SimulationScript } from "./script.ts";
 
 import { checkValue } from "../../engine/internal.ts";
 import { messageText, validateSession } from "../../model/internal.ts";
@@ -24,7 +24,7 @@ import { Observer } from "./observer.ts";
 import { noFaults, SimulatedProcess } from "./process.ts";
 import { randomStream } from "./random.ts";
 import { ReaderCheck } from "./reader.ts";
-import { scriptOf } from "./script.ts";
+import { linesOf, scriptOf } from "./script.ts";
 import { World } from "./world.ts";
 
 /** Options of {@link simulate}. */
@@ -58,8 +58,7 @@ export type SimulationReport = {
   readonly transcript: readonly string[] | null;
 };
 
-const lease = { ttlMs: 3000, renewMs: 1000 };
-const maxTakeovers = 5;
+const lease = { ttlMs: 1500, renewMs: 500 };
 /** How long the calm phase lasts at most, in milliseconds of the simulation. */
 const calmMs = 300_000;
 
@@ -100,6 +99,7 @@ async function shrunk(
     return true;
   };
   await attempt({ ...script, networkFaults: false });
+  await attempt({ ...script, effectFaults: false });
   for (let hasShrunk = true; hasShrunk;) {
     hasShrunk = false;
     for (const fault of script.faults) {
@@ -135,25 +135,33 @@ class Simulation {
   #isOver = false;
   #endRun: () => void = () => undefined;
   #booted = 0;
+  #verbs = 0;
 
   constructor(options: SimulationOptions, script: SimulationScript) {
     this.#options = options;
     this.#script = script;
     this.#world = new World(options.transcript === true ? (line) => this.#transcript.push(line) : null);
-    const isKilled = (owner: string) => this.#processes.some(({ name, state }) => name === owner && state === "killed");
-    this.#observer = new Observer(this.#world, isKilled, maxTakeovers);
+    this.#observer = new Observer(this.#world, this.#processes, script.maxTakeovers);
   }
 
   async run(): Promise<SimulationReport> {
     const { seed, operations, faults, networkFaults, processes } = this.#script;
     const world = this.#world;
-    const storageClock: Clock = { now: () => world.now, random: () => 0, sleep: (ms) => world.sleep(ms) };
+    const storageClock: Clock = {
+      now: () => world.now + this.#observer.storageSkewMs,
+      random: () => 0,
+      sleep: (ms) => world.sleep(ms),
+    };
     const real = await this.#options.storage(storageClock);
     await loadValidator();
     this.#shared = {
       real,
       processes: this.#processes,
-      applied: (writer, batch) => this.#observer.applied(writer, batch),
+      stalledUntil: 0,
+      applied: (writer, batch) => {
+        this.#observer.applied(writer, batch);
+        this.#atWrite(writer);
+      },
     };
     const random = randomStream(seed, "network");
     if (networkFaults) {
@@ -161,7 +169,8 @@ class Simulation {
         lostRequest: random.pick([0, 0.01, 0.03]),
         lostAnswer: random.pick([0, 0.01, 0.04]),
         busy: random.pick([0, 0.02, 0.1]),
-        slow: random.pick([0, 0.005, 0.02]),
+        slow: random.pick([0, 0.005, 0.03]),
+        repeated: random.pick([0, 0, 0.03]),
         duplicateNotification: random.pick([0, 0.2]),
       };
     }
@@ -173,12 +182,21 @@ class Simulation {
     await this.#calm(clients);
     await this.#finalChecks(real);
     for (const process of this.#processes) process.kill();
-    const { writes, effects, takeovers, events } = this.#observer.counts;
+    const { writes, effects, takeovers, parked, events } = this.#observer.counts;
     const messages = this.#messages.length;
     return {
       seed,
       violations: this.#observer.violations,
-      counts: { events: world.steps, writes, effects, takeovers, received: events, messages },
+      counts: {
+        events: world.steps,
+        verbs: this.#verbs,
+        writes,
+        effects,
+        takeovers,
+        parked,
+        received: events,
+        messages,
+      },
       answers: Object.fromEntries(this.#answers),
       script: linesOf(this.#script),
       transcript: this.#options.transcript === true ? this.#transcript : null,
@@ -187,7 +205,7 @@ class Simulation {
 
   /** Starts a process in a place. Odd places do not drive the turns that they accept; every process but the first is a worker, most of the time. */
   #boot(place: number): Server {
-    const { seed, knowsEnded } = this.#script;
+    const { seed, knowsEnded, maxTakeovers, effectFaults } = this.#script;
     if (this.#shared === null) throw new Error("the storage is not open");
     const name = `p${place}.${(this.#booted += 1)}`;
     const random = randomStream(seed, `process ${name}`);
@@ -199,9 +217,16 @@ class Simulation {
     });
     const { wrap } = this.#options;
     const host = wrap === undefined ? process.storage : wrap(process.storage);
+    const agent = simulatedAgent({
+      seed,
+      process,
+      began: this.#observer.began,
+      hasFaults: () => effectFaults && !this.#isCalm,
+      crash: () => this.#replace(process, random.whole(50, 500)),
+    });
     const sessions = runtime({
       host,
-      engines: { default: simulatedAgent(seed, process, this.#observer.began) },
+      engines: { default: agent },
       clock: process.clock,
       owner: name,
       lease,
@@ -235,7 +260,10 @@ class Simulation {
       hasFaults: () => !this.#isCalm,
       over,
       isOver: () => this.#isOver,
-      restart: (server) => this.#restart(server),
+      restart: ({ process }) => this.#replace(process, 200),
+      called: () => {
+        this.#verbs += 1;
+      },
       messages: this.#messages,
       answers: this.#answers,
     };
@@ -250,37 +278,58 @@ class Simulation {
     return clients;
   }
 
-  #restart({ process }: Server): void {
+  /** Ends a process and starts another one in its place. */
+  #replace(process: SimulatedProcess, afterMs: number): void {
     const place = this.#servers.findIndex((server) => server?.process === process);
     process.kill();
     if (place === -1) return;
     this.#servers[place] = null;
-    this.#world.schedule(200, null, () => void (this.#servers[place] === null && this.#boot(place)));
+    this.#world.schedule(afterMs, null, () => void (this.#servers[place] === null && this.#boot(place)));
   }
 
   #scheduleFaults(): void {
-    for (const { type, atMs, process: place, ms } of this.#script.faults) {
-      this.#world.schedule(atMs, null, () => {
-        const server = this.#servers[place] ?? null;
-        if (server === null || this.#isCalm) return;
-        const { process } = server;
-        switch (type) {
-          case "kill":
-            process.kill();
-            this.#servers[place] = null;
-            this.#world.schedule(ms, null, () => void (this.#servers[place] === null && this.#boot(place)));
-            return;
-          case "pause":
-            process.pause();
-            this.#world.schedule(ms, null, () => process.resume());
-            return;
-          case "partition":
-            process.partitionedUntil = this.#world.now + ms;
-            return;
-          case "jump":
-            process.skewMs += ms;
-        }
-      });
+    for (const fault of this.#script.faults) {
+      if (fault.atWrite !== null) continue;
+      this.#world.schedule(fault.atMs, null, () => this.#happens(fault, this.#servers[fault.process]?.process ?? null));
+    }
+  }
+
+  /** Faults that happen right after a write, in the process that made it. */
+  #atWrite(writer: SimulatedProcess): void {
+    const { writes } = this.#observer.counts;
+    for (const fault of this.#script.faults) if (fault.atWrite === writes) this.#happens(fault, writer);
+  }
+
+  #happens({ type, ms }: Fault, process: SimulatedProcess | null): void {
+    if (this.#isCalm) return;
+    const [world, observer, shared] = [this.#world, this.#observer, this.#shared];
+    world.log(() => `fault: ${type} ${ms} ms`);
+    switch (type) {
+      case "stall":
+        if (shared !== null) shared.stalledUntil = world.now + ms;
+        return;
+      case "storage_jump":
+        observer.storageSkewMs += ms;
+        observer.jumpedAt = world.now;
+        return;
+      case "kill":
+        if (process !== null) this.#replace(process, ms);
+        return;
+      case "pause":
+        process?.pause();
+        world.schedule(ms, null, () => process?.resume());
+        return;
+      case "partition":
+        if (process !== null) process.partitionedUntil = world.now + ms;
+        process?.disturb(ms);
+        return;
+      case "deaf":
+        if (process !== null) process.deafUntil = world.now + ms;
+        process?.disturb(ms);
+        return;
+      case "jump":
+        if (process !== null) process.skewMs += ms;
+        process?.disturb(0);
     }
   }
 
@@ -294,10 +343,12 @@ class Simulation {
     const world = this.#world;
     world.log(() => "faults stop");
     this.#isCalm = true;
+    if (this.#shared !== null) this.#shared.stalledUntil = 0;
     const isAlone = randomStream(this.#script.seed, "calm").chance(0.5);
     for (const process of this.#processes) {
       process.faults = noFaults;
       process.partitionedUntil = 0;
+      process.deafUntil = 0;
       process.resume();
       if (isAlone) process.kill();
     }
@@ -313,10 +364,17 @@ class Simulation {
       if (this.#observer.violations.length > 20) break;
       const turns = [...this.#observer.sessions]
         .filter(([, { deleted }]) => !deleted)
-        .flatMap(([id, { turns }]) => [...turns.values()].map(({ status }) => ({ id, status })));
+        .flatMap(([name, { turns }]) => [...turns.values()].map(({ status }) => ({ name, status })));
       const parked = turns.find(({ status }) => status === "parked");
       if (parked !== undefined) {
-        world.schedule(0, worker.process, () => void worker.runtime.recover(parked.id).catch(() => undefined));
+        const { tenant, id } = sessionOf(parked.name);
+        this.#observer.resets(parked.name);
+        world.schedule(0, worker.process, () => {
+          worker.runtime
+            .tenant(tenant)
+            .recover(id)
+            .catch(() => undefined);
+        });
       }
       const isQuiet = clients.pending === 0 && turns.every(({ status }) => status === "ended");
       quietChecks = isQuiet ? quietChecks + 1 : 0;
@@ -330,7 +388,7 @@ class Simulation {
     const observer = this.#observer;
     const checker = new SimulatedProcess(
       this.#world,
-      { real, processes: [], applied: () => undefined },
+      { real, processes: [], stalledUntil: 0, applied: () => undefined },
       randomStream(0, ""),
       {
         name: "checker",
@@ -339,50 +397,71 @@ class Simulation {
         knowsEnded: false,
       },
     );
-    const engines = { default: simulatedAgent(this.#script.seed, checker, () => undefined) };
-    const sessions = runtime({ host: real, engines, clock: checker.clock, drive: false, live: false });
-    for (const [id, { deleted, wasDeleted, turns }] of observer.sessions) {
+    const agent = simulatedAgent({
+      seed: this.#script.seed,
+      process: checker,
+      began: () => 0,
+      hasFaults: () => false,
+      crash: () => undefined,
+    });
+    const all = runtime({ host: real, engines: { default: agent }, clock: checker.clock, drive: false, live: false });
+    for (const [name, { deleted, wasDeleted, turns }] of observer.sessions) {
       if (deleted || turns.size === 0) continue;
+      const { tenant, id } = sessionOf(name);
+      const sessions = all.tenant(tenant);
       for (const [turn, { status }] of turns) {
-        if (status !== "ended") observer.violation(`liveness: the turn ${turn} of ${id} is ${status} at the end`);
+        if (status !== "ended") observer.violation(`liveness: the turn ${turn} of ${name} is ${status} at the end`);
       }
       const view = await sessions.get(id, { messages: "all" });
       if (view === null) {
-        observer.violation(`inputs: the session ${id} is gone`);
+        observer.violation(`inputs: the session ${name} is gone`);
         continue;
       }
       const valid = validateSession(view.session);
-      if (!valid.ok) observer.violation(`S2: the session ${id} is not valid: ${JSON.stringify(valid.failure)}`);
+      if (!valid.ok) observer.violation(`S2: the session ${name} is not valid: ${JSON.stringify(valid.failure)}`);
       // Of a session that was deleted and started again, only the newest part is left.
       if (wasDeleted) continue;
-      const check = new ReaderCheck(observer, id);
+      const check = new ReaderCheck(observer, name);
       for await (const event of sessions.events(id, { follow: false })) check.take(event);
-      if (check.sequence !== observer.of(id).lastSequence) {
-        observer.violation(`Q7: ${check.sequence} of ${observer.of(id).lastSequence} events of ${id} can be read`);
+      if (check.sequence !== observer.of(name).lastSequence) {
+        observer.violation(`Q7: ${check.sequence} of ${observer.of(name).lastSequence} events of ${name} can be read`);
       }
-      const [inbox = []] = await real.read([{ table: "inbox", prefix: ["", id] }]);
+      const [inbox = [], cancels = []] = await real.read([
+        { table: "inbox", prefix: [tenant, id] },
+        { table: "cancels", prefix: [tenant, id] },
+      ]);
+      if (cancels.length > 0) observer.violation(`Q9: an ended turn of ${name} has a cancel that is not settled`);
       const waiting = inbox.flatMap((row) => {
         const { input } = readValue("inbox", row);
         return input.type === "message" ? [messageText(input.message)] : [];
       });
       const texts = [...view.session.thread.messages.map(messageText), ...waiting];
-      this.#checkMessages(id, texts);
+      this.#checkMessages(name, texts);
     }
   }
 
   /** Every accepted message is in the session or its inbox exactly once; others at most once. */
-  #checkMessages(id: string, texts: readonly string[]): void {
+  #checkMessages(name: string, texts: readonly string[]): void {
+    const isFork = sessionOf(name).id.startsWith("f");
     for (const { session, text, accepted, withdrawn } of this.#messages) {
       const count = texts.filter((other) => other === text).length;
-      const isExpected = session === id && accepted && !withdrawn;
-      if (count > 1) this.#observer.violation(`inputs: ${JSON.stringify(text)} is ${count} times in ${id}`);
-      if (isExpected && count === 0)
-        this.#observer.violation(`inputs: ${JSON.stringify(text)} was accepted and is not in ${id}`);
-      if (session === id && withdrawn && count > 0) {
-        this.#observer.violation(`inputs: ${JSON.stringify(text)} was withdrawn and is in ${id}`);
+      const [here, quoted] = [session === name, JSON.stringify(text)];
+      if (count > 1) this.#observer.violation(`inputs: ${quoted} is ${count} times in ${name}`);
+      if (here && accepted && !withdrawn && count === 0) {
+        this.#observer.violation(`inputs: ${quoted} was accepted and is not in ${name}`);
+      }
+      if (here && withdrawn && count > 0) this.#observer.violation(`inputs: ${quoted} was withdrawn and is in ${name}`);
+      if (!here && !isFork && count > 0) {
+        this.#observer.violation(`inputs: ${quoted} was sent to ${session} and is in ${name}`);
       }
     }
   }
+}
+
+/** The session of a name (`nameOfSession`). */
+function sessionOf(name: string): SimulatedSession {
+  const [id = "", tenant = ""] = name.split("/").reverse();
+  return { tenant, id };
 }
 
 /**
@@ -391,18 +470,4 @@ class Simulation {
  */
 async function loadValidator(): Promise<void> {
   await checkValue({ type: "object" }, {});
-}
-
-function linesOf({ processes, knowsEnded, networkFaults, operations, faults }: SimulationScript): readonly string[] {
-  const called = operations.map(({ atMs, verb, session, process, plan }) => ({
-    atMs,
-    line: `${verb} ${session} at process ${process}: ${plan}`,
-  }));
-  const failed = faults.map(({ atMs, type, process, ms }) => ({ atMs, line: `${type} process ${process}, ${ms} ms` }));
-  return [
-    `${processes} processes${knowsEnded ? " that know which others have ended" : ""}, ${networkFaults ? "with" : "without"} network faults`,
-    ...[...called, ...failed]
-      .sort((left, right) => left.atMs - right.atMs)
-      .map(({ atMs, line }) => `${atMs} ms: ${line}`),
-  ];
 }

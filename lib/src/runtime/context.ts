@@ -9,6 +9,7 @@ import type { Hub } from "./read/hub.ts";
 import type { PieceWriter } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage, Query, Row } from "./rows/storage.ts";
+import type { StoredPinned } from "./rows/stored-pinned.ts";
 import type { TurnFailure } from "./types.ts";
 
 import { MisuseError, RuntimeError } from "../model/internal.ts";
@@ -39,6 +40,8 @@ export type RuntimeContext = {
   /** Finds cancels that other processes have stored. */
   readonly cancels: CancelWatch;
   readonly histories: HistoryCache;
+  /** The pinned configurations that this process has stored. */
+  readonly pinned: StoredPinned;
 };
 
 /** What a verb works with: one tenant of one runtime, and the turns this process drives. */

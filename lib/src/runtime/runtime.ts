@@ -58,6 +58,7 @@ import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withLargeValues } from "./rows/large-values.ts";
 import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
+import { StoredPinned } from "./rows/stored-pinned.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
 import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
 import { cancel } from "./verbs/cancel.ts";
@@ -311,6 +312,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     pieces: new PieceWriter(storage, clock, timings),
     cancels: new CancelWatch(storage, clock),
     histories: new HistoryCache(),
+    pinned: new StoredPinned(clock),
   };
   return runtimeOf({ ...context, turns: new ActiveTurns(context), tenant: "", drives: options.drive ?? true });
 }

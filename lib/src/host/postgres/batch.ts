@@ -46,11 +46,12 @@ function lastPuts(puts: readonly Put[]): Iterable<Put> {
 /** The argument of the writing function (`schema.ts`). */
 export function encodeBatch(batch: Batch): string {
   const { checks, removals, puts } = groupsOf(batch);
-  const { locks, everything } = locksOf(batch);
+  const { locks, shared, everything } = locksOf(batch);
   return JSON.stringify({
     ...(batch.lasting === false ? { relaxed: true } : {}),
     ...(everything ? { everything: true } : {}),
     locks,
+    ...(shared.length === 0 ? {} : { shared }),
     ...(checks.size === 0 ? {} : { checks: Object.fromEntries(checks) }),
     ...(removals.size === 0
       ? {}
@@ -59,17 +60,26 @@ export function encodeBatch(batch: Batch): string {
   });
 }
 
-/** What a batch locks: the sessions of its rows, rows that belong to no session, or everything if a removal spans sessions. */
-function locksOf(batch: Batch): { readonly locks: readonly string[]; readonly everything: boolean } {
-  const locks = new Set<string>();
-  let everything = false;
-  const rows = [...batch.checks, ...batch.puts, ...batch.removals.map(({ table, prefix }) => ({ table, key: prefix }))];
-  for (const { table, key } of rows) {
-    const name = lockOf(table, key);
-    if (name === null) everything = true;
-    else locks.add(name);
-  }
-  return { locks: [...locks], everything };
+/** The names that a batch locks. `everything`: a removal spans sessions. */
+type Locks = {
+  /** Sessions, and rows that belong to no session, that are written. */
+  readonly locks: readonly string[];
+  /** Those that are only checked. Several batches that only check a row do not wait for each other, but for one that writes it. */
+  readonly shared: readonly string[];
+  readonly everything: boolean;
+};
+
+const isName = (name: string | null): name is string => name !== null;
+
+function locksOf({ checks, puts, removals }: Batch): Locks {
+  const written = [...puts, ...removals.map(({ table, prefix }) => ({ table, key: prefix }))];
+  const names = new Set(written.map(({ table, key }) => lockOf(table, key)));
+  const checked = new Set(checks.map(({ table, key }) => lockOf(table, key)));
+  return {
+    locks: [...names].filter(isName),
+    shared: [...checked].filter(isName).filter((name) => !names.has(name)),
+    everything: names.has(null) || checked.has(null),
+  };
 }
 
 /** The lock of a row: its session, or the row itself in tables without sessions. `null`: a prefix that names neither. */

@@ -193,6 +193,38 @@ describe("options", () => {
   });
 });
 
+describe("locks of a batch", () => {
+  const row = { table: "contents", key: ["t", "digest"], tag: 0 } as const;
+  const accept = (id: string) => ({ checks: [row], removals: [], puts: [{ ...session(id), tag: 1 }] });
+
+  test("batches that only check a row do not wait for each other, but for one that writes it", async () => {
+    const storage = opened({ schema: "shared_locks" });
+    await storage.write(puts({ ...row, value: "" }));
+    const other = await pool.connect();
+    // What a batch that checks the row holds until it is committed.
+    await other.query("BEGIN");
+    await other.query("SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))", [
+      `shared_locks.everturn_${JSON.stringify(["contents", ...row.key])}`,
+    ]);
+    expect(await storage.write(accept("a"))).toEqual({ ok: true });
+    let isWritten = false;
+    const removal = storage
+      .write({ checks: [], removals: [{ table: "contents", prefix: row.key }], puts: [] })
+      .then(() => (isWritten = true));
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query(
+        "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%shared_locks%write%' AND wait_event = 'advisory'",
+      );
+      expect(rows.length).toBe(1);
+    });
+    expect(isWritten).toBe(false);
+    await other.query("COMMIT");
+    other.release();
+    await removal;
+    expect(await storage.write(accept("b"))).toEqual({ ok: false, check: 0 });
+  });
+});
+
 describe("failures", () => {
   const port = () => new URL(url).port;
 

@@ -7,7 +7,8 @@
 //
 // The writing function
 //   1. Locks: the sessions and single rows of the batch, as advisory locks of the transaction, in ascending order of their numbers, so that two
-//      batches cannot wait for each other. A removal that spans sessions locks everything; every other batch shares that lock.
+//      batches cannot wait for each other. Those that are only checked are shared. A removal that spans sessions locks everything; every other
+//      batch shares that lock.
 //   2. Checks. Each statement of a function takes a new snapshot (READ COMMITTED), so the checks see what was committed before the locks were
 //      granted. A single statement would see the state before it waited.
 //   3. Removals, then puts.
@@ -143,6 +144,7 @@ function createFunction(names: Names): string {
     AS $body$
     DECLARE
       lock_number bigint;
+      lock_is_shared boolean;
       moment bigint;
       found integer;
       failed integer;
@@ -154,10 +156,17 @@ function createFunction(names: Names): string {
       IF batch ? 'everything' THEN PERFORM pg_advisory_xact_lock(${everything});
       ELSE PERFORM pg_advisory_xact_lock_shared(${everything});
       END IF;
-      FOR lock_number IN
-        SELECT DISTINCT hashtextextended('${schema}.${tablePrefix}' || name, 0) AS number
-        FROM jsonb_array_elements_text(batch->'locks') AS name ORDER BY number
-      LOOP PERFORM pg_advisory_xact_lock(lock_number); END LOOP;
+      FOR lock_number, lock_is_shared IN
+        SELECT hashtextextended('${schema}.${tablePrefix}' || name, 0) AS number, bool_and(is_shared)
+        FROM (
+          SELECT jsonb_array_elements_text(batch->'locks') AS name, false AS is_shared
+          UNION ALL SELECT jsonb_array_elements_text(batch->'shared'), true
+        ) AS names GROUP BY number ORDER BY number
+      LOOP
+        IF lock_is_shared THEN PERFORM pg_advisory_xact_lock_shared(lock_number);
+        ELSE PERFORM pg_advisory_xact_lock(lock_number);
+        END IF;
+      END LOOP;
       moment := ${nowSql};
       IF checks IS NOT NULL THEN
       ${checks.join("\n      ")}

@@ -13,7 +13,7 @@
 // Which rows follow from what
 //   every change             events: the events it caused
 //   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages)
-//   a turn begins            starts, turns (queued), contents, open, due; and the session row
+//   a turn begins            starts, turns (queued), contents (or a check of it), open, due; and the session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
 //   a turn ends              turns (ended), sessions, retained; the rows of the next turn, or the removal of open and due; the removal of cancels
 //   a turn is parked         turns (parked), sessions; open and due are removed, so no worker takes the turn
@@ -69,6 +69,8 @@ export type NewTurn = {
   readonly pinned: Pinned;
   /** How long the configuration is kept after the last turn that was accepted with it, in milliseconds; `null`: without limit. */
   readonly pinnedTtlMs: number | null;
+  /** The configuration was stored a short time ago (`StoredPinned`): its row is checked instead of written. Default: `false`. */
+  readonly isPinnedStored?: boolean;
 };
 
 /** A change of a session. */
@@ -228,11 +230,12 @@ function progressAfter(change: Exclude<TurnChange, { type: "begin" }>, before: T
 /** The rows of a new turn. The check that the turn row is absent makes acceptance fail if the id is taken. */
 function beginTurn(
   key: SessionKey,
-  { id, start, pinned, pinnedTtlMs }: NewTurn,
+  { id, start, pinned, pinnedTtlMs, isPinnedStored = false }: NewTurn,
   sequence: number,
   due: number,
 ): { readonly changes: Changes; readonly stored: StoredTurn } {
   const at = turnKey(key, id);
+  const contents = { table: "contents", key: [key.tenant, start.pinned], tag: 0 } as const;
   const progress: TurnProgress = {
     status: "queued",
     committed: 0,
@@ -245,18 +248,18 @@ function beginTurn(
   return {
     stored: { id, progress, commits: 0, engine: start.engine, due },
     changes: {
-      checks: [{ table: "turns", key: at, tag: null }],
+      checks: [
+        { table: "turns", key: at, tag: null },
+        // The row is shared by all turns with this configuration. Writing it with each of them would make their batches wait for each other.
+        ...(isPinnedStored ? [{ ...contents, alive: true } as const] : []),
+      ],
       removals: [],
       puts: [
         { table: "starts", key: at, tag: 0, value: writeValue("starts", start) },
         { table: "turns", key: at, tag: 0, value: writeValue("turns", progress) },
-        {
-          table: "contents",
-          key: [key.tenant, start.pinned],
-          tag: 0,
-          ttlMs: pinnedTtlMs,
-          value: writeValue("contents", pinned),
-        },
+        ...(isPinnedStored
+          ? []
+          : [{ ...contents, ttlMs: pinnedTtlMs, value: writeValue("contents", pinned) } as const]),
         ...openTurn(key, id, start.engine, due),
       ],
     },

@@ -3,11 +3,13 @@
 //
 // The batch
 //   checks   version of the session, absence of the idempotency key, absence of the turn, and the lease row if it is claimed
-//   puts     session row, recent, new messages, start, turn row, pinned configuration, open, due, the idempotency key, the first event, the lease
+//   puts     session row, recent, new messages, start, turn row, pinned configuration (or a check of it), open, due, the idempotency key, the first event,
+//            the lease
 //
 // Failure cases
 //   the session has changed      `conflict`; nothing is written. The caller reads again
 //   the lease has changed        another process claimed it. The turn is accepted without the lease, and that process or a worker drives it
+//   the configuration is gone    its row expired and was removed. The batch is written again, with the row
 //   crash after the batch        the turn is open and due when the lease expires; a worker drives it
 //   no free place in the process the turn is stored as due now, and queued here (`ActiveTurns.driveStored`)
 //   this process cannot drive it the verb succeeds, because the batch is written; `result` of the handle rejects with the error
@@ -24,6 +26,7 @@ import type { TurnHandle } from "../types.ts";
 import type { AcceptedKey } from "./idempotency.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
+import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { checkNotBlank, decisionsOf, isOpen } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
@@ -92,11 +95,21 @@ async function acceptTurn(
   const { key, head } = before;
   const { session } = acceptance;
   const { messages } = session.thread;
+  const sentAt = monotonicNow(context.clock);
+  const isPinnedStored = turn !== null && context.pinned.has(key.tenant, turn);
   const lease = turn === null || !drives ? null : claimFor(context, before);
   const write = writeSession(before, {
     now,
     session: { after: session, messages, history },
-    ...(turn === null ? {} : { turn: { type: "begin", turn, due: lease === null ? now : now + context.lease.ttlMs } }),
+    ...(turn === null
+      ? {}
+      : {
+          turn: {
+            type: "begin",
+            turn: { ...turn, isPinnedStored },
+            due: lease === null ? now : now + context.lease.ttlMs,
+          },
+        }),
     // A turn built from input reports its start in its first commit.
     events: turn === null || acceptance.input !== undefined ? [] : [turnStarted(turn.id, key.session)],
     also: merge(lease?.changes ?? noChanges, acceptedRow(acceptance.key, before, turn), acceptance.also ?? noChanges),
@@ -105,12 +118,17 @@ async function acceptTurn(
   const written = await context.storage.write(write.changes);
   if (!written.ok) {
     const table = write.changes.checks[written.check]?.table;
+    if (table === "contents" && turn !== null) {
+      context.pinned.forget(key.tenant, turn);
+      return acceptTurn(context, before, acceptance, turn, history, now, drives);
+    }
     if (table !== "leases") throw writeConflict(key, table);
     // Another process has claimed the lease. The turn can still be accepted; that process or a worker drives it.
     const leaseRow = await readOne(context.storage, { table: "leases", prefix: keyOf(key) });
     return accept(context, { ...before, leaseRow }, acceptance);
   }
   context.histories.keep(nameOf(key), history);
+  if (turn !== null && !isPinnedStored) context.pinned.add(key.tenant, turn, sentAt);
   if (turn !== null && lease !== null) context.turns.drive(key, acceptedTurn(write, turn), lease.lease);
   // The holder of the lease looks for accepted turns when it releases the lease, but it may have done so already. The batch is written, so
   // the verb has succeeded even if this process fails to drive the turn.

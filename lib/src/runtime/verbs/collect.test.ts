@@ -1,5 +1,7 @@
 // Workers remove rows that nothing refers to any more.
 
+import type { HostStorage } from "../internal.ts";
+
 import { expect, test } from "vitest";
 
 import { gate, says, thinker, worker, World } from "../../../test/runtime/world.ts";
@@ -84,4 +86,58 @@ test("configurations that no turn has used for two retention times and a day are
   expect((await instructions()).sort()).toEqual(["three", "two"]);
   held.open();
   expect((await open.result).text).toBe("Done.");
+});
+
+test("a configuration is written once by a process in half a day, and again if it was removed", async () => {
+  const world = new World();
+  const storage = memoryStorage({ clock: world.clock });
+  const written: number[] = [];
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      const outcome = await storage.write(batch);
+      if (outcome.ok && batch.puts.some(({ table }) => table === "contents")) written.push(world.clock.now());
+      return outcome;
+    },
+  };
+  const engines = { default: world.engine(thinker(() => says("Done."))) };
+  const sessions = runtime({ host, engines, clock: world.clock, live: false, retentionMs: 1000 });
+  let count = 0;
+  const run = async () => (await sessions.start("hi", { id: `s${(count += 1)}` })).result;
+  const rows = async () => (await storage.read([{ table: "contents", prefix: [] }]))[0] ?? [];
+  await run();
+  const [from = 0] = written;
+  await run();
+  await world.clock.advance(40_000_000);
+  await run();
+  expect(written).toEqual([from]);
+  await world.clock.advance(3_200_000);
+  await run();
+  expect(written).toEqual([from, from + 43_200_000]);
+  // Removed, as a collector of a process with another clock might do.
+  await storage.write({ checks: [], removals: [{ table: "contents", prefix: [] }], puts: [] });
+  expect((await run()).text).toBe("Done.");
+  expect(written).toHaveLength(3);
+  expect(await rows()).toHaveLength(1);
+  await run();
+  expect(written).toHaveLength(3);
+});
+
+test("a configuration that expired while a process trusted it is written again with the next turn", async () => {
+  const world = new World();
+  const storage = memoryStorage({ clock: world.clock });
+  const engines = { default: world.engine(thinker(() => says("Done."))) };
+  const sessions = runtime({ host: storage, engines, clock: world.clock, live: false, retentionMs: 1000 });
+  await (
+    await sessions.start("hi", { id: "s1" })
+  ).result;
+  const [[row] = []] = await storage.read([{ table: "contents", prefix: [] }]);
+  if (row === undefined) throw new Error("nothing was stored");
+  await storage.write({ checks: [], removals: [], puts: [{ table: "contents", ...row, ttlMs: 1 }] });
+  await world.clock.advance(10);
+  await (
+    await sessions.start("hi", { id: "s2" })
+  ).result;
+  const [[after] = []] = await storage.read([{ table: "contents", prefix: [] }]);
+  expect(after?.remainingMs).toBeGreaterThan(86_000_000);
 });

@@ -71,6 +71,18 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
       await postgresStorage({ url: "postgres://localhost/app" }).open();`,
     expected: /the package "pg" could not be loaded. Run "npm install pg"/,
   },
+  "@restatedev/restate-sdk": {
+    // On Node 20 the error about the platform would come first.
+    program: `Promise.withResolvers ??= () => ({});
+      import { engine, fake } from "everturn";
+      import { memoryStorage } from "everturn/host/memory";
+      import { restateServices } from "everturn/restate";
+      import { runtime } from "everturn/runtime";
+      const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: fake({ scripts: [] }) }) } });
+      await restateServices({ sessions });`,
+    expected:
+      /EngineError: the package @restatedev\/restate-sdk cannot be loaded; run: npm install @restatedev\/restate-sdk/,
+  },
   "quickjs-emscripten-core": {
     program: `import { chat, engine, fake } from "everturn";
       import { quickjs } from "everturn/quickjs";

@@ -32,13 +32,14 @@ describe("public names", () => {
       "./host/memory": 2,
       "./host/postgres": 9,
       "./host/sqlite": 8,
+      "./restate": 24,
       "./host/sqlite/worker": 0,
       "./wire": 11,
       "./http": 10,
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(442);
+    expect(names.size).toBe(466);
   });
 
   test("entry points list their names one by one", () => {

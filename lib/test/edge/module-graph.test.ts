@@ -24,6 +24,7 @@ const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
 const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./host/postgres": ["pg"],
+  "./restate": ["@restatedev/restate-sdk"],
   "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 
@@ -32,6 +33,8 @@ const nodeOf: { readonly [entryPoint: string]: readonly string[] } = {
   // node:fs reads /proc, to find out whether the process that holds a lease still exists.
   "./host/sqlite": ["node:fs", "node:path", "node:worker_threads"],
   "./host/postgres": ["node:crypto"],
+  // Only a process that Restate calls loads it.
+  "./restate": ["node:http2"],
   "./host/sqlite/worker": ["node:fs", "node:module", "node:worker_threads"],
 };
 

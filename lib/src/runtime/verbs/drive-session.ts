@@ -4,13 +4,16 @@
 import type { Failure } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
+import type { ExistingSession } from "./session-rows.ts";
 
 import { EngineError, MisuseError } from "../../model/internal.ts";
+import { isOpen } from "../../session/internal.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
 import { tenYearsMs } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { find, openTurn } from "./session-rows.ts";
+import { find, lastStart, openTurn } from "./session-rows.ts";
+import { checkedWaits } from "./waits.ts";
 
 /** Options of `drive` of a {@link Runtime}: how long it drives the session. */
 export type DriveOptions = {
@@ -26,12 +29,13 @@ export type DriveOptions = {
 };
 
 /**
- * What `drive` did. `idle`: no turn of the session is open. `handed_over`: the time was over, and another call or a worker continues. `busy`: another process
+ * What `drive` did. `idle`: no turn of the session is open; if it waits for an answer that has a deadline (`waits`), `expiresInMs` is the time until the first
+ * one, for callers that set a timer: `sweep` applies it. `handed_over`: the time was over, and another call or a worker continues. `busy`: another process
  * holds the session, a takeover has to wait, or this process drives as many turns as it may; try again after `retryAfterMs`. `parked`: no process can continue
  * the turn until `recover`.
  */
 export type Driven =
-  | { readonly status: "idle" }
+  | { readonly status: "idle"; readonly expiresInMs?: number }
   | { readonly status: "handed_over" }
   | { readonly status: "busy"; readonly retryAfterMs: number }
   | { readonly status: "parked"; readonly failure: Failure | null };
@@ -48,9 +52,9 @@ export async function driveSession(context: VerbContext, id: string, options: Dr
   const limit = new HandOverTimer(context, key, checkedOptions(options), options.signal ?? null);
   try {
     for (;;) {
-      const { head } = await find(context, id);
-      const open = await openTurn(context, key, head.turn);
-      if (open === null) return { status: "idle" };
+      const session = await find(context, id);
+      const open = await openTurn(context, key, session.head.turn);
+      if (open === null) return idle(context, session);
       if (open.status === "parked") return { status: "parked", failure: open.failure };
       if (limit.isOver || turns.closing) return { status: "handed_over" };
       if (!turns.has(key) && (await turns.tryPickUp(key)) !== "driven" && !turns.has(key)) {
@@ -68,6 +72,25 @@ export async function driveSession(context: VerbContext, id: string, options: Dr
   } finally {
     limit.stop();
   }
+}
+
+/**
+ * No turn is open. The deadline of a wait is computed from the options of the last turn and the time of the last change. An answer to one of several calls is
+ * a change too, so the time may be later than the stored deadline of another call, never sooner.
+ */
+async function idle(context: VerbContext, session: ExistingSession): Promise<Driven> {
+  const { pendingToolCalls, status } = session.head.session;
+  const reasons = pendingToolCalls.filter(isOpen).map(({ reason }) => reason);
+  if (status === "awaiting_user") reasons.push("question");
+  const start = reasons.length === 0 ? null : await lastStart(context, session);
+  if (start === null) return { status: "idle" };
+  const waits = checkedWaits(start.options["waits"]);
+  const afterMs = Math.min(...reasons.map((reason) => waits[reason]?.afterMs ?? Infinity));
+  if (afterMs === Infinity) return { status: "idle" };
+  return {
+    status: "idle",
+    expiresInMs: Math.max(0, Math.ceil(session.head.changedAt + afterMs - context.clock.now())),
+  };
 }
 
 /** Hands a session over when its time is over. */

@@ -1,0 +1,162 @@
+// A runtime whose turns are driven by Restate: its verbs store the turn, then send the session to Restate. Needs no SDK, so it also runs where only
+// `fetch` exists.
+//
+// Correctness does not depend on the request: the turn is stored before it is sent, and the sweeper sends it again if the request is lost. So a verb succeeds
+// although its request failed. It waits for the request at most `timeoutMs`: a serverless platform may stop the process when the caller has its response.
+
+import type { MessageOptions, Runtime, RuntimeOptions } from "../runtime/internal.ts";
+import type { RestateIngress } from "./ingress.ts";
+import type { SendRequest } from "./invocation.ts";
+import type { ServiceNames, SessionName } from "./names.ts";
+
+import { runtime } from "../runtime/internal.ts";
+import { continuationKey, driveRequest, resumeRequest } from "./drive-handlers.ts";
+import { checkIngress, sendThrough } from "./ingress.ts";
+import { objectKey, serviceNames, sweeperKey } from "./names.ts";
+
+/** A request to Restate that failed; `onSendFailure` of {@link RestateRuntimeOptions} receives it. */
+export type SendFailure = SessionName & {
+  /** The turn that was sent; `null`: whatever was open. */
+  readonly turnId: string | null;
+  /** Why it failed. */
+  readonly error: unknown;
+};
+
+/** Options of {@link restateRuntime}: those of `runtime` without `drive`, and how to reach Restate. */
+export type RestateRuntimeOptions = Omit<RuntimeOptions, "drive"> & {
+  /** The Restate server that drives the turns. */
+  readonly restate: RestateIngress;
+  /**
+   * Called when a request to Restate failed. The turn is stored, and the sweeper finds it: for logs and metrics. An error that it throws is ignored. Default:
+   * such failures are not reported.
+   */
+  readonly onSendFailure?: (failure: SendFailure) => void;
+};
+
+/** Options of `sendLater`. */
+export type SendLaterOptions = Omit<MessageOptions, "output"> & {
+  /** When the message is sent, in milliseconds from now. */
+  readonly afterMs: number;
+};
+
+/** A {@link Runtime} whose turns are driven by Restate. */
+export type RestateRuntime = Omit<Runtime, "tenant"> & {
+  /**
+   * Sends a message to a session later: Restate holds it until then. Then it is sent like `send`. `key` makes the call idempotent. Unlike the verbs, it
+   * rejects if Restate cannot be reached, because nothing is stored yet.
+   */
+  readonly sendLater: (id: string, text: string, options: SendLaterOptions) => Promise<void>;
+  /** Returns this runtime for one tenant. */
+  readonly tenant: (name: string) => RestateRuntime;
+};
+
+/**
+ * Builds a runtime whose verbs store the turn and send its session to Restate, which calls a process with {@link restateServices}. Performs no I/O. Throws
+ * `MisuseError` for invalid options.
+ */
+export function restateRuntime(options: RestateRuntimeOptions): RestateRuntime {
+  const { restate, onSendFailure, ...runtimeOptions } = options;
+  checkIngress(restate);
+  const names = serviceNames(restate.prefix);
+  const sessions = runtime({ ...runtimeOptions, drive: false });
+  const report = (failure: SendFailure): void => {
+    try {
+      onSendFailure?.(failure);
+    } catch {
+      // A function of the program that reports failures must not cause one.
+    }
+  };
+  return runtimeOf({ sessions, all: sessions, tenant: "", names, restate, report });
+}
+
+type Context = {
+  /** The runtime of the tenant. */
+  readonly sessions: Runtime;
+  /** The runtime of all tenants. */
+  readonly all: Runtime;
+  readonly tenant: string;
+  readonly names: ServiceNames;
+  readonly restate: RestateIngress;
+  readonly report: (failure: SendFailure) => void;
+};
+
+function runtimeOf(context: Context): RestateRuntime {
+  const { sessions, all, tenant, names, restate } = context;
+  /** Sends a request; a failure is only reported. */
+  const trySend = async (name: SessionName, turnId: string | null, request: SendRequest): Promise<void> => {
+    await sendThrough(restate, request).catch((error: unknown) => context.report({ ...name, turnId, error }));
+  };
+  const sendTurn = (name: SessionName, turnId: string): Promise<void> =>
+    trySend(name, turnId, driveRequest(context, objectKey(name), { turnId }, continuationKey(turnId, 0)));
+  const resume = (name: SessionName): Promise<void> => trySend(name, null, resumeRequest(context, objectKey(name)));
+  /** Sends the turn that a verb has accepted. */
+  const sent = async <H extends { readonly sessionId: string; readonly turnId: string | null }>(
+    accepting: Promise<H>,
+  ): Promise<H> => {
+    const handle = await accepting;
+    if (handle.turnId !== null) await sendTurn({ tenant, sessionId: handle.sessionId }, handle.turnId);
+    return handle;
+  };
+  return {
+    ...sessions,
+    start: (...args) => sent(sessions.start(...args)),
+    reply: (...args) => sent(sessions.reply(...args)),
+    continue: (...args) => sent(sessions.continue(...args)),
+    step: (...args) => sent(sessions.step(...args)),
+    submitToolResults: (...args) => sent(sessions.submitToolResults(...args)),
+    decide: (...args) => sent(sessions.decide(...args)),
+    send: (...args) => sent(sessions.send(...args)),
+    steer: async (id, ...args) => {
+      const steered = await sessions.steer(id, ...args);
+      await sendTurn({ tenant, sessionId: id }, steered.turnId);
+      return steered;
+    },
+    cancel: async (id, cancelOptions = {}) => {
+      const turnId = cancelOptions.turnId ?? (await sessions.get(id, { messages: 0 }))?.openTurn?.turnId;
+      const named = { ...cancelOptions, ...(turnId === undefined ? {} : { turnId }) };
+      const stored = await sessions.cancel(id, { ...named, waitMs: 0 });
+      if (stored !== "stored") return stored;
+      // A turn that no process drives is driven to its end.
+      await resume({ tenant, sessionId: id });
+      return sessions.cancel(id, named);
+    },
+    complete: async (token, answer) => {
+      const completion = await sessions.complete(token, answer);
+      if (completion.type !== "completed" || completion.turn.turnId === null) return completion;
+      // The token names the session, of any tenant. A sweep finds the turn whatever its tenant is.
+      const { sessionId, turnId } = completion.turn;
+      const sweep = { service: names.sweeper, handler: "sweep", key: sweeperKey, input: {}, delayMs: 0 };
+      await trySend({ tenant, sessionId }, turnId, { ...sweep, idempotencyKey: turnId });
+      return completion;
+    },
+    recover: async (id, recoverOptions) => {
+      if (id === undefined) {
+        const { due } = await all.sweep();
+        for (const name of due) await resume(name);
+        return { pickedUp: due.length, usable: false, mayRunTwice: [] };
+      }
+      const view = await sessions.get(id, { messages: 0 });
+      if (view?.openTurn === null || view === null || view.openTurn.status === "parked") {
+        const recovered = await sessions.recover(id, recoverOptions);
+        await resume({ tenant, sessionId: id });
+        return recovered;
+      }
+      await resume({ tenant, sessionId: id });
+      return { pickedUp: 1, usable: false, mayRunTwice: [] };
+    },
+    sendLater: async (id, text, { afterMs, ...options }) => {
+      const input = { text, options };
+      const key = objectKey({ tenant, sessionId: id });
+      const idempotencyKey = options.key ?? null;
+      await sendThrough(restate, {
+        service: names.session,
+        handler: "send",
+        key,
+        input,
+        idempotencyKey,
+        delayMs: afterMs,
+      });
+    },
+    tenant: (name) => runtimeOf({ ...context, sessions: all.tenant(name), tenant: name }),
+  };
+}

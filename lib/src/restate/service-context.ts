@@ -1,0 +1,83 @@
+// The options of the services after validation, and what all their handlers share.
+
+import type { Clock } from "../engine/internal.ts";
+import type { Runtime } from "../runtime/internal.ts";
+import type { ServiceNames } from "./names.ts";
+
+import { systemClock } from "../engine/internal.ts";
+import { MisuseError } from "../model/internal.ts";
+import { serviceNames } from "./names.ts";
+
+/** Options of {@link restateServices}: the sessions, and how long Restate lets a process drive one. */
+export type RestateServiceOptions = {
+  /** The runtime that drives the sessions. It needs every engine that open turns use. */
+  readonly sessions: Runtime;
+  /** The names of the services in Restate begin with this text. Default: `Everturn`. */
+  readonly prefix?: string;
+  /**
+   * How long one invocation drives a session, in milliseconds. Then the session is handed over to the next invocation. An effect (a model call, a tool)
+   * that takes longer is aborted and treated as its replay policy says, so the limit has to exceed the longest effect. On a serverless platform set it
+   * below the time limit of the platform. Default: 3,600,000 (one hour).
+   */
+  readonly deadlineMs?: number;
+  /**
+   * How long before the deadline no further effect is started, in milliseconds: the session is then handed over after the effects that run. Default: half
+   * of `deadlineMs`.
+   */
+  readonly graceMs?: number;
+  /**
+   * How often the sweeper looks for turns that no process drives, for deadlines of pending calls that have passed, and for expired journals, in
+   * milliseconds. Default: 5,000.
+   */
+  readonly sweepMs?: number;
+  /**
+   * How long Restate keeps the results of completed invocations, in milliseconds, for its user interface and for callers that wait for a turn. Default:
+   * 3,600,000 (one hour).
+   */
+  readonly resultRetentionMs?: number;
+  /** Source of time. Default: the system clock. */
+  readonly clock?: Clock;
+};
+
+/** What handlers share. */
+export type ServiceContext = {
+  readonly sessions: Runtime;
+  readonly names: ServiceNames;
+  readonly deadlineMs: number;
+  readonly graceMs: number;
+  readonly sweepMs: number;
+  readonly resultRetentionMs: number;
+  readonly clock: Clock;
+  /** When this process last asked the sweeper to start, in milliseconds of the monotonic clock. */
+  readonly sweeper: { askedAt: number };
+};
+
+/** Validates the options. Throws `MisuseError`. */
+export function serviceContext(options: RestateServiceOptions): ServiceContext {
+  const { sessions, clock = systemClock } = options;
+  const deadlineMs = checkedMs("deadlineMs", options.deadlineMs ?? 3_600_000, 1000);
+  const graceMs = checkedMs("graceMs", options.graceMs ?? deadlineMs / 2, 0);
+  if (graceMs > deadlineMs) throw refused("graceMs", "graceMs must be at most deadlineMs");
+  return {
+    sessions,
+    names: serviceNames(options.prefix),
+    deadlineMs,
+    graceMs,
+    sweepMs: checkedMs("sweepMs", options.sweepMs ?? 5000, 100),
+    resultRetentionMs: checkedMs("resultRetentionMs", options.resultRetentionMs ?? 3_600_000, 0),
+    clock,
+    sweeper: { askedAt: Number.NEGATIVE_INFINITY },
+  };
+}
+
+/** The longest time that Restate's settings are given, in milliseconds: 30 days. */
+const longestMs = 30 * 86_400_000;
+
+function checkedMs(name: string, value: number, least: number): number {
+  if (typeof value === "number" && value >= least && value <= longestMs) return value;
+  throw refused(name, `${name} must be a number of milliseconds from ${least} to ${longestMs}, not ${String(value)}`);
+}
+
+function refused(name: string, message: string): MisuseError {
+  return new MisuseError("invalid_argument", `Restate: ${message}`, { path: [name] });
+}

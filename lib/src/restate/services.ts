@@ -1,0 +1,137 @@
+// The two virtual objects, built with the SDK: one for each session, and the sweeper.
+//
+// Settings of the handlers
+//   inactivityTimeout   longer than a slice. While a handler drives a session it sends nothing to Restate, which would otherwise ask it to suspend after one
+//                       minute, and abort it after `abortTimeout`.
+//   abortTimeout        a minute after that, Restate closes the connection of a handler that has not returned. The session is then handed over.
+//   retryPolicy         an attempt fails if its process ended or cannot be reached. It is repeated for about a minute and a half, then killed, not paused: a paused
+//                       invocation would block all later ones of its session. An invocation that has begun is repeated on the deployment on which it
+//                       began. If that is gone for good, the invocation is killed, and the sweeper sends the session to the current deployment.
+//   retentions          the result of `drive` is kept for callers that wait for it and for the user interface. Results of `resume` and of the sweeper are not
+//                       kept: their idempotency keys then only cover what is under way.
+
+import type { DriveInput } from "./drive-handlers.ts";
+import type { Invocation } from "./invocation.ts";
+import type { Sdk } from "./sdk.ts";
+import type { RestateServiceOptions, ServiceContext } from "./service-context.ts";
+import type { VerbInputs, VerbName } from "./verb-handlers.ts";
+import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
+
+import { drive, resume } from "./drive-handlers.ts";
+import { RefusedCall } from "./invocation.ts";
+import { loadSdk } from "./sdk.ts";
+import { json } from "./serde.ts";
+import { serviceContext } from "./service-context.ts";
+import { startSweeper, sweepOnce, tick } from "./sweeper-handlers.ts";
+import { accept, cancel, result } from "./verb-handlers.ts";
+
+/** A service that Restate can call: pass it to `serve`, `endpoint` or another function of the SDK that takes services. */
+export type RestateService = { readonly name: string };
+
+/** How an attempt that failed is repeated. The last attempts are a second apart. */
+const retryPolicy = {
+  initialInterval: 50,
+  exponentiationFactor: 2,
+  maxInterval: 1000,
+  maxAttempts: 100,
+  onMaxAttempts: "kill",
+} as const;
+
+/** The time between the end of a slice and the moment Restate gives it up, in milliseconds. */
+const marginMs = 60_000;
+
+/**
+ * The services that drive sessions for Restate: a virtual object for each session, and the sweeper. Rejects with `EngineError` if the SDK is not
+ * installed or needs a newer platform, and with `MisuseError` for invalid options.
+ */
+export async function restateServices(options: RestateServiceOptions): Promise<readonly RestateService[]> {
+  const context = serviceContext(options);
+  const sdk = await loadSdk();
+  return [sessionObject(sdk, context), sweeperObject(sdk, context)];
+}
+
+function sessionObject(sdk: Sdk, context: ServiceContext): RestateService {
+  const { deadlineMs, resultRetentionMs } = context;
+  const { exclusive, shared } = sdk.handlers.object;
+  const slice = { inactivityTimeout: deadlineMs + marginMs, abortTimeout: marginMs };
+  const verb = <Verb extends VerbName>(name: Verb) =>
+    shared((ctx: ObjectSharedContext, input: VerbInputs[Verb]) => accept(context, sharedOf(sdk, ctx), name, input));
+  return sdk.object({
+    name: context.names.session,
+    description: "Drives an Everturn session, and accepts input for it.",
+    options: {
+      retryPolicy,
+      idempotencyRetention: resultRetentionMs,
+      journalRetention: resultRetentionMs,
+    },
+    handlers: {
+      drive: exclusive(slice, (ctx: ObjectContext, input: DriveInput) => drive(context, exclusiveOf(sdk, ctx), input)),
+      resume: shared({ ...slice, idempotencyRetention: 0, journalRetention: 0 }, (ctx: ObjectSharedContext) =>
+        resume(context, sharedOf(sdk, ctx)),
+      ),
+      start: verb("start"),
+      reply: verb("reply"),
+      send: verb("send"),
+      continue: verb("continue"),
+      step: verb("step"),
+      submitToolResults: verb("submitToolResults"),
+      decide: verb("decide"),
+      steer: verb("steer"),
+      cancel: shared((ctx: ObjectSharedContext) => cancel(context, sharedOf(sdk, ctx))),
+      result: shared((ctx: ObjectSharedContext, input: { readonly turnId: string }) =>
+        result(context, sharedOf(sdk, ctx), input),
+      ),
+    },
+  });
+}
+
+function sweeperObject(sdk: Sdk, context: ServiceContext): RestateService {
+  const { exclusive, shared } = sdk.handlers.object;
+  return sdk.object({
+    name: context.names.sweeper,
+    description: "Finds Everturn turns that no process drives, and applies deadlines and retention.",
+    options: { retryPolicy, idempotencyRetention: 0, journalRetention: 0 },
+    handlers: {
+      start: exclusive((ctx: ObjectContext) => startSweeper(context, exclusiveOf(sdk, ctx))),
+      tick: exclusive((ctx: ObjectContext, input: { readonly generation: number }) =>
+        tick(context, exclusiveOf(sdk, ctx), input),
+      ),
+      sweep: shared((ctx: ObjectSharedContext) => sweepOnce(context, sharedOf(sdk, ctx))),
+    },
+  });
+}
+
+function exclusiveOf(sdk: Sdk, ctx: ObjectContext): Invocation {
+  return { ...sharedOf(sdk, ctx), set: (name, value) => ctx.set(name, value) };
+}
+
+function sharedOf(sdk: Sdk, ctx: ObjectSharedContext | ObjectContext): Invocation {
+  const { id, attemptCompletedSignal } = ctx.request();
+  return {
+    key: ctx.key,
+    id,
+    attemptOver: attemptCompletedSignal,
+    run: (name, work) => ctx.run(name, () => work().catch((error: unknown) => rethrow(sdk, error))),
+    send: ({ service, handler, key, input, idempotencyKey, delayMs }) =>
+      void ctx.genericSend({
+        service,
+        method: handler,
+        key,
+        parameter: input,
+        inputSerde: json(),
+        ...(idempotencyKey === null ? {} : { idempotencyKey }),
+        ...(delayMs === 0 ? {} : { delay: delayMs }),
+      }),
+    sleep: (ms) => ctx.sleep(ms),
+    get: (name) => ctx.get(name),
+    set: (name) => {
+      throw new RefusedCall(`a shared handler cannot write the state ${name}`, 500);
+    },
+  };
+}
+
+/** Throws a refused call as the error that Restate does not repeat. */
+function rethrow(sdk: Sdk, error: unknown): never {
+  if (error instanceof RefusedCall) throw new sdk.TerminalError(error.message, { errorCode: error.status });
+  throw error;
+}

@@ -1,0 +1,100 @@
+// The sweeper: finds turns that no invocation drives, because a request was lost, a process died or Restate gave up, and sends them again. It also applies
+// deadlines of pending calls and removes expired journals. All of that is `runtime.sweep`.
+//
+//   start   begins the chain of ticks, unless one is running. Service processes send it when they start and once a minute.
+//   tick    sweeps, and sends the next tick with a delay. Each chain has a number (`generation`); a tick of an older chain ends its chain.
+//   sweep   sweeps once. It is sent with a delay for the deadline of a pending call.
+//
+// If an operator cancels a tick, or Restate gives up because no process could be reached for a long time, the chain ends. `start` recognises that by the time
+// of the last tick.
+
+import type { Invocation, SendRequest } from "./invocation.ts";
+import type { ServiceContext } from "./service-context.ts";
+
+import { isPlainObject } from "../model/parse/reading.ts";
+import { resumeRequest } from "./drive-handlers.ts";
+import { objectKey, sweeperKey } from "./names.ts";
+
+/** What one sweep did: the result of the handler, which Restate's user interface shows. */
+export type SweepReport = {
+  /** The number of sessions that were sent again. */
+  readonly resumed: number;
+  /** The number of deadlines that were applied. */
+  readonly expired: number;
+  /** The number of entries whose retention time was over. */
+  readonly removed: number;
+  /** Why the sweep failed; otherwise `null`. The next tick tries again. */
+  readonly failure: string | null;
+};
+
+/** The state of the sweeper: its chain, and when its next tick is due. */
+type ChainState = { readonly generation: number; readonly dueAt: number };
+
+const chainState = "chain";
+/** The largest number of sessions of one sweep. */
+const sweepLimit = 256;
+/** A chain whose tick is this late has ended, in milliseconds. */
+const lostChainMs = 60_000;
+
+/** The handler `start`. Returns whether it began a chain. */
+export async function startSweeper(context: ServiceContext, invocation: Invocation): Promise<boolean> {
+  const state = chainOf(await invocation.get(chainState));
+  const now = await invocation.run("time", async () => context.clock.now());
+  if (state !== null && now < state.dueAt + lostChainMs) return false;
+  const generation = (state?.generation ?? 0) + 1;
+  invocation.set(chainState, { generation, dueAt: now } satisfies ChainState);
+  invocation.send(tickRequest(context, generation, 0));
+  return true;
+}
+
+/** The handler `tick`; `null`: another chain has replaced this one. */
+export async function tick(
+  context: ServiceContext,
+  invocation: Invocation,
+  { generation }: { readonly generation: number },
+): Promise<SweepReport | null> {
+  if (chainOf(await invocation.get(chainState))?.generation !== generation) return null;
+  const { report, isFull, now } = await sweepAndSend(context, invocation);
+  const delayMs = isFull ? 0 : context.sweepMs;
+  invocation.set(chainState, { generation, dueAt: now + delayMs } satisfies ChainState);
+  invocation.send(tickRequest(context, generation, delayMs));
+  return report;
+}
+
+/** The handler `sweep`. */
+export async function sweepOnce(context: ServiceContext, invocation: Invocation): Promise<SweepReport> {
+  return (await sweepAndSend(context, invocation)).report;
+}
+
+async function sweepAndSend(
+  context: ServiceContext,
+  invocation: Invocation,
+): Promise<{ readonly report: SweepReport; readonly isFull: boolean; readonly now: number }> {
+  const { keys, now, ...report } = await invocation.run("sweep", () => sweep(context));
+  for (const key of keys) invocation.send(resumeRequest(context, key));
+  return { report: { ...report, resumed: keys.length }, isFull: keys.length >= sweepLimit, now };
+}
+
+type Found = Omit<SweepReport, "resumed"> & { readonly keys: readonly string[]; readonly now: number };
+
+/** One sweep. Never rejects: a chain must not end because the storage cannot be reached. */
+async function sweep({ sessions, clock }: ServiceContext): Promise<Found> {
+  try {
+    const { due, expired, removed } = await sessions.sweep({ limit: sweepLimit });
+    return { keys: due.map(objectKey), expired, removed, failure: null, now: clock.now() };
+  } catch (error) {
+    const failure = error instanceof Error ? error.message : String(error);
+    return { keys: [], expired: 0, removed: 0, failure, now: clock.now() };
+  }
+}
+
+function tickRequest({ names }: ServiceContext, generation: number, delayMs: number): SendRequest {
+  const input = { generation };
+  return { service: names.sweeper, handler: "tick", key: sweeperKey, input, idempotencyKey: null, delayMs };
+}
+
+function chainOf(value: unknown): ChainState | null {
+  if (!isPlainObject(value)) return null;
+  const { generation, dueAt } = value;
+  return typeof generation === "number" && typeof dueAt === "number" ? { generation, dueAt } : null;
+}

@@ -13,7 +13,7 @@ import type { GivenFlags } from "@everturn/server";
 
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 
-import { createContext } from "./commands/context.ts";
+import { createContext, UsageError } from "./commands/context.ts";
 import { exitCodeHelp } from "./commands/exit-codes.ts";
 import { packageVersion } from "./commands/version.ts";
 
@@ -365,26 +365,39 @@ function addShow(program: Command, io: Io, done: Done): void {
 function addReplay(program: Command, io: Io, done: Done): void {
   program
     .command("replay")
-    .summary("replay a recorded turn without a model or tools")
+    .summary("replay a recorded turn, or all open turns, without a model or tools")
     .description(
-      "Replay a recorded turn: no model is called and no tool is run. Exits with 1 if the replay differs from the record.",
+      "Replay a recorded turn: no model is called and no tool is run. Exits with 1 if the replay differs from the record. With --open: replay every open turn of the database against the current engines, before a deploy; nothing is written. Exits with 1 if a turn could not be continued.",
     )
     .argument(
-      "<file-or-session>",
+      "[file-or-session]",
       "a file written by show --export, - for standard input, or the id of a session or its beginning",
     )
     .option("--turn <id>", "the turn of the session; default: the newest")
     .option("--engine", "replay with the current model, instructions and tools, and list what has changed")
+    .addOption(
+      new Option("--open", "replay all open turns of the database against the current engines").conflicts([
+        "turn",
+        "engine",
+      ]),
+    )
     .option("--json", "print the result as one JSON object")
     .addHelpText(
       "after",
       examples([
         "everturn replay turn.json",
         "everturn replay session-1a2b3c --engine",
+        "everturn replay --open --config everturn.config.ts",
         "cat turn.json | everturn replay -",
       ]),
     )
-    .action(async (source: string, _, command: Command) => {
+    .action(async (source: string | undefined, _, command: Command) => {
+      if (flag(command, "open")) {
+        if (source !== undefined) throw new UsageError("--open replays all open turns; omit the file or session");
+        const { replayOpen } = await import("./commands/replay-open.ts");
+        return done(await replayOpen(contextOf(command, io), { json: flag(command, "json") }));
+      }
+      if (source === undefined) throw new UsageError("name a file or a session, or use --open");
       const { replay } = await import("./commands/replay.ts");
       done(
         await replay(contextOf(command, io), {

@@ -72,6 +72,16 @@ export async function openSessions(settings: Settings): Promise<Pick<Workspace, 
   return openOver(settings, { default: newEngine() }, { drive: false });
 }
 
+/** Opens the configured database without creating, migrating or writing anything. A storage of the configuration file opens itself; it cannot be written either. */
+export async function openReadOnly(settings: Settings): Promise<OpenDatabase> {
+  const database = await openNamed(settings, { readOnly: true });
+  return { ...database, storage: { ...database.storage, write: refuseWrite } };
+}
+
+function refuseWrite(): Promise<never> {
+  return Promise.reject(new Error("this command only reads the database"));
+}
+
 async function openOver(
   settings: Settings,
   engines: RuntimeOptions["engines"],
@@ -93,13 +103,16 @@ async function openOver(
 }
 
 /** Opens the configured database: the one of a flag or a variable, else the storage of the configuration file, else the database that it names. Throws `SettingsError`. */
-async function openNamed({ database: { value, source }, program: { storage } }: Settings): Promise<OpenDatabase> {
+async function openNamed(
+  { database: { value, source }, program: { storage } }: Settings,
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
+): Promise<OpenDatabase> {
   if (storage !== null && source.from !== "flag" && source.from !== "environment") return openStorage(storage);
   if (!isPostgresUrl(value) && statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }
   try {
-    return await openDatabase(value);
+    return await openDatabase(value, { readOnly });
   } catch (cause) {
     // The file is open but unusable (a newer schema, for example): that error is exact already.
     if (isEverturnError(cause) && cause.failure.reason !== "storage_failed") throw cause;

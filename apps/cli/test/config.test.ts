@@ -6,6 +6,9 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { engine, fake, tool } from "everturn";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { runtime } from "everturn/runtime";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { createPlace, ended, says } from "./harness.ts";
@@ -177,6 +180,58 @@ describe("engines of the configuration file", () => {
     const { code, stderr } = await run("hello");
     expect([code, stderr]).toEqual([2, expect.stringMatching(expected)]);
     expect(stderr).not.toContain("hunter2");
+  });
+});
+
+describe("replay --open", () => {
+  it("checks the open turns of the database against the engines of the file, and changes nothing", async () => {
+    write(
+      "everturn.config.mjs",
+      `${engines} export default { engines: { default: answering("a"), old: answering("b", [greet]) }, database: "own.db" };`,
+    );
+    write(
+      "next.mjs",
+      `${engines} export default { engines: { default: answering("a"), old: answering("b") }, database: "own.db" };`,
+    );
+    const path = join(place.folder, "own.db");
+    const replay = (file: string, ...argv: readonly string[]) =>
+      place.run(["replay", "--open", "--config", file, ...argv]);
+    const missing = await replay("everturn.config.mjs");
+    expect([missing.code, missing.stderr, existsSync(path)]).toEqual([
+      2,
+      expect.stringMatching(/cannot open the database .*there is no file/),
+      false,
+    ]);
+    await place.run(["run", "--config", "everturn.config.mjs", "--session", "ended", "hello"]);
+    expect((await replay("next.mjs")).stdout).toMatch(/^✓ \S+own\.db: there are no open turns\n$/);
+    const storage = sqliteStorage({ path });
+    const greet = tool({ name: "greet", description: "Greets.", schema: { type: "object" }, handler: () => "hello" });
+    const accepting = runtime({
+      host: storage,
+      engines: { old: engine({ adapter: fake({ script: [] }), model: "mine:m", tools: [greet] }) },
+      drive: false,
+    });
+    await accepting.start("hi", { id: "s1", engine: "old" });
+    await storage.close();
+    const before = readFileSync(path);
+    const same = await replay("everturn.config.mjs");
+    expect([same.code, same.stdout]).toEqual([
+      0,
+      expect.stringMatching(/: 1 open turn can be continued by this code\n$/),
+    ]);
+    const next = await replay("next.mjs");
+    expect([next.code, next.stdout]).toEqual([
+      1,
+      expect.stringMatching(/^✗ turn turn-\w+ of session s1 \(engine old, 0 rows\): this code has no tool greet\n/),
+    ]);
+    expect(JSON.parse((await replay("next.mjs", "--json")).stdout)).toMatchObject({
+      turns: 1,
+      same: 0,
+      problems: [{ sessionId: "s1", status: "missing", missing: ["tool greet"] }],
+    });
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect((await place.run(["replay"])).stderr).toMatch(/name a file or a session, or use --open/);
+    expect((await replay("next.mjs", "s1")).code).toBe(2);
   });
 });
 

@@ -2,6 +2,9 @@
 
 import type { PostgresServer } from "../../../lib/test/postgres-server.ts";
 
+import { engine, fake } from "everturn";
+import { postgresStorage } from "everturn/host/postgres";
+import { runtime } from "everturn/runtime";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { startPostgres } from "../../../lib/test/postgres-server.ts";
@@ -80,6 +83,24 @@ describe("a Postgres database", () => {
     expect(stderr).toContain("handing turns over");
     expect(stderr).not.toContain("secret");
   }, 60_000);
+
+  it("replay --open reports open turns that the current code cannot continue, and creates no tables", async () => {
+    const storage = postgresStorage({ url });
+    const engines = { old: engine({ adapter: fake({ script: [] }), model: "fake:m" }) };
+    await runtime({ host: storage, engines, drive: false }).start("hi", { id: "open", engine: "old" });
+    await storage.close();
+    const { code, stdout, stderr } = await run(["replay", "--open", "--database", url]);
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(
+        /^✗ turn turn-\w+ of session open \(engine old, 0 rows\): this code has no engine old\n1 of 1 open turn in /,
+      ),
+    ]);
+    const empty = await server.createDatabase();
+    const unmigrated = await run(["replay", "--open", "--database", empty.replace("@", ":secret@")]);
+    expect([unmigrated.code, unmigrated.stderr]).toEqual([2, expect.stringContaining("has no tables")]);
+    expect(stdout + stderr + unmigrated.stderr).not.toContain("secret");
+  });
 
   it("copy moves sessions from a SQLite file, compares both, and can be repeated", async () => {
     const empty = (await server.createDatabase()).replace("@", ":secret@");

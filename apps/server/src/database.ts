@@ -29,10 +29,14 @@ export type OpenDatabase = {
 };
 
 /**
- * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database that ends with `close`.
+ * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database that ends with `close`. `readOnly`: nothing is
+ * created, migrated or written.
  */
-export async function openDatabase(target: string): Promise<OpenDatabase> {
-  return isPostgresUrl(target) ? openPostgres(target) : openFile(target);
+export async function openDatabase(
+  target: string,
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
+): Promise<OpenDatabase> {
+  return isPostgresUrl(target) ? openPostgres(target, readOnly) : openFile(target, readOnly);
 }
 
 /** Opens the storage of a configuration module. `close` calls its method of that name, if it has one. Throws `SettingsError` if it is not a storage. */
@@ -63,8 +67,8 @@ function fieldOf(target: unknown, name: string): unknown {
   return typeof target === "object" && target !== null ? Reflect.get(target, name) : undefined;
 }
 
-async function openPostgres(url: string): Promise<OpenDatabase> {
-  const storage = postgresStorage({ url });
+async function openPostgres(url: string, readOnly: boolean): Promise<OpenDatabase> {
+  const storage = postgresStorage({ url, readOnly });
   const { name } = storage;
   try {
     const { schemaVersion } = await storage.open();
@@ -75,13 +79,13 @@ async function openPostgres(url: string): Promise<OpenDatabase> {
   }
 }
 
-async function openFile(path: string): Promise<OpenDatabase> {
+async function openFile(path: string, readOnly: boolean): Promise<OpenDatabase> {
   const isInMemory = path === ":memory:";
-  if (!isInMemory) {
+  if (!isInMemory && !readOnly) {
     makeFolder(dirname(resolve(path)));
     makePrivateFile(path);
   }
-  const storage = sqliteStorage({ path, name: path });
+  const storage = sqliteStorage({ path, name: path, readOnly });
   try {
     const { driver, schemaVersion } = await storage.open();
     const close = () => storage.close();

@@ -14,6 +14,7 @@ export type {
 export type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 export type { Swept, SweepOptions } from "./verbs/sweep.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
+export type { OpenTurnReplay } from "./verbs/replay-open.ts";
 export type { Runtime } from "./runtime.ts";
 export type {
   Batch as StorageBatch,
@@ -35,6 +36,7 @@ export type {
 } from "./types.ts";
 
 export { replayTurn } from "./verbs/record.ts";
+export { replayOpenTurns } from "./verbs/replay-open.ts";
 export { runtime } from "./runtime.ts";
 export { sessionName } from "./rows/storage.ts";
 export { tables as storageTables } from "./rows/tables.ts";

@@ -13,9 +13,10 @@ import type { CheckedOptions } from "./options.ts";
 
 import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
+import { checkVersion } from "../shared/read-only.ts";
 import { openPool } from "./client.ts";
 import { isUsableAfter, kindOf, storageError } from "./failure.ts";
-import { migrate } from "./schema.ts";
+import { migrate, schemaVersion, versionOf } from "./schema.ts";
 
 /** The pause before the first retry and the longest one, in milliseconds. */
 const pauses = { first: 10, longest: 500 };
@@ -39,9 +40,10 @@ export class Database {
 
   /** Opens the pool and creates or migrates the tables, once. A failure is not remembered. */
   open(): Promise<void> {
-    this.#migrated ??= this.#attempt("read", (connection) => {
-      const { name, mode } = this.#options;
-      return migrate(connection, this.#options, name, mode === "transaction");
+    this.#migrated ??= this.#attempt("read", async (connection) => {
+      const { name, mode, readOnly } = this.#options;
+      if (!readOnly) return migrate(connection, this.#options, name, mode === "transaction");
+      checkVersion(await versionOf(connection, this.#options, name), schemaVersion, name);
     }).catch((error: unknown) => {
       this.#migrated = null;
       throw error;

@@ -50,6 +50,11 @@ export type PostgresOptions = {
   readonly endedAfterMs?: number | null;
   /** The clock of intervals. Expiry is decided by the clock of the server. Default: the system clock. */
   readonly clock?: Clock;
+  /**
+   * `true`: tables are neither created nor migrated, every write rejects with `storage_failed`, and no connection is kept. Opening rejects if the tables are of
+   * another version than this release uses. For checks such as `replayOpenTurns`. Default: `false`.
+   */
+  readonly readOnly?: boolean;
 };
 
 /** Options with defaults filled in. */
@@ -66,6 +71,7 @@ export type CheckedOptions = {
   readonly pollMs: number | null;
   readonly endedAfterMs: number | null;
   readonly clock: Clock;
+  readonly readOnly: boolean;
 };
 
 /** Fills in defaults. Throws `MisuseError` for invalid values. */
@@ -97,6 +103,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
     pollMs,
     endedAfterMs,
     clock: options.clock ?? systemClock,
+    readOnly: options.readOnly === true,
   };
 }
 

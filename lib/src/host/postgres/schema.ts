@@ -65,7 +65,7 @@ export async function migrate(
 }
 
 /** Returns the version of the tables; 0: there are none. Throws `newer_schema` if a newer release wrote them. */
-async function versionOf(connection: PostgresConnection, names: Names, storage: string): Promise<number> {
+export async function versionOf(connection: PostgresConnection, names: Names, storage: string): Promise<number> {
   const existing = await connection.query({
     text: "SELECT 1 FROM information_schema.tables WHERE table_schema = $1 AND table_name = $2",
     values: [names.schema, `${names.tablePrefix}schema`],

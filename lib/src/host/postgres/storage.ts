@@ -20,6 +20,7 @@ import type { PostgresOptions } from "./options.ts";
 
 import { startTimer } from "../../clock/timer.ts";
 import { checkBatch, checkQuery } from "../shared/access.ts";
+import { readOnlyError } from "../shared/read-only.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { Database } from "./database.ts";
 import { checkedOptions } from "./options.ts";
@@ -76,7 +77,7 @@ export type PostgresStatistics = {
  */
 export function postgresStorage(options: PostgresOptions): PostgresStorage {
   const checked = checkedOptions(options);
-  const { name, mode, transactionPooler } = checked;
+  const { name, mode, transactionPooler, readOnly } = checked;
   const database = new Database(checked);
   const statements = new Statements(checked, name, !transactionPooler);
   const watchers = new Watchers();
@@ -90,19 +91,20 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
     ...(processConnection.liveness === null ? {} : { liveness: processConnection.liveness }),
     open: async () => {
       await database.open();
-      await processConnection.start();
+      if (!readOnly) await processConnection.start();
       return { schemaVersion };
     },
     read: async (queries) => {
       for (const query of queries) checkQuery(query);
       // A lease is read before it is claimed.
-      if (queries.some(({ table }) => table === "leases")) await processConnection.started();
+      if (!readOnly && queries.some(({ table }) => table === "leases")) await processConnection.started();
       const rows = await database.run("read", (connection) => statements.read(connection, queries));
       reads += 1;
       return rows;
     },
     write: async (batch) => {
       checkBatch(batch);
+      if (readOnly) throw readOnlyError(name);
       const written = await database.run("write", (connection) =>
         mode === "function" ? statements.write(connection, batch) : statements.writeInTransaction(connection, batch),
       );

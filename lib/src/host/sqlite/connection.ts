@@ -16,9 +16,10 @@ import type { Batch, Query, Row, TableSize, Written } from "../../runtime/host-c
 import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
+import { checkVersion, readOnlyError } from "../shared/read-only.ts";
 import { field, integer } from "./database.ts";
 import { isBusy } from "./failure.ts";
-import { migrate, versionOf } from "./schema.ts";
+import { migrate, schemaVersion, versionOf } from "./schema.ts";
 import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
 import { beginImmediate } from "./write-lock.ts";
@@ -32,6 +33,8 @@ export type ConnectionOptions = {
   readonly busyTimeoutMs: number;
   /** The clock by which rows expire. */
   readonly clock: Clock;
+  /** The connection writes nothing: `PRAGMA query_only`. */
+  readonly readOnly: boolean;
 };
 
 export class SqliteConnection {
@@ -40,17 +43,28 @@ export class SqliteConnection {
   readonly #synchronous: "full" | "normal";
   readonly #statements: Statements;
   readonly #clock: Clock;
+  /** The name of a read-only storage; `null`: the storage may be written. */
+  readonly #readOnly: string | null;
 
-  /** Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a later release wrote them. */
+  /**
+   * Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a later release wrote them. A read-only
+   * connection changes nothing, and throws `storage_failed` if the tables have another version.
+   */
   constructor(
     database: SqliteDatabase,
-    { storage, tablePrefix, synchronous, busyTimeoutMs, clock }: ConnectionOptions,
+    { storage, tablePrefix, synchronous, busyTimeoutMs, clock, readOnly }: ConnectionOptions,
   ) {
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-    versionOf(database, tablePrefix, storage);
-    useWal(database);
-    database.exec(`PRAGMA synchronous = ${synchronous}`);
-    migrate(database, tablePrefix, storage);
+    if (readOnly) {
+      database.exec("PRAGMA query_only = ON");
+      checkVersion(versionOf(database, tablePrefix, storage), schemaVersion, storage);
+    } else {
+      versionOf(database, tablePrefix, storage);
+      useWal(database);
+      database.exec(`PRAGMA synchronous = ${synchronous}`);
+      migrate(database, tablePrefix, storage);
+    }
+    this.#readOnly = readOnly ? storage : null;
     this.#database = database;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#synchronous = synchronous;
@@ -71,6 +85,7 @@ export class SqliteConnection {
 
   /** Writes batches in one transaction and returns the result of each. `beforeCommit` may throw to roll it back. */
   write(batches: readonly Batch[], beforeCommit: () => void = () => undefined): readonly Written[] {
+    if (this.#readOnly !== null) throw readOnlyError(this.#readOnly);
     const begin = () => beginImmediate(this.#database, this.#busyTimeoutMs);
     const commit = () =>
       inTransaction(this.#database, begin, () => {

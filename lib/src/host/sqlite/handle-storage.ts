@@ -21,7 +21,7 @@ const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
 
 /** Creates the storage. Creates or migrates its tables; throws `RuntimeError` if that fails. */
 export function handleStorage(database: SqliteDatabase, options: SqliteOptions): HostStorage {
-  const { tablePrefix, pollMs, clock, busyMs, synchronous } = checkedOptions(options, defaultBusyMs);
+  const { tablePrefix, pollMs, clock, busyMs, synchronous, readOnly } = checkedOptions(options, defaultBusyMs);
   /** Runs work on the handle and converts errors of the driver. */
   const attempt = <T>(storage: string, work: () => T): T => {
     try {
@@ -34,7 +34,15 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
   const name = options.name ?? (file === "" ? "sqlite in memory" : file);
   const connection = attempt(
     name,
-    () => new SqliteConnection(database, { storage: name, tablePrefix, synchronous, busyTimeoutMs: busyMs, clock }),
+    () =>
+      new SqliteConnection(database, {
+        storage: name,
+        tablePrefix,
+        synchronous,
+        busyTimeoutMs: busyMs,
+        clock,
+        readOnly,
+      }),
   );
   const watchers = watchersOf.get(database) ?? new Watchers();
   watchersOf.set(database, watchers);

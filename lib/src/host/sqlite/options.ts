@@ -25,6 +25,11 @@ export type SqliteOptions = {
    * machine, never with the process. Default: `full`.
    */
   readonly synchronous?: "full" | "normal";
+  /**
+   * `true`: tables are neither created nor migrated, and every write rejects with `storage_failed`. Opening rejects if the tables are of another version than
+   * this release uses. For checks such as `replayOpenTurns`. Default: `false`.
+   */
+  readonly readOnly?: boolean;
 };
 
 /** Options with defaults filled in. */
@@ -33,7 +38,7 @@ export type CheckedOptions = Required<Omit<SqliteOptions, "name">>;
 /** Fills in defaults. Throws `MisuseError` for invalid values. */
 export function checkedOptions(options: SqliteOptions, defaultBusyMs: number): CheckedOptions {
   const { tablePrefix = "everturn_", pollMs = 25, clock = systemClock } = options;
-  const { busyMs = defaultBusyMs, synchronous = "full" } = options;
+  const { busyMs = defaultBusyMs, synchronous = "full", readOnly = false } = options;
   const refuse = (option: keyof SqliteOptions, rule: string) => {
     throw new MisuseError("invalid_argument", `${option} ${rule}`, { path: [option] });
   };
@@ -45,5 +50,6 @@ export function checkedOptions(options: SqliteOptions, defaultBusyMs: number): C
   if (!Number.isSafeInteger(busyMs) || busyMs < 0)
     refuse("busyMs", "must be a whole number of milliseconds of 0 or more");
   if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'must be "full" or "normal"');
-  return { tablePrefix, pollMs, clock, busyMs, synchronous };
+  if (typeof readOnly !== "boolean") refuse("readOnly", "must be true or false");
+  return { tablePrefix, pollMs, clock, busyMs, synchronous, readOnly };
 }

@@ -538,3 +538,35 @@ describe("watching", () => {
     end();
   });
 });
+
+describe("readOnly", () => {
+  const put: Put = { table: "tokens", key: ["a"], tag: 1, value: "x" };
+  const batch: Batch = { checks: [], removals: [], puts: [put] };
+  const rows = [{ table: "tokens", prefix: [] }] as const;
+
+  test("reads rows, rejects writes, and leaves the file as it is", async () => {
+    const path = newFile();
+    const writable = sqliteStorage({ path });
+    await writable.write(batch);
+    await writable.close();
+    const before = readFileSync(path);
+    const storage = sqliteStorage({ path, readOnly: true });
+    expect((await storage.read(rows))[0]?.map(({ value }) => value)).toEqual(["x"]);
+    await expect(storage.write(batch)).rejects.toThrow(/opened with readOnly: nothing can be written/);
+    await storage.close();
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  test("neither creates a file nor tables, and does not migrate older ones", async () => {
+    const path = newFile();
+    await expect(open({ path, readOnly: true }).open()).rejects.toThrow(/there is no file .*test\.db/);
+    expect(existsSync(path)).toBe(false);
+    writeFileSync(path, "");
+    await expect(open({ path, readOnly: true }).open()).rejects.toThrow(/has no tables.*everturn migrate/s);
+    await open({ path }).open();
+    connect(path).exec(`UPDATE "everturn_schema" SET "version" = ${schemaVersion - 1}`);
+    await expect(open({ path, readOnly: true }).open()).rejects.toThrow(
+      /have version \d+, and this release uses version/,
+    );
+  });
+});

@@ -5,9 +5,11 @@ import type { LoadedDriver, OwnHandle } from "./driver.ts";
 import type { OpenDatabase } from "./request-queue.ts";
 import type { ThreadReply, ThreadRequest, ThreadOptions } from "./worker-messages.ts";
 
+import { existsSync } from "node:fs";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 
 import { systemClock } from "../../clock/clock.ts";
+import { RuntimeError } from "../../model/internal.ts";
 import { SqliteConnection } from "./connection.ts";
 import { loadDriver } from "./driver.ts";
 import { FileIdentity } from "./file-identity.ts";
@@ -33,11 +35,20 @@ let open: (OpenDatabase & { readonly handle: OwnHandle }) | null = null;
 function database(): OpenDatabase {
   if (open !== null) return open;
   if ("failed" in driver) throw driver.failed;
+  // SQLite would create the file.
+  if (options.readOnly && path !== ":memory:" && !existsSync(path)) throw missingFile(path);
   const handle = driver.open(path);
   try {
-    const { tablePrefix, synchronous } = options;
+    const { tablePrefix, synchronous, readOnly } = options;
     const busyTimeoutMs = Math.min(busyMs, lockSliceMs);
-    const connection = new SqliteConnection(handle, { storage, tablePrefix, synchronous, busyTimeoutMs, clock });
+    const connection = new SqliteConnection(handle, {
+      storage,
+      tablePrefix,
+      synchronous,
+      busyTimeoutMs,
+      clock,
+      readOnly,
+    });
     const identity = path === ":memory:" ? null : new FileIdentity(path, storage);
     open = { connection, identity, driver: driver.name, schemaVersion, handle };
     return open;
@@ -45,6 +56,10 @@ function database(): OpenDatabase {
     handle.close();
     throw error;
   }
+}
+
+function missingFile(file: string): RuntimeError {
+  return new RuntimeError("storage_failed", { message: `there is no file ${file}`, metadata: { storage } });
 }
 
 /** `PRAGMA data_version`; `null`: the database is not open, and the request that opens it reports errors. */

@@ -123,7 +123,7 @@ export function checkRevision(turn: string, { revision }: Pick<TurnStart, "revis
  * turn. `engine` replaces the named engine. Rejects with `corrupt_row` if the pinned configuration is missing.
  */
 export async function storedPlan(
-  context: RuntimeContext,
+  context: Pick<RuntimeContext, "storage" | "engines" | "histories">,
   { id, stored, start }: DrivenTurn,
   engine?: Engine,
 ): Promise<Plan> {

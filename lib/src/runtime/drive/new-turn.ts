@@ -83,7 +83,7 @@ type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;
 
 /** Builds the plan of a turn. `pinned`: the configuration of a turn that was accepted before; `null`: the turn is new and gets the engine's. */
 export function planTurn(
-  context: RuntimeContext,
+  context: Pick<RuntimeContext, "engines">,
   key: SessionKey,
   id: string,
   start: PlannedStart,

@@ -14,7 +14,7 @@ import type { PostgresServer, PostgresStandby } from "../postgres-server.ts";
 import type { TcpProxy } from "../tcp-proxy.ts";
 import type { Seen } from "./reader.ts";
 import type { Line } from "./world.ts";
-import type { HostStorage, Runtime } from "everturn/runtime";
+import type { Runtime } from "everturn/runtime";
 import type { ChildProcess } from "node:child_process";
 
 import { fork } from "node:child_process";
@@ -24,13 +24,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { postgresStorage } from "everturn/host/postgres";
-import { messageText, RuntimeError, validateSession } from "everturn/model";
+import { RuntimeError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { Client } from "pg";
 import { build } from "vite";
 
 import { startPostgres } from "../postgres-server.ts";
 import { startTcpProxy } from "../tcp-proxy.ts";
+import { faultsOf, percentile, performedAgain, ranTwice, resting } from "./oracles.ts";
 import { openStorage, readLog, slowAgent } from "./world.ts";
 
 const wantedKills = Number(process.argv[2] ?? 200);
@@ -295,118 +296,6 @@ async function talking(sessions: Runtime, signal: AbortSignal): Promise<Readonly
   return said;
 }
 
-/** Waits until no turn is open. */
-async function resting(storage: HostStorage, until: number): Promise<void> {
-  for (;;) {
-    const [open = [], inbox = []] = await repeated(() =>
-      storage.read([
-        { table: "open", prefix: [] },
-        { table: "inbox", prefix: [] },
-      ]),
-    );
-    if (open.length === 0 && inbox.length === 0) return;
-    if (Date.now() > until) throw new Error(`${open.length} turns are open and ${inbox.length} inputs wait`);
-    await pause(100);
-  }
-}
-
-/** Recorded effects that were performed again: those that began after an effect that only their response can have caused. */
-function performedAgain(lines: readonly Line[]): readonly string[] {
-  const again: string[] = [];
-  const turns = new Map<string, { model: number; tools: Set<string> }>();
-  for (const { what, turn, effect, tool } of lines) {
-    const at = turns.get(turn) ?? { model: -1, tools: new Set() };
-    turns.set(turn, at);
-    if (what === "model_began") {
-      const length = Number(effect);
-      if (length < at.model) again.push(`${turn}: model ${effect} after ${at.model}`);
-      // A model call with a longer history proves that every earlier effect had its response.
-      if (length > at.model) {
-        at.model = length;
-        for (const known of at.tools) turns.set(`${turn} ${known}`, { model: length, tools: new Set() });
-      }
-    }
-    if (what === "tool_began") {
-      if (turns.has(`${turn} ${effect}`)) again.push(`${turn}: ${String(tool)} ${effect} after it had been answered`);
-      at.tools.add(effect);
-    }
-  }
-  return again;
-}
-
-/** Tool calls with the policy `never` that ran more than once. */
-function ranTwice(lines: readonly Line[]): readonly string[] {
-  const runs = new Map<string, number>();
-  for (const { what, tool, effect } of lines) {
-    if (what === "tool_began" && tool === "pay") runs.set(effect, (runs.get(effect) ?? 0) + 1);
-  }
-  return [...runs].flatMap(([effect, count]) => (count > 1 ? [`pay ${effect} ran ${count} times`] : []));
-}
-
-/** Violations in the stored data. */
-async function faultsOf(
-  sessions: Runtime,
-  storage: HostStorage,
-  said: ReadonlyMap<string, string>,
-): Promise<{ readonly faults: readonly string[]; readonly counts: { readonly [name: string]: number } }> {
-  const faults: string[] = [];
-  const deliveries = new Map<string, number>();
-  const counts = { messages: 0, turns: 0, entries: 0, unknownOutcomes: 0 };
-  for (const id of ids) {
-    const view = await sessions.get(id);
-    if (view === null) {
-      faults.push(`${id} is gone`);
-      continue;
-    }
-    const { session } = view;
-    const valid = validateSession(session);
-    if (!valid.ok) faults.push(`${id} is not valid: ${valid.failure.message}`);
-    if (session.status !== "completed") faults.push(`${id} is ${session.status}`);
-    for (const message of session.thread.messages) {
-      counts.messages += 1;
-      if (message.role === "user") {
-        const name = `${id} ${messageText(message)}`;
-        deliveries.set(name, (deliveries.get(name) ?? 0) + 1);
-      }
-      if (message.role === "tool" && message.code === "outcome_unknown") counts.unknownOutcomes += 1;
-    }
-    const [events = [], turns = [], entries = []] = await storage.read([
-      { table: "events", prefix: ["", id] },
-      { table: "turns", prefix: ["", id] },
-      { table: "entries", prefix: ["", id] },
-    ]);
-    counts.turns += turns.length;
-    counts.entries += events.length;
-    if (events.some(({ key }, index) => key[2] !== index + 1)) faults.push(`${id}: the event log has gaps`);
-    if (entries.some(({ key }, index) => key[2] !== index)) faults.push(`${id}: the history has gaps`);
-    const caused = events.map(({ value }) => {
-      const { data }: { readonly data: { readonly turn: string; readonly ordinal: number; readonly index: number } } =
-        JSON.parse(value);
-      return `${data.turn} ${data.ordinal} ${data.index}`;
-    });
-    if (new Set(caused).size !== caused.length) faults.push(`${id}: an event is stored twice`);
-    for (const { key, value } of turns) {
-      if (!value.includes(`"status":"ended"`)) faults.push(`${id}: ${String(key[2])} has not ended`);
-      const reason = /"haltedReason":"(\w+)"/.exec(value)?.[1] ?? "nothing";
-      if (reason !== "completed") faults.push(`${id}: ${String(key[2])} ended with ${reason}`);
-    }
-  }
-  for (const [text, id] of said) {
-    const times = deliveries.get(`${id} ${text}`) ?? 0;
-    if (times !== 1) faults.push(`${id}: "${text}" was delivered ${times} times`);
-  }
-  const [pieces = [], inbox = []] = await storage.read([
-    { table: "pieces", prefix: [] },
-    { table: "inbox", prefix: [] },
-  ]);
-  if (inbox.length > 0) faults.push(`${inbox.length} inputs were left`);
-  return { faults, counts: { ...counts, piecesLeft: pieces.length } };
-}
-
-function percentile(sorted: readonly number[], share: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-}
-
 async function main(): Promise<readonly string[]> {
   const began = Date.now();
   await buildPrograms();
@@ -431,7 +320,7 @@ async function main(): Promise<readonly string[]> {
   const answered = await standbyAnswers;
   stop.abort();
   const said = await talk;
-  await resting(storage, Date.now() + 60_000);
+  await resting(storage, Date.now() + 60_000, repeated);
   const seenIt = once(reader, "message");
   reader.send("stop");
   const [seen]: readonly Seen[] = await seenIt;
@@ -444,7 +333,7 @@ async function main(): Promise<readonly string[]> {
   clearTimeout(late);
   const lines = readLog(log);
   const greetings = ids.map((id): readonly [string, string] => [`hello ${id}`, id]);
-  const { faults, counts } = await faultsOf(sessions, storage, new Map([...greetings, ...said]));
+  const { faults, counts } = await faultsOf(sessions, storage, ids, new Map([...greetings, ...said]));
   const unread = await Promise.all(
     ids.map(async (id) => {
       const [last = []] = await storage.read([{ table: "events", prefix: ["", id], limit: 1, reverse: true }]);

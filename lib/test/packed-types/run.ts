@@ -77,7 +77,8 @@ function versionOf(name: string, manifests: readonly Manifest[]): string {
 
 async function createProject(folder: string): Promise<number> {
   const lib = await readManifest(join(root, "lib"));
-  const manifests = [await readManifest(root), lib, await readManifest(join(root, "apps/server"))];
+  const others = ["apps/server", "tools/test/clients"].map((path) => readManifest(join(root, path)));
+  const manifests = [await readManifest(root), lib, ...(await Promise.all(others))];
   const snippets = (await readSnippets()).filter(({ module }) => module.endsWith(".ts"));
   const modules = new Map([
     ["entry-points.ts", importsOf(lib)],

@@ -29,6 +29,7 @@ const runtimeNames: { readonly [Name in keyof ConfigRuntime]-?: true } = {
   lease: true,
   maxTakeovers: true,
   maxActiveTurns: true,
+  limits: true,
   retentionMs: true,
   live: true,
 };

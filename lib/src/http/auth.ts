@@ -14,6 +14,7 @@ import type { JsonObject } from "../model/internal.ts";
 
 import { MisuseError } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
+import { isLimitKey, limitKeyRule } from "../runtime/internal.ts";
 import { HttpError } from "./failure.ts";
 
 /** The authenticated caller of a request. */
@@ -24,6 +25,11 @@ export type Caller = {
   readonly name?: string;
   /** The context of sessions that this caller starts. Tool handlers receive it. */
   readonly context?: JsonObject;
+  /**
+   * What the limits per key of the runtime count the caller's turns under, for instance the id of the user (`perLimitKey`). A request cannot choose it. Up to
+   * 256 characters. Default: none.
+   */
+  readonly limitKey?: string;
 };
 
 /** A bearer token and the caller it authenticates. A token has at least 16 characters and no whitespace. */
@@ -57,7 +63,9 @@ export function authenticator(auth: Auth): Authenticate {
         throw unauthorized("the request was not authenticated");
       }
       if (!isCaller(caller))
-        throw new Error("the auth function must return { tenant?, name?, context? }, or null to reject the request");
+        throw new Error(
+          "the auth function must return { tenant?, name?, context?, limitKey? }, or null to reject the request",
+        );
       return caller;
     };
   }
@@ -83,7 +91,8 @@ const isOptionalString = (value: unknown) => value === undefined || typeof value
 
 function isCaller(value: unknown): value is Caller {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const { tenant, name, context }: { readonly [Name in keyof Caller]?: unknown } = value;
+  const { tenant, name, context, limitKey }: { readonly [Name in keyof Caller]?: unknown } = value;
+  if (limitKey !== undefined && !isLimitKey(limitKey)) return false;
   return isOptionalString(tenant) && isOptionalString(name) && (context === undefined || isPlainObject(context));
 }
 
@@ -97,7 +106,11 @@ function checkKeys(keys: readonly ApiKey[]): void {
       },
     );
   }
-  for (const [index, { token }] of keys.entries()) {
+  for (const [index, { token, limitKey }] of keys.entries()) {
+    if (limitKey !== undefined && !isLimitKey(limitKey)) {
+      const message = `auth: the limitKey of key ${index} must be ${limitKeyRule}`;
+      throw new MisuseError("invalid_argument", message, { path: ["auth", index, "limitKey"] });
+    }
     const path = ["auth", index, "token"];
     if (typeof token !== "string" || token.length < minTokenLength || /\s/.test(token)) {
       const message = `auth: the token of key ${index} must have at least ${minTokenLength} characters and no whitespace`;

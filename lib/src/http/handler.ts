@@ -33,7 +33,7 @@
 //
 // Invariants
 //   1. No session is read or written before steps 3 to 6 have passed.
-//   2. The tenant and its context come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
+//   2. The tenant, its context and the limit key come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
 //      names the caller.
 //   3. Every acquired slot is released, also when a route throws or a client disconnects.
 //   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with `records: true`.
@@ -172,7 +172,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       address: options.address?.(request) ?? null,
     });
     try {
-      const tenantSessions = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
+      const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
+      const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
       const input = matched.body === null ? null : await readJson(request, limits, clock);
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);

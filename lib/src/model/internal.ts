@@ -69,6 +69,7 @@ export { validateImageRequest } from "./parse/validate-image-request.ts";
 export type {
   Cancelled,
   LedgerSum,
+  LimitWait,
   OpenTurnView,
   Page,
   Recovered,

@@ -8,6 +8,7 @@ import type { HistoryCache } from "./history-cache.ts";
 import type { Hub } from "./read/hub.ts";
 import type { PieceWriter } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
+import type { RuntimeLimits } from "./rows/limits.ts";
 import type { HostStorage, Query, Row } from "./rows/storage.ts";
 import type { StoredPinned } from "./rows/stored-pinned.ts";
 import type { TurnFailure } from "./types.ts";
@@ -29,6 +30,8 @@ export type RuntimeContext = {
   readonly maxTakeovers: number;
   /** How many turns this process drives at once. */
   readonly maxActiveTurns: number;
+  /** The limits of turns by engine, tenant and limit key; `null`: none. */
+  readonly limits: RuntimeLimits | null;
   /** How long journals of ended turns are kept, in milliseconds; `null`: without limit. */
   readonly retentionMs: number | null;
   /** Reports a turn that was driven here without success. Never throws. */
@@ -50,6 +53,8 @@ export type VerbContext = RuntimeContext & {
   readonly tenant: string;
   /** `false`: verbs only accept turns, and a worker drives them (`RuntimeOptions.drive`). */
   readonly drives: boolean;
+  /** The limit key of turns whose verb has none (`Runtime.limitedBy`); `null`: none. */
+  readonly limitKey: string | null;
   readonly turns: ActiveTurns;
 };
 

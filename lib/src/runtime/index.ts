@@ -3,6 +3,7 @@
 export type {
   Cancelled,
   LedgerSum,
+  LimitWait,
   Page,
   Recovered,
   RuntimeEvent,
@@ -24,6 +25,7 @@ export type {
   Liveness,
   TableSize,
 } from "./rows/storage.ts";
+export type { Limit, RuntimeLimits } from "./rows/limits.ts";
 export type { Completion } from "./verbs/tokens.ts";
 export type {
   DurableOptions,

@@ -12,6 +12,7 @@ export { divergentPaths } from "./drive/divergence.ts";
 export { parseCursor } from "./read/cursor.ts";
 
 // rows
+export { isLimitKey, limitKeyRule } from "./rows/limits.ts";
 export type { Check, Key, Put, Written } from "./rows/storage.ts";
 export { readValue } from "./rows/stored.ts";
 export type { TableName } from "./rows/tables.ts";

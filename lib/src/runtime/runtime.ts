@@ -58,6 +58,7 @@ import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withLargeValues } from "./rows/large-values.ts";
 import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
+import { checkedLimitKey, checkedLimits } from "./rows/limits.ts";
 import { StoredPinned } from "./rows/stored-pinned.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
 import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
@@ -261,6 +262,11 @@ export type Runtime = {
    * id and `complete` concern all tenants. The default tenant is the empty string.
    */
   readonly tenant: (name: string) => Runtime;
+  /**
+   * Returns the same runtime with a limit key for the turns of its verbs, unless a verb has its own or continues a turn that has one. For a request handler: the
+   * key of the authenticated user. Throws `MisuseError` for a key that is empty or longer than 256 characters.
+   */
+  readonly limitedBy: (limitKey: string) => Runtime;
 };
 
 /**
@@ -300,6 +306,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     lease: checkedTimings({ ...leaseTimings, ...lease }),
     maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
     maxActiveTurns: checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096),
+    limits: checkedLimits(options.limits),
     retentionMs: checkedRetention(options.retentionMs),
     reportFailure: (report) => {
       try {
@@ -314,7 +321,8 @@ export function runtime(options: RuntimeOptions): Runtime {
     histories: new HistoryCache(),
     pinned: new StoredPinned(clock),
   };
-  return runtimeOf({ ...context, turns: new ActiveTurns(context), tenant: "", drives: options.drive ?? true });
+  const drives = options.drive ?? true;
+  return runtimeOf({ ...context, turns: new ActiveTurns(context, drives), tenant: "", limitKey: null, drives });
 }
 
 function runtimeOf(context: VerbContext): Runtime {
@@ -352,6 +360,7 @@ function runtimeOf(context: VerbContext): Runtime {
       context.pieces.flush();
     },
     tenant: (name) => runtimeOf({ ...context, tenant: name }),
+    limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }),
   };
 }
 

@@ -5,6 +5,7 @@ import type { ChatOptions, Clock, Engine, OptionsWith, OutputSchema, WhenBusy } 
 import type { Failure, Json, JsonObject, Message, RuntimeEvent, TurnEnd } from "../model/internal.ts";
 import type { PieceTimings } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
+import type { RuntimeLimits } from "./rows/limits.ts";
 import type { HostStorage } from "./rows/storage.ts";
 import type { Waits } from "./verbs/waits.ts";
 
@@ -48,6 +49,11 @@ export type RuntimeOptions = {
    * further turns are accepted and stored; they are driven when a turn here ends, or by another process.
    */
   readonly maxActiveTurns?: number;
+  /**
+   * Limits of concurrent turns and of turns per time, by engine, tenant and limit key. They hold over all processes that share the storage. A turn over a
+   * limit is accepted and waits; `get` and `list` report it (`limitWait`). Default: no limits, which costs nothing.
+   */
+  readonly limits?: RuntimeLimits;
   /**
    * How long the journal of a turn is kept after its end, in milliseconds. `export` needs the journal. Workers remove expired journals.
    * Default: no limit (as is `Infinity`); the maximum is ten years.
@@ -124,6 +130,11 @@ export type VerbOptions = {
   readonly key?: string;
   /** Optimistic concurrency: the verb rejects with a conflict unless the session has this version. Default: no check. */
   readonly version?: number;
+  /**
+   * What the limits per key count the turn under, for instance the id of a user (`perLimitKey` of {@link RuntimeLimits}). Up to 256 characters; keys of
+   * different tenants are different. Stored with the turn: turns that continue it have the same key. Default: that of `limitedBy`, else none.
+   */
+  readonly limitKey?: string;
   /** Deadlines for pending tool calls, by the reason for which they are pending. Default: no deadline. */
   readonly waits?: Waits;
 };

@@ -438,7 +438,25 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     { tenant: "", session: "s1", call: "c0", digest: "d1", answers: ["result", "approve", "deny"], usedAt: null },
     { tenant: "acme", session: "s1", call: "c1", digest: "d2", answers: ["answer"], usedAt: 1_700_000_000_000 },
   ],
-  open: [{ turn: "t1", engine: "default", due: 1_700_000_000_000 }],
+  open: [
+    { turn: "t1", engine: "default", due: 1_700_000_000_000, limitKey: null, limit: null },
+    {
+      turn: "t2",
+      engine: "default",
+      due: 1_700_000_000_000,
+      limitKey: "user-7",
+      limit: { type: "admitted", slots: [{ scope: "tenant:acme", number: 3 }] },
+    },
+    {
+      turn: "t3",
+      engine: "default",
+      due: 1_700_000_000_000,
+      limitKey: "user-7",
+      limit: { type: "waiting", scope: 'key:["acme","user-7"]', since: 1_700_000_000_000 },
+    },
+  ],
+  slots: [{ tenant: "acme", session: "s1", turn: "t2" }],
+  waiting: [{ turn: "t3" }],
   leases: [{ owner: "process-1", ttlMs: 30_000, released: false, process: "linux/0f8a/4026531836/4026531834/77/1234" }],
   pieces: [
     {

@@ -15,6 +15,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 
 import { startPostgres } from "../../../test/postgres-server.ts";
 import { tables } from "../../runtime/rows/tables.ts";
+import { schemaVersion } from "./schema.ts";
 
 let server: PostgresServer;
 let pool: Pool;
@@ -362,7 +363,7 @@ test("a connection that ends while it is taken from the pool does not end the pr
   class EndedConnection extends EventEmitter {
     query(): Promise<PostgresResult> {
       this.emit("error", new Error("the connection has ended"));
-      return Promise.resolve({ rows: [{ version: "1" }] });
+      return Promise.resolve({ rows: [{ version: String(schemaVersion) }] });
     }
     release(): void {
       this.removeAllListeners();

@@ -23,7 +23,7 @@ import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /** The version of the tables that this release writes. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
 const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes"];

@@ -22,7 +22,9 @@ function versionTwo(open: { readonly [session: string]: string }): Libsql.Databa
   const database = new Libsql(join(folder, "test.db"));
   cleanUps.push(() => database.close());
   sqliteStorage(database);
-  database.exec("DROP TABLE everturn_due; DROP TABLE everturn_large; UPDATE everturn_schema SET version = 2");
+  database.exec(
+    "DROP TABLE everturn_due; DROP TABLE everturn_large; DROP TABLE everturn_slots; DROP TABLE everturn_waiting; UPDATE everturn_schema SET version = 2",
+  );
   const insert = database.prepare("INSERT INTO everturn_open VALUES ('t', ?, 0, NULL, ?)");
   for (const [session, value] of Object.entries(open)) insert.run(session, value);
   return database;

@@ -66,6 +66,11 @@ const steps: readonly Step[] = [
     // Large texts are stored once for each session.
     table(prefix, "large", { tenant: "TEXT", session: "TEXT", digest: "TEXT" }),
   ],
+  // Limits of turns.
+  (prefix) => [
+    table(prefix, "slots", { scope: "TEXT", kind: "TEXT", number: "INTEGER" }),
+    table(prefix, "waiting", { scope: "TEXT", tenant: "TEXT", since: "INTEGER", session: "TEXT" }),
+  ],
 ];
 
 /** The version of the tables that this release writes. */

@@ -30,6 +30,10 @@ function objectWith(properties: JsonObject, description?: string): JsonObject {
   return { type: "object", ...descriptionField, properties, required: Object.keys(properties) };
 }
 
+const limitWait = {
+  oneOf: [{ type: "null" }, objectWith({ limit: { enum: ["engine", "tenant", "key"] }, since: countType })],
+};
+
 export const schemas = {
   UserMessage: {
     type: "object",
@@ -60,6 +64,7 @@ export const schemas = {
     metadata: data,
     turnId: nullableText,
     turnStatus: { oneOf: [{ type: "null" }, { enum: [...turnStatuses] }] },
+    limitWait,
     createdAt: countType,
     changedAt: countType,
   }),
@@ -72,7 +77,14 @@ export const schemas = {
     openTurn: {
       oneOf: [
         { type: "null" },
-        objectWith({ turnId: text, status: { enum: [...turnStatuses] }, step: countType, engine: text, failure: {} }),
+        objectWith({
+          turnId: text,
+          status: { enum: [...turnStatuses] },
+          step: countType,
+          engine: text,
+          failure: {},
+          limitWait,
+        }),
       ],
     },
     queuedTurns: { type: "array", items: text },

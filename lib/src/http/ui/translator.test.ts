@@ -365,6 +365,7 @@ describe("a reply", () => {
       metadata: {},
       turnId: "t",
       turnStatus: "parked",
+      limitWait: null,
       createdAt: 0,
       changedAt: 0,
     } as const;

@@ -77,6 +77,8 @@ export type SessionSummary = {
   readonly turnId: string | null;
   /** The state of the open turn: `running` while a process drives it, `queued` or `parked`; `null` if there is none. */
   readonly turnStatus: TurnStatus | null;
+  /** The limit that the open turn waits for; `null` if it waits for none. */
+  readonly limitWait: LimitWait | null;
   /** In milliseconds since 1970-01-01 UTC. */
   readonly createdAt: number;
   /** The time of the last change, in milliseconds since 1970-01-01 UTC. */
@@ -106,6 +108,16 @@ export type OpenTurnView = {
   readonly engine: string;
   /** Why the turn is parked; otherwise `null`. */
   readonly failure: Failure | null;
+  /** The limit that the turn waits for; `null` if it waits for none. */
+  readonly limitWait: LimitWait | null;
+};
+
+/** A turn that was accepted and waits because a limit of the runtime is reached. Its status is `queued`. */
+export type LimitWait = {
+  /** What the limit counts: the turns of an engine, of a tenant, or of a limit key. A turn may be subject to several limits; this is one that it waits for. */
+  readonly limit: "engine" | "tenant" | "key";
+  /** Since when the turn waits, in milliseconds since 1970-01-01 UTC. */
+  readonly since: number;
 };
 
 /** One page of a list (cursor pagination). */

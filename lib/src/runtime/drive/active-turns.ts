@@ -24,28 +24,34 @@
 //   1. A session has at most one entry here, because a lease belongs to a session.
 //   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
-//   4. A turn that this process cannot drive has a row in `due`.
+//   4. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
+//   5. A session is claimed for a turn only if the limits admit the turn (`admission.ts`), except to end it.
 
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { Claim, Lease, Observation } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { Row } from "../rows/storage.ts";
+import type { Query, Row } from "../rows/storage.ts";
 import type { OpenTurn } from "../rows/values.ts";
+import type { Decision } from "./admission.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
+import type { ServeOptions } from "./waiting-turns.ts";
 
 import { monotonicNow } from "../../clock/clock.ts";
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge, noChanges } from "../rows/batch.ts";
-import { claim, instantOf } from "../rows/lease.ts";
+import { claim, instantOf, releasePut } from "../rows/lease.ts";
+import { leaveLine } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { moveDue } from "../rows/session-write.ts";
+import { moveDue, removeDue } from "../rows/session-write.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
+import { admissionOf } from "./admission.ts";
 import { loadTurn } from "./driven-turn.ts";
 import { releaseLease } from "./lease-holder.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
+import { WaitingTurns } from "./waiting-turns.ts";
 
 /** A turn to drive. `accepted`: this process has just accepted it and has its rows; `null`: it is loaded from the storage. */
 type Target = { readonly id: string; readonly accepted: DrivenTurn | null; readonly lease: Lease };
@@ -101,8 +107,42 @@ export class ActiveTurns {
   /** Called once when this process drives no session and claims none. */
   readonly #idleListeners = new Set<() => void>();
 
-  constructor(context: RuntimeContext) {
+  /** Turns that wait for a limit. */
+  readonly #waiting: WaitingTurns;
+  /** How many turns each worker of this process drives at most. */
+  readonly #workers = new Set<{ readonly concurrency: number }>();
+
+  /** `drives`: this process also drives turns without a worker. */
+  constructor(context: RuntimeContext, drives: boolean) {
     this.#context = context;
+    this.#waiting = new WaitingTurns(context, {
+      mayDrive: () => this.#mayDriveWaiting(drives),
+      tryPickUp: (key) => this.tryPickUp(key),
+    });
+  }
+
+  /** May this process drive a turn that has waited for a limit? With a worker, within the worker's concurrency. */
+  #mayDriveWaiting(drives: boolean): boolean {
+    if (this.#closing || this.isFull) return false;
+    const limits = Array.from(this.#workers, ({ concurrency }) => concurrency);
+    return limits.length === 0 ? drives : this.count < Math.max(...limits);
+  }
+
+  /** Records a worker of this process. Returns the function that ends it. */
+  addWorker(concurrency: number): () => void {
+    const worker = { concurrency };
+    this.#workers.add(worker);
+    return () => void this.#workers.delete(worker);
+  }
+
+  /** Starts turns that wait for a slot of these scopes, in the background. */
+  serveWaiting(scopes: readonly string[]): void {
+    this.#waiting.serve(scopes);
+  }
+
+  /** Starts turns of a page of scopes whose limits allow it. Returns where the next page begins; `null` after the last one. */
+  async serveAllWaiting(after: string | null, options: ServeOptions = {}): Promise<string | null> {
+    return this.#waiting.serveAll(after, options);
   }
 
   /** The number of sessions driven here. */
@@ -170,7 +210,7 @@ export class ActiveTurns {
 
   /** Claims the lease of a session. `null`: another process holds it. */
   async claim(key: SessionKey): Promise<Lease | null> {
-    const row = await readOne(this.#context.storage, { table: "leases", prefix: keyOf(key) });
+    const row = await readOne(this.#context.storage, leaseQuery(key));
     const claimed = this.#claimOf(key, row);
     if (claimed.type === "busy") return null;
     const { check, put, lease } = claimed;
@@ -281,7 +321,8 @@ export class ActiveTurns {
   }
 
   /**
-   * Claims the session of an open turn, and counts a takeover in the same batch (Q17). `isLimit`: the caller has to park the turn.
+   * Claims the session of an open turn, takes the slots that its limits require, and counts a takeover, all in one batch (Q17). `isLimit`: the caller has to
+   * park the turn. A turn that the limits do not admit is stored as waiting.
    */
   async #takeOver(
     key: SessionKey,
@@ -289,15 +330,43 @@ export class ActiveTurns {
     row: Row | null,
     force: boolean,
   ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left"> {
+    for (let attempt = 0; ; attempt += 1) {
+      const outcome = await this.#tryTakeOver(key, open, row, force, attempt);
+      if (outcome !== "slot_taken") return outcome;
+    }
+  }
+
+  /** One attempt. `slot_taken`: another turn has taken the chosen slot of a limit meanwhile. */
+  async #tryTakeOver(
+    key: SessionKey,
+    open: OpenTurn,
+    row: Row | null,
+    force: boolean,
+    attempt: number,
+  ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left" | "slot_taken"> {
     const { storage, clock, lease: timings, maxTakeovers } = this.#context;
     const claimed = this.#claimOf(key, row);
     if (claimed.type === "busy") return "left";
     const { check, put, lease, freeMs } = claimed;
     const now = clock.now();
-    const claiming = merge({ checks: [check], removals: [], puts: [put] }, moveDue(key, open, now + timings.ttlMs));
-    const turnRow = await readOne(storage, { table: "turns", prefix: turnKey(key, open.turn) });
+    const { turnRow, decision } = await this.#admission(key, open, attempt);
+    const admitted = { ...open, limit: decision.limit };
+    if (decision.limit?.type === "waiting") {
+      // The next epoch, as for a claim: of several processes that examine the turn at once, one writes.
+      const released = releasePut(keyOf(key), lease);
+      await storage.write(
+        merge({ checks: [check], removals: [], puts: [released] }, removeDue(key, admitted), decision.changes),
+      );
+      this.#waiting.serve([decision.limit.scope]);
+      return "moved";
+    }
+    const claiming = merge(
+      { checks: [check], removals: [], puts: [put] },
+      moveDue(key, admitted, now + timings.ttlMs),
+      decision.changes,
+    );
     if (turnRow === null || !(claimed.takesOver || force)) {
-      return (await storage.write(claiming)).ok ? { lease, isLimit: false } : "left";
+      return (await this.#writeClaim(claiming, open)) ?? { lease, isLimit: false };
     }
     const progress = readValue("turns", turnRow);
     const before = force ? 0 : progress.takeovers;
@@ -322,15 +391,42 @@ export class ActiveTurns {
         },
       ],
     };
-    const written = await storage.write(merge(claiming, counted));
-    return written.ok ? { lease, isLimit: takeovers >= maxTakeovers } : "left";
+    return (await this.#writeClaim(merge(claiming, counted), open)) ?? { lease, isLimit: takeovers >= maxTakeovers };
+  }
+
+  /** Reads the row of the turn, and what the limits decide. A turn that is to be cancelled performs nothing and needs no slot. */
+  async #admission(
+    key: SessionKey,
+    open: OpenTurn,
+    attempt: number,
+  ): Promise<{ readonly turnRow: Row | null; readonly decision: Decision }> {
+    const { storage } = this.#context;
+    const at = turnKey(key, open.turn);
+    const { queries, decide } = admissionOf(this.#context, { ...open, key });
+    const cancelQuery = queries.length === 0 ? [] : [{ table: "cancels", prefix: at } as const];
+    const [turns = [], ...rest] = await storage.read([{ table: "turns", prefix: at }, ...cancelQuery, ...queries]);
+    const isCancelled = queries.length > 0 && (rest[0] ?? []).length > 0;
+    const decision = isCancelled
+      ? { limit: null, changes: leaveLine(key, open.limit) }
+      : await decide(rest.slice(cancelQuery.length), { turn: open.turn, attempt });
+    return { turnRow: turns[0] ?? null, decision };
+  }
+
+  /** Writes a claim. Returns `null` if it was written. The turns that waited with this one may start too. */
+  async #writeClaim(claiming: Changes, open: OpenTurn): Promise<"left" | "slot_taken" | null> {
+    const written = await this.#context.storage.write(claiming);
+    if (!written.ok) return claiming.checks[written.check]?.table === "slots" ? "slot_taken" : "left";
+    if (open.limit?.type === "waiting") this.#waiting.serve([open.limit.scope]);
+    return null;
   }
 
   /** Parks a turn at the takeover limit: something in it ends or blocks every process that drives it. */
   async #parkAtLimit(key: SessionKey, id: string, lease: Lease): Promise<void> {
     const turn = await loadTurn(this.#context.storage, key, id);
     if (turn === null) return this.release(key, lease);
-    await new TurnCommitter(this.#context, turn, lease).park(takeoverLimit(turn));
+    const committer = new TurnCommitter(this.#context, turn, lease);
+    await committer.park(takeoverLimit(turn));
+    this.#waiting.serve(committer.servedScopes);
   }
 
   /** Returns whether all places are taken. */
@@ -373,6 +469,7 @@ export class ActiveTurns {
    */
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
+    this.#waiting.stop();
     // Turns that wait for a free place are left; `reasonLeft` reports them.
     this.#reportLeft();
     for (const { driver } of this.#active.values()) driver?.handOver(false);
@@ -461,6 +558,12 @@ export class ActiveTurns {
   /** Claims the session for the following turn, if its lease was not kept. `null`: another process has it, or this process hands the session over. */
   async #claimed(key: SessionKey, following: Following, { handsOver }: ActiveSession): Promise<Target | null> {
     const isLeaving = this.#closing || handsOver;
+    if (following.lease === null && this.#context.limits !== null) {
+      // The limits have to admit the turn. If they do, `tryPickUp` starts it in place of this entry.
+      const row = isLeaving ? null : await readOne(this.#context.storage, leaseQuery(key)).catch(() => null);
+      if (!isLeaving) await this.driveStored({ key, turn: following.id, epoch: row?.tag ?? 0 });
+      return null;
+    }
     if (following.lease === null) {
       const lease = isLeaving ? null : await this.claim(key).catch(() => null);
       return lease === null ? null : { id: following.id, accepted: null, lease };
@@ -484,7 +587,8 @@ export class ActiveTurns {
       active.driver = driver;
       if (this.#closing || active.handsOver) driver.handOver(true);
       await driver.drive();
-      const { next } = driver;
+      const { next, servedScopes } = driver;
+      this.#waiting.serve(servedScopes);
       return next === null ? null : { id: next.turn.id, accepted: next.turn, lease: next.lease };
     } catch (error) {
       active.isLeft = true;
@@ -531,6 +635,10 @@ export class ActiveTurns {
     const row = await readOne(this.#context.storage, { table: "open", prefix: keyOf(key) });
     return row === null ? null : readValue("open", row);
   }
+}
+
+function leaseQuery(key: SessionKey): Query {
+  return { table: "leases", prefix: keyOf(key) };
 }
 
 /** Returns whether an error means that another process drives the turn now: a handle then continues to wait for its end. */

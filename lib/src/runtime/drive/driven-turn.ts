@@ -9,7 +9,7 @@ import type { RuntimeContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { NumberedEvent, SessionWrite, StoredSession } from "../rows/session-write.ts";
 import type { HostStorage } from "../rows/storage.ts";
-import type { JournalRow, TurnStart } from "../rows/values.ts";
+import type { JournalRow, OpenTurn, TurnStart } from "../rows/values.ts";
 import type { PlannedTurn } from "./new-turn.ts";
 
 import { kernelRevision } from "../../kernel/internal.ts";
@@ -19,6 +19,7 @@ import { readOne } from "../context.ts";
 import { loadHistory } from "../history-cache.ts";
 import { recordName } from "../rows/journal-rows.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
+import { limitKeyOf } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 import { planTurn } from "./new-turn.ts";
 
@@ -88,14 +89,14 @@ export async function loadTurn(
   const start = readValue("starts", startRow);
   // Before the journal is parsed: a newer release may have recorded responses that this one would report as corrupt.
   checkRevision(id, start);
-  const due = opened[0] === undefined ? 0 : readValue("open", opened[0]).due;
+  const open = opened[0] === undefined ? closedTurn : readValue("open", opened[0]);
   return {
     id,
     stored: {
       key,
       head,
       version: headRow.tag,
-      turn: { id, progress, commits: turnRow.tag, engine: start.engine, due },
+      turn: { id, progress, commits: turnRow.tag, engine: start.engine, ...dueAndLimit(start, open) },
     },
     start,
     rows: journal.map((row) => readValue("journal", row)),
@@ -107,6 +108,17 @@ export async function loadTurn(
     events: [],
     mayHavePieces: true,
   };
+}
+
+/** What a parked turn has in place of its row in `open`. */
+export const closedTurn = { due: 0, limit: null };
+
+/** The fields of a stored turn that follow from its row in `open`. */
+export function dueAndLimit(
+  { options }: Pick<TurnStart, "options">,
+  { due, limit }: Pick<OpenTurn, "due" | "limit">,
+): Pick<OpenTurn, "due" | "limitKey" | "limit"> {
+  return { due, limitKey: limitKeyOf(options), limit };
 }
 
 /** Throws `newer_schema` if the turn was started under a kernel revision that this release does not have (Q6). */

@@ -35,8 +35,8 @@
 //
 // The end of the turn
 //   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more: input that arrived too
-//   late for the last checkpoint becomes the next turn in the same batch. The process keeps the session for that turn under the next epoch;
-//   otherwise the batch releases the lease.
+//   late for the last checkpoint becomes the next turn in the same batch. The process keeps the session for that turn under the next epoch,
+//   if the limits admit it; otherwise the batch releases the lease. The slots of the ended turn are released in the same batch.
 //
 // Crash points, and what the next holder does. The next holder is the process that claims the session after the lease was released or has
 // expired (`ActiveTurns`, from `recover`, `work` or a verb). It loads the turn and replays the journal.
@@ -83,6 +83,7 @@ import type { SessionChange, StoredSession } from "../rows/session-write.ts";
 import type { Key, Put, Removal } from "../rows/storage.ts";
 import type { TableName } from "../rows/tables.ts";
 import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/values.ts";
+import type { Decision } from "./admission.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { PlannedTurn } from "./new-turn.ts";
 
@@ -96,11 +97,13 @@ import { settleInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { leasePut, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
+import { freedScopes } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { moveDue, writeSession } from "../rows/session-write.ts";
+import { limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
 import { summaryOf } from "../rows/summary.ts";
 import { eventsOfItem, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
 import { openCallDeadlines } from "../verbs/waits.ts";
+import { admit } from "./admission.ts";
 import { childUsage } from "./children.ts";
 import { claimInputs } from "./claim-inputs.ts";
 import { acceptedTurn } from "./driven-turn.ts";
@@ -134,6 +137,8 @@ export class TurnCommitter {
   mergesCheckpoints = false;
   /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
   next: NextTurn | null = null;
+  /** Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the next turn waits for. */
+  servedScopes: readonly string[] = [];
   readonly #context: RuntimeContext;
   readonly #turn: string;
   readonly #start: TurnStart;
@@ -145,6 +150,8 @@ export class TurnCommitter {
   #held: HeldItem | null = null;
   /** The turn is being ended without its engine (Q16): no tool begins, and the session after it is usable. */
   readonly #isEnding: boolean;
+  /** How often the ending batch was refused because another turn had taken a slot of a limit. */
+  #refusedSlots = 0;
   /** An earlier holder may have left pieces, which the first commit removes. */
   #mayHavePieces: boolean;
 
@@ -291,7 +298,8 @@ export class TurnCommitter {
     const history = appendHistory(turn.history, after.thread.messages);
     const messages = history.entries.slice(head.length, history.length);
     const { turn: next, changes } = await followingTurn(this.#context, this.#key, this.#start, after, history, now);
-    const keepsLease = next !== null && !this.draining;
+    const decision = next === null || this.draining ? null : await this.#admitNext(next);
+    const keepsLease = decision !== null && decision.limit?.type !== "waiting";
     const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);
     const change: SessionChange = {
       now,
@@ -303,12 +311,20 @@ export class TurnCommitter {
         end: summaryOf(result),
         next,
         nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
+        nextLimit: decision?.limit ?? null,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events,
-      also: merge(also, changes, putting(...deadlines)),
+      also: merge(also, changes, putting(...deadlines), decision?.changes ?? noChanges),
     };
     return { change, history, next: keepsLease ? next : null, releases: !keepsLease };
+  }
+
+  /** What the limits decide about the next turn. The slots of this turn count as free, unless other turns wait for them. */
+  async #admitNext({ id, start: { engine, options } }: PlannedTurn): Promise<Decision> {
+    const limitKey = limitKeyOf(options);
+    const subject = { key: this.#key, engine, limitKey, limit: null };
+    return admit(this.#context, subject, { turn: id, replaces: this.#turn, attempt: this.#refusedSlots });
   }
 
   /** The session after the turn, without messages that are stored already. */
@@ -373,8 +389,14 @@ export class TurnCommitter {
       const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
-        if (table === "inboxes" || table === "inbox") continue;
+        if (table === "slots") this.#refusedSlots += 1;
+        if (table === "inboxes" || table === "inbox" || table === "slots") continue;
         throw this.#conflict(table);
+      }
+      if (change.turn?.type === "end" || change.turn?.type === "park") {
+        const nextLimit = change.turn.type === "end" ? change.turn.nextLimit : null;
+        const waitsFor = nextLimit?.type === "waiting" ? [nextLimit.scope] : [];
+        this.servedScopes = [...freedScopes(this.#stored.turn?.limit ?? null), ...waitsFor];
       }
       this.#stored = write.after;
       this.#mayHavePieces = false;
@@ -424,7 +446,8 @@ export class TurnCommitter {
   async release(): Promise<void> {
     const { turn, key } = this.#stored;
     if (turn === null) return this.holder.release();
-    const open = { turn: turn.id, engine: turn.engine, due: turn.due };
+    const { id, engine, due, limitKey, limit } = turn;
+    const open = { turn: id, engine, due, limitKey, limit };
     await this.holder.release(moveDue(key, open, this.#context.clock.now()));
   }
 

@@ -46,6 +46,11 @@ export class TurnDriver {
     return this.#committer.next;
   }
 
+  /** The scopes of limits whose waiting turns may start because this turn has ended. */
+  get servedScopes(): readonly string[] {
+    return this.#committer.servedScopes;
+  }
+
   /** The current lease. Its epoch may be higher than at the start, because an expired lease is claimed again (Q18). */
   get lease(): Lease {
     return this.#committer.holder.lease;

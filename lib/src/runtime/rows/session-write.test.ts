@@ -28,7 +28,7 @@ const stored: StoredSession = {
   key,
   head: { ...emptyHead(session, 10), turn: "t1", sequence: 4 },
   version: 3,
-  turn: { id: "t1", progress, commits: 2, engine: "default", due: 40 },
+  turn: { id: "t1", progress, commits: 2, engine: "default", due: 40, limitKey: null, limit: null },
 };
 const idle: StoredSession = { ...stored, head: { ...stored.head, turn: null }, turn: null };
 const start: TurnStart = {
@@ -118,7 +118,7 @@ describe("writeSession", () => {
     expect(write.after.head.sequence).toBe(4);
     const ended = writeSession(write.after, {
       now: 30,
-      turn: { type: "end", committed: 4, step: 1, end, next: null, nextDue: 0, retainedUntil: null },
+      turn: { type: "end", committed: 4, step: 1, end, next: null, nextDue: 0, nextLimit: null, retainedUntil: null },
       events,
     });
     expect(ended.events.map(({ sequence }) => sequence)).toEqual([9]);
@@ -128,7 +128,7 @@ describe("writeSession", () => {
   test("a turn that begins is stored with its pinned configuration, and is open", () => {
     const { changes, after } = writeSession(idle, {
       now: 20,
-      turn: { type: "begin", turn: turn("t2"), due: 25 },
+      turn: { type: "begin", turn: turn("t2"), due: 25, limit: null },
       events: [turnStarted("t2", "s")],
     });
     expect(puts(changes)).toEqual(["contents", "due", "events", "open", "recent", "sessions", "starts", "turns"]);
@@ -140,7 +140,15 @@ describe("writeSession", () => {
   });
 
   test("the end of a turn closes it, or opens the next turn in the same batch", () => {
-    const ending = { type: "end", committed: 3, step: 1, end, nextDue: 60, retainedUntil: 50 } as const;
+    const ending = {
+      type: "end",
+      committed: 3,
+      step: 1,
+      end,
+      nextDue: 60,
+      nextLimit: null,
+      retainedUntil: 50,
+    } as const;
     const last = writeSession(stored, { now: 20, turn: { ...ending, next: null } });
     expect(removals(last.changes)).toEqual(["cancels", "due", "open", "recent"]);
     expect(last.changes.removals).toContainEqual({ table: "due", prefix: ["default", "a", 40, "s"] });

@@ -31,10 +31,11 @@ import type { Pinned } from "../../run/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Key, Put, Removal } from "./storage.ts";
-import type { OpenTurn, SessionHead, StoredEvent, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
+import type { OpenTurn, SessionHead, StoredEvent, TurnLimit, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
 
 import { startHistory } from "../../kernel/internal.ts";
 import { merge, noChanges } from "./batch.ts";
+import { limitRemovals } from "./limits.ts";
 import { keyOf, turnKey } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
 import { tablesOfSession } from "./tables.ts";
@@ -59,6 +60,9 @@ type StoredTurn = {
   readonly engine: string;
   /** The time in its key in `due`, in milliseconds. */
   readonly due: number;
+  readonly limitKey: string | null;
+  /** What the limits have decided about the turn, with the slots that it holds. */
+  readonly limit: TurnLimit | null;
 };
 
 /** A turn to be accepted. */
@@ -100,6 +104,8 @@ type TurnChange =
       readonly turn: NewTurn;
       /** When a worker examines the turn: now, or when the lease expires under which the turn is driven at once. */
       readonly due: number;
+      /** What the limits have decided. The caller adds the rows of slots to the batch. A turn that waits for a limit is not due. */
+      readonly limit: TurnLimit | null;
     }
   | { readonly type: "advance"; readonly committed: number; readonly step: number }
   | {
@@ -111,6 +117,8 @@ type TurnChange =
       readonly next: NewTurn | null;
       /** The due time of the next turn. */
       readonly nextDue: number;
+      /** What the limits have decided about the next turn. */
+      readonly nextLimit: TurnLimit | null;
       /** When the journal may be removed, in milliseconds; `null`: never. */
       readonly retainedUntil: number | null;
     }
@@ -167,11 +175,11 @@ type WrittenTurn = {
 function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null, sequence: number): WrittenTurn {
   if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn };
   if (change.type === "begin") {
-    const begun = beginTurn(key, change.turn, sequence, change.due);
+    const begun = beginTurn(key, change.turn, sequence, change.due, change.limit);
     return { ...begun, open: change.turn.id, last: head.lastTurn };
   }
   if (turn === null) throw new Error(`${change.type}: the row of the turn has not been read`);
-  const { id, commits, engine, due } = turn;
+  const { id, commits, engine, due, limitKey, limit } = turn;
   const at = turnKey(key, id);
   const progress: TurnProgress = { ...turn.progress, ...progressAfter(change, turn.progress), sequence };
   const row: Changes = {
@@ -179,31 +187,38 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
     removals: [],
     puts: [{ table: "turns", key: at, tag: commits + 1, value: writeValue("turns", progress) }],
   };
-  const stored = { id, progress, commits: commits + 1, engine, due };
-  const closed = closedTurn(key, engine, due);
+  const stored = { id, progress, commits: commits + 1, engine, due, limitKey, limit };
+  const closed = closedTurn(key, turn);
   switch (change.type) {
     case "advance":
       return { changes: row, stored, open: id, last: head.lastTurn };
     case "park":
-      return { changes: merge(row, { ...noChanges, removals: closed }), stored, open: id, last: head.lastTurn };
+      return {
+        changes: merge(row, { ...noChanges, removals: closed }),
+        stored: { ...stored, limit: null },
+        open: id,
+        last: head.lastTurn,
+      };
     case "restart": {
-      const puts = openTurn(key, id, engine, change.due);
+      // The slots were released when the turn was parked. The process that claims the turn takes new ones.
+      const puts = openTurn(key, { turn: id, engine, due: change.due, limitKey, limit: null });
       return {
         changes: merge(row, { ...noChanges, puts }),
-        stored: { ...stored, due: change.due },
+        stored: { ...stored, due: change.due, limit: null },
         open: id,
         last: head.lastTurn,
       };
     }
     case "end": {
-      const next = change.next === null ? null : beginTurn(key, change.next, sequence, change.nextDue);
+      const next =
+        change.next === null ? null : beginTurn(key, change.next, sequence, change.nextDue, change.nextLimit);
       const ended: Changes = {
         checks: [],
         removals: [{ table: "cancels", prefix: at }, ...closed],
         puts: change.retainedUntil === null ? [] : [retainedPut(key, id, change.retainedUntil)],
       };
       const changes = merge(row, ended, next?.changes ?? noChanges);
-      return { changes, stored: next?.stored ?? stored, open: change.next?.id ?? null, last: id };
+      return { changes, stored: next?.stored ?? { ...stored, limit: null }, open: change.next?.id ?? null, last: id };
     }
   }
 }
@@ -233,6 +248,7 @@ function beginTurn(
   { id, start, pinned, pinnedTtlMs, isPinnedStored = false }: NewTurn,
   sequence: number,
   due: number,
+  limit: TurnLimit | null,
 ): { readonly changes: Changes; readonly stored: StoredTurn } {
   const at = turnKey(key, id);
   const contents = { table: "contents", key: [key.tenant, start.pinned], tag: 0 } as const;
@@ -245,8 +261,9 @@ function beginTurn(
     end: null,
     failure: null,
   };
+  const limitKey = limitKeyOf(start.options);
   return {
-    stored: { id, progress, commits: 0, engine: start.engine, due },
+    stored: { id, progress, commits: 0, engine: start.engine, due, limitKey, limit },
     changes: {
       checks: [
         { table: "turns", key: at, tag: null },
@@ -260,7 +277,7 @@ function beginTurn(
         ...(isPinnedStored
           ? []
           : [{ ...contents, ttlMs: pinnedTtlMs, value: writeValue("contents", pinned) } as const]),
-        ...openTurn(key, id, start.engine, due),
+        ...openTurn(key, { turn: id, engine: start.engine, due, limitKey, limit }),
       ],
     },
   };
@@ -343,12 +360,18 @@ function eventPut(key: SessionKey, { sequence, stored }: NumberedEvent): Put {
   return { table: "events", key: [...keyOf(key), sequence], tag: 0, value: writeValue("events", stored) };
 }
 
-/** The rows that make a turn open: its row in `open`, and its entry in the index of due work. */
-function openTurn(key: SessionKey, turn: string, engine: string, due: number): readonly Put[] {
-  return [
-    { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", { turn, engine, due }) },
-    duePut(key, { engine, due }),
-  ];
+/** The limit key among the stored options of a turn; `null`: none. */
+export function limitKeyOf({ limitKey }: JsonObject): string | null {
+  return typeof limitKey === "string" ? limitKey : null;
+}
+
+/** The rows that make a turn open: its row in `open`, and its entry in the index of due work unless it waits for a limit. */
+function openTurn(key: SessionKey, open: OpenTurn): readonly Put[] {
+  return open.limit?.type === "waiting" ? [openPut(key, open)] : [openPut(key, open), duePut(key, open)];
+}
+
+function openPut(key: SessionKey, open: OpenTurn): Put {
+  return { table: "open", key: keyOf(key), tag: 0, value: writeValue("open", open) };
 }
 
 /** The entry of an open turn in the index of due work. */
@@ -356,10 +379,12 @@ export function duePut(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine"
   return { table: "due", key: dueKey(key, engine, due), tag: 0, value: "" };
 }
 
-function closedTurn(key: SessionKey, engine: string, due: number): readonly Removal[] {
+/** The removals that close a turn. Its slots are released, or its place among the turns that wait for a limit. */
+function closedTurn(key: SessionKey, { engine, due, limit }: StoredTurn): readonly Removal[] {
   return [
     { table: "open", prefix: keyOf(key) },
     { table: "due", prefix: dueKey(key, engine, due) },
+    ...limitRemovals(key, limit),
   ];
 }
 
@@ -368,9 +393,24 @@ function dueKey({ tenant, session }: SessionKey, engine: string, due: number): K
 }
 
 /** Moves an open turn to another time in the index of due work. */
-export function moveDue(key: SessionKey, { turn, engine, due }: OpenTurn, later: number): Changes {
+export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes {
+  const { engine, due } = open;
   const removals = [{ table: "due", prefix: dueKey(key, engine, due) } as const];
-  return { checks: [], removals: later === due ? [] : removals, puts: openTurn(key, turn, engine, later) };
+  const moved = { ...open, due: later };
+  return {
+    checks: [],
+    removals: later === due ? [] : removals,
+    puts: [openPut(key, moved), duePut(key, moved)],
+  };
+}
+
+/** Takes an open turn out of the index of due work: it waits for a limit. */
+export function removeDue(key: SessionKey, open: OpenTurn): Changes {
+  return {
+    checks: [],
+    removals: [{ table: "due", prefix: dueKey(key, open.engine, open.due) }],
+    puts: [openPut(key, open)],
+  };
 }
 
 /** Marks the journal of a turn for removal after the time `until`. */

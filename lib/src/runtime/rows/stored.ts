@@ -13,25 +13,31 @@ import type { Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 import type {
   Accepted,
+  AdmittedTurn,
   Deadline,
   InboxEntry,
   InboxInput,
   JournalRow,
   LeaseHolder,
   LedgerLine,
+  LimitedTurn,
   OpenTurn,
   OwnTurn,
   Piece,
   PieceItem,
   SessionHead,
+  Slot,
+  SlotHolder,
   StepRestarted,
   StoredCancel,
   StoredEvent,
   StoredValues,
   Token,
+  TurnLimit,
   TurnProgress,
   TurnStart,
   TurnSummary,
+  WaitingTurn,
 } from "./values.ts";
 
 import { readResponse, turnCauseShape } from "../../kernel/internal.ts";
@@ -238,11 +244,31 @@ const storedEventShape: Shape<StoredEvent> = object<StoredEvent>({
   event: required(eventShape),
 });
 
+const limitShape: Shape<TurnLimit> = variant<TurnLimit, "type">("type", {
+  admitted: object<AdmittedTurn>({
+    type: required(oneOf(["admitted"])),
+    slots: required(array(object<Slot>({ scope: required(string), number: required(number) }))),
+  }),
+  waiting: object<LimitedTurn>({
+    type: required(oneOf(["waiting"])),
+    scope: required(string),
+    since: required(number),
+  }),
+});
+
 /** The lease time of lease rows without the field: the default of the releases that wrote them. */
 const leaseTimeMs = 30_000;
 
 const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
-  open: object<OpenTurn>({ turn: required(string), engine: required(string), due: fallback(number, 0) }),
+  open: object<OpenTurn>({
+    turn: required(string),
+    engine: required(string),
+    due: fallback(number, 0),
+    limitKey: fallback(nullable(string), null),
+    limit: fallback(nullable(limitShape), null),
+  }),
+  slots: object<SlotHolder>({ tenant: required(string), session: required(string), turn: required(string) }),
+  waiting: object<WaitingTurn>({ turn: required(string) }),
   leases: object<LeaseHolder>({
     owner: required(string),
     ttlMs: fallback(number, leaseTimeMs),

@@ -36,6 +36,13 @@ export const tables = {
    * lease would expire, as of the last write that moved it. The value is empty.
    */
   due: [text("engine"), text("tenant"), integer("due"), text("session")],
+  /**
+   * Slots of limits (`limits.ts`): `concurrency` slots are held until the turn ends, `rate` slots until they expire. A slot without a row is free. The value
+   * names the turn that took it.
+   */
+  slots: [text("scope"), text("kind"), integer("number")],
+  /** Open turns that wait for a limit, by the scope of the limit and the time since which they wait. They have no row in `due`, unless they are woken. */
+  waiting: [text("scope"), text("tenant"), integer("since"), text("session")],
   /** The input and options that a turn was accepted with. Written once. */
   starts: turn,
   /** The progress of a turn. The tag is the number of its commits. */

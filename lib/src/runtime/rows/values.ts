@@ -217,6 +217,8 @@ export type StoredValues = {
   readonly deadlines: Deadline;
   readonly tokens: Token;
   readonly open: OpenTurn;
+  readonly slots: SlotHolder;
+  readonly waiting: WaitingTurn;
   readonly leases: LeaseHolder;
   readonly pieces: Piece;
 };
@@ -225,9 +227,36 @@ export type StoredValues = {
 export type OpenTurn = {
   readonly turn: string;
   readonly engine: string;
-  /** The time of its row in `due`, in milliseconds. */
+  /** The time of its row in `due`, in milliseconds. A turn that waits for a limit has no row there, unless it is woken. */
   readonly due: number;
+  /** The option `limitKey` of the verb; `null`: none. */
+  readonly limitKey: string | null;
+  /** Whether the limits have admitted the turn; `null`: no limit was applied to it. */
+  readonly limit: TurnLimit | null;
 };
+
+/** The state of an open turn with respect to the limits of the runtime. */
+export type TurnLimit = AdmittedTurn | LimitedTurn;
+
+/** The limits have admitted the turn. It holds these slots until it ends or is parked, whichever process drives it. */
+export type AdmittedTurn = { readonly type: "admitted"; readonly slots: readonly Slot[] };
+
+/** The turn waits for a limit. `scope` and `since` are parts of the key of its row in `waiting`. */
+export type LimitedTurn = {
+  readonly type: "waiting";
+  readonly scope: string;
+  /** When the turn first had to wait, in milliseconds. */
+  readonly since: number;
+};
+
+/** A slot of the limit of concurrent turns of a scope. */
+export type Slot = { readonly scope: string; readonly number: number };
+
+/** The turn that took a slot. */
+export type SlotHolder = { readonly tenant: string; readonly session: string; readonly turn: string };
+
+/** A turn that waits for a limit. */
+export type WaitingTurn = { readonly turn: string };
 
 /** The holder of a lease. */
 export type LeaseHolder = {

@@ -8,6 +8,8 @@
 //
 // Failure cases
 //   the session has changed      `conflict`; nothing is written. The caller reads again
+//   a limit does not admit it    the turn is accepted and waits for the limit (`drive/admission.ts`)
+//   a slot of a limit was taken  another turn was faster; the limits are read again
 //   the lease has changed        another process claimed it. The turn is accepted without the lease, and that process or a worker drives it
 //   the configuration is gone    its row expired and was removed. The batch is written again, with the row
 //   crash after the batch        the turn is open and due when the lease expires; a worker drives it
@@ -17,6 +19,7 @@
 import type { TurnHistory } from "../../kernel/internal.ts";
 import type { JsonObject, Session } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { Decision } from "../drive/admission.ts";
 import type { PlannedTurn } from "../drive/new-turn.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { StoredSession } from "../rows/session-write.ts";
@@ -30,13 +33,14 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { checkNotBlank, decisionsOf, isOpen } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
+import { admit } from "../drive/admission.ts";
 import { acceptedTurn } from "../drive/driven-turn.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { acceptedPut } from "../rows/inbox.ts";
 import { claim, instantOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
-import { writeSession } from "../rows/session-write.ts";
+import { limitKeyOf, writeSession } from "../rows/session-write.ts";
 import { checkReadable } from "../rows/stored.ts";
 import { turnStarted } from "../rows/turn-events.ts";
 import { handle } from "./handles.ts";
@@ -66,9 +70,11 @@ export type Acceptance = {
  */
 export async function accept(
   context: VerbContext,
-  before: StoredSession & { readonly leaseRow: Row | null },
-  acceptance: Acceptance,
+  before: SessionBefore,
+  given: Acceptance,
+  attempt = 0,
 ): Promise<TurnHandle> {
+  const acceptance = { ...given, options: withLimitKey(context, given.options) };
   const { session, verb } = acceptance;
   checkNotBlank(session.thread.messages);
   const now = context.clock.now();
@@ -77,27 +83,35 @@ export async function accept(
   const turn = startsTurn ? await turnOf(context, before, { ...acceptance, verb }, history, now) : null;
   const releasePlace = turn === null || !context.drives || context.turns.closing ? null : context.turns.reserve();
   try {
-    return await acceptTurn(context, before, acceptance, turn, history, now, releasePlace !== null);
+    return await acceptTurn(context, before, acceptance, turn, history, now, releasePlace !== null, attempt);
   } finally {
     releasePlace?.();
   }
 }
 
+/** The session before the verb, with its lease row and the rows of limits that were read with it. */
+type SessionBefore = StoredSession & Pick<ExistingSession, "leaseRow" | "limits">;
+
 async function acceptTurn(
   context: VerbContext,
-  before: StoredSession & { readonly leaseRow: Row | null },
+  before: SessionBefore,
   acceptance: Acceptance,
   turn: PlannedTurn | null,
   history: TurnHistory,
   now: number,
   drives: boolean,
+  attempt: number,
 ): Promise<TurnHandle> {
   const { key, head } = before;
   const { session } = acceptance;
   const { messages } = session.thread;
   const sentAt = monotonicNow(context.clock);
   const isPinnedStored = turn !== null && context.pinned.has(key.tenant, turn);
-  const lease = turn === null || !drives ? null : claimFor(context, before);
+  const claimed = turn === null || !drives ? null : claimFor(context, before);
+  const decision = turn === null || claimed === null ? null : await limitsOf(context, before, turn, attempt);
+  const waitsFor = decision?.limit?.type === "waiting" ? decision.limit.scope : null;
+  const lease = waitsFor === null ? claimed : null;
+  const limit = decision?.limit ?? null;
   const write = writeSession(before, {
     now,
     session: { after: session, messages, history },
@@ -108,11 +122,17 @@ async function acceptTurn(
             type: "begin",
             turn: { ...turn, isPinnedStored },
             due: lease === null ? now : now + context.lease.ttlMs,
+            limit,
           },
         }),
     // A turn built from input reports its start in its first commit.
     events: turn === null || acceptance.input !== undefined ? [] : [turnStarted(turn.id, key.session)],
-    also: merge(lease?.changes ?? noChanges, acceptedRow(acceptance.key, before, turn), acceptance.also ?? noChanges),
+    also: merge(
+      lease?.changes ?? noChanges,
+      decision?.changes ?? noChanges,
+      acceptedRow(acceptance.key, before, turn),
+      acceptance.also ?? noChanges,
+    ),
   });
   checkReadable("sessions", write.after.head);
   const written = await context.storage.write(write.changes);
@@ -120,22 +140,43 @@ async function acceptTurn(
     const table = write.changes.checks[written.check]?.table;
     if (table === "contents" && turn !== null) {
       context.pinned.forget(key.tenant, turn);
-      return acceptTurn(context, before, acceptance, turn, history, now, drives);
+      return acceptTurn(context, before, acceptance, turn, history, now, drives, attempt);
     }
+    if (table === "slots") return accept(context, { ...before, limits: null }, acceptance, attempt + 1);
     if (table !== "leases") throw writeConflict(key, table);
     // Another process has claimed the lease. The turn can still be accepted; that process or a worker drives it.
     const leaseRow = await readOne(context.storage, { table: "leases", prefix: keyOf(key) });
-    return accept(context, { ...before, leaseRow }, acceptance);
+    return accept(context, { ...before, leaseRow, limits: null }, acceptance, attempt);
   }
   context.histories.keep(nameOf(key), history);
   if (turn !== null && !isPinnedStored) context.pinned.add(key.tenant, turn, sentAt);
   if (turn !== null && lease !== null) context.turns.drive(key, acceptedTurn(write, turn), lease.lease);
+  else if (waitsFor !== null) context.turns.serveWaiting([waitsFor]);
   // The holder of the lease looks for accepted turns when it releases the lease, but it may have done so already. The batch is written, so
   // the verb has succeeded even if this process fails to drive the turn.
   else if (turn !== null && context.drives) {
     await context.turns.driveStored({ key, turn: turn.id, epoch: before.leaseRow?.tag ?? 0 });
   }
   return handle(context, key, turn?.id ?? null, { sequence: head.sequence, position: null });
+}
+
+/** The options of a turn with the limit key of the runtime (`limitedBy`), unless the verb or the turn that it continues has one. */
+export function withLimitKey({ limitKey }: Pick<VerbContext, "limitKey">, options: JsonObject): JsonObject {
+  return limitKey === null || "limitKey" in options ? options : { ...options, limitKey };
+}
+
+/** What the limits decide about a new turn, from the rows that were read with the session if they are those of its engine and limit key. */
+async function limitsOf(
+  context: VerbContext,
+  { key, limits }: SessionBefore,
+  { id, start: { engine, options } }: PlannedTurn,
+  attempt: number,
+): Promise<Decision> {
+  const limitKey = limitKeyOf(options);
+  if (limits !== null && limits.engine === engine && limits.limitKey === limitKey) {
+    return limits.admission.decide(limits.rows, { turn: id, attempt });
+  }
+  return admit(context, { key, engine, limitKey, limit: null }, { turn: id, attempt });
 }
 
 /** Builds the turn: with the decisions of pending calls, or with the input. */

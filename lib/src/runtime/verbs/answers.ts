@@ -56,7 +56,7 @@ export async function answer(
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
   const keyContent = [content, stored, options.engine ?? null, options.continue ?? true];
-  return acceptOnce(context, sessionKey(context, id), options.key, keyContent, async (rows) => {
+  return acceptOnce(context, sessionKey(context, id), options.key, keyContent, options, async (rows) => {
     const before = existingSession(rows);
     checkFree(before, options.version);
     const last = await lastStart(context, before);

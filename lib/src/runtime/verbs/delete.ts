@@ -4,11 +4,13 @@ import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { StoredSession } from "../rows/session-write.ts";
 import type { Check, Removal, Row } from "../rows/storage.ts";
+import type { OpenTurn } from "../rows/values.ts";
 
 import { newSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge } from "../rows/batch.ts";
 import { releasePut } from "../rows/lease.ts";
+import { freedScopes, limitRemovals } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { deleteRows, emptyHead } from "../rows/session-write.ts";
 import { readValue, salvageHead } from "../rows/stored.ts";
@@ -33,15 +35,17 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
     const before = { ...stored, head: { ...stored.head, sequence } };
     const epoch = lease?.tag ?? 0;
     const fencing = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1 });
+    const open = await openTurnOf(context, key);
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {
         checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }, ...check],
-        removals: [...(await deadlineRemovals(context, before)), ...(await dueRemovals(context, key))],
+        removals: [...(await deadlineRemovals(context, before)), ...openRemovals(key, open)],
         puts: [fencing],
       }),
     );
     if (!written.ok) continue;
     histories.forget(nameOf(key));
+    context.turns.serveWaiting(freedScopes(open?.limit ?? null));
     return;
   }
 }
@@ -64,17 +68,21 @@ async function newestEvent(
   return { sequence: Math.max(head.sequence, Number(events[0]?.key[2] ?? 0)), check };
 }
 
-/** The removal of the open turn from the index of due work. */
-async function dueRemovals({ storage }: VerbContext, key: SessionKey): Promise<readonly Removal[]> {
+/** The open turn; `null`: there is none, or its row cannot be read. Workers remove rows of `due` and slots that belong to no open turn. */
+async function openTurnOf({ storage }: VerbContext, key: SessionKey): Promise<OpenTurn | null> {
   const row = await readOne(storage, { table: "open", prefix: keyOf(key) });
-  if (row === null) return [];
   try {
-    const { engine, due } = readValue("open", row);
-    return [{ table: "due", prefix: [engine, key.tenant, due, key.session] }];
+    return row === null ? null : readValue("open", row);
   } catch {
-    // The row cannot be read: a worker removes rows of `due` that belong to no open turn.
-    return [];
+    return null;
   }
+}
+
+/** The removals of the open turn from the index of due work, of its slots, and from the turns that wait for a limit. */
+function openRemovals(key: SessionKey, open: OpenTurn | null): readonly Removal[] {
+  if (open === null) return [];
+  const { engine, due, limit } = open;
+  return [{ table: "due", prefix: [engine, key.tenant, due, key.session] }, ...limitRemovals(key, limit)];
 }
 
 /** The removals of the deadlines of pending calls. Their keys begin with the time, so they are computed again as they were written. */

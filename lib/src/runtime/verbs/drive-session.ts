@@ -9,7 +9,9 @@ import type { ExistingSession } from "./session-rows.ts";
 import { EngineError, MisuseError } from "../../model/internal.ts";
 import { isOpen } from "../../session/internal.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
+import { capacitiesOf } from "../drive/admission.ts";
 import { tenYearsMs } from "../rows/lease.ts";
+import { limitOf } from "../rows/limits.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { find, lastStart, openTurn } from "./session-rows.ts";
@@ -31,7 +33,7 @@ export type DriveOptions = {
 /**
  * What `drive` did. `idle`: no turn of the session is open; if it waits for an answer that has a deadline (`waits`), `expiresInMs` is the time until the first
  * one, for callers that set a timer: `sweep` applies it. `handed_over`: the time was over, and another call or a worker continues. `busy`: another process
- * holds the session, a takeover has to wait, or this process drives as many turns as it may; try again after `retryAfterMs`. `parked`: no process can continue
+ * holds the session, a takeover has to wait, a limit is reached, or this process drives as many turns as it may; try again after `retryAfterMs`. `parked`: no process can continue
  * the turn until `recover`.
  */
 export type Driven =
@@ -161,17 +163,24 @@ async function reasonLeft({ storage, turns }: VerbContext, key: SessionKey, turn
 }
 
 /** When the open turn can be tried again; `null`: no turn is open. Throws `EngineError` if this process lacks its engine. */
-async function retryAfter({ storage, clock, engines }: VerbContext, key: SessionKey): Promise<number | null> {
+async function retryAfter(context: VerbContext, key: SessionKey): Promise<number | null> {
+  const { storage, clock, engines } = context;
   const [opened = [], leases = []] = await storage.read([
     { table: "open", prefix: keyOf(key) },
     { table: "leases", prefix: keyOf(key) },
   ]);
   const [openRow] = opened;
   if (openRow === undefined) return null;
-  const { engine, due } = readValue("open", openRow);
+  const { engine, due, limit } = readValue("open", openRow);
   if (!Object.hasOwn(engines, engine)) {
     const message = `drive: the open turn of session ${JSON.stringify(key.session)} uses the engine ${JSON.stringify(engine)}, which this runtime does not have; pass it in engines`;
     throw new EngineError("invalid_engine", { message });
+  }
+  if (limit?.type === "waiting") {
+    const { scope } = limit;
+    const applied = limitOf(context.limits, scope);
+    const [capacity] = await capacitiesOf(context, [applied === null ? null : { scope, limit: applied }]);
+    return Math.max(shortestRetryMs, capacity?.freeInMs ?? fullRetryMs);
   }
   const heldMs = leases[0]?.remainingMs ?? 0;
   const waitMs = heldMs > 0 ? heldMs : due - clock.now();

@@ -26,7 +26,7 @@ export async function start(
   const initial = sessionOf(input, options);
   checkStatus(initial, "start", null);
   const content = ["start", { ...initial, id: null }, stored, engine];
-  return acceptOnce(context, sessionKey(context, id), options.key, content, async (rows) => {
+  return acceptOnce(context, sessionKey(context, id), options.key, content, options, async (rows) => {
     const key = await acceptedKey(options.key, content);
     const session = { ...initial, id };
     return accept(context, absentSession(rows, session, context.clock.now()), {
@@ -116,7 +116,7 @@ async function driveVerb(
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
   const content = verbContent(verb, message, options);
-  return acceptOnce(context, sessionKey(context, id), options.key, content, async (rows) => {
+  return acceptOnce(context, sessionKey(context, id), options.key, content, options, async (rows) => {
     const before = existingSession(rows);
     checkFree(before, options.version);
     const { session } = before.head;

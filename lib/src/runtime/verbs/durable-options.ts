@@ -18,6 +18,7 @@ import {
 } from "../../engine/internal.ts";
 import { MisuseError, renderIssue } from "../../model/internal.ts";
 import { isPlainObject, read, settings } from "../../model/parse/reading.ts";
+import { isLimitKey, limitKeyRule } from "../rows/limits.ts";
 import { checkedWaits } from "./waits.ts";
 
 /** The properties of an option of a verb. */
@@ -35,6 +36,7 @@ type VerbOptionRow = {
 const text = { kind: "a string", fits: (value: unknown) => typeof value === "string" };
 const flag = { kind: "true or false", fits: (value: unknown) => typeof value === "boolean" };
 const whole = { kind: "a whole number", fits: (value: unknown) => Number.isSafeInteger(value) };
+const limitKey = { kind: limitKeyRule, fits: isLimitKey };
 const policy = { kind: `one of ${busyPolicies.join(", ")}`, fits: isBusyPolicy };
 
 /** The options of durable verbs that are not options of the run. */
@@ -43,6 +45,8 @@ export const verbOptionTable = {
   key: { verbs: "all", stored: false, http: "no", check: text },
   version: { verbs: "all", stored: false, http: "always", check: whole },
   waits: { verbs: "all", stored: true, http: "always", check: null },
+  // Over HTTP it comes from the authenticated caller, never from the request: a caller that chooses its key evades the limit.
+  limitKey: { verbs: "all", stored: true, http: "no", check: limitKey },
   continue: { verbs: "all", stored: false, http: "no", check: flag },
   whenBusy: { verbs: "message", stored: false, http: "no", check: policy },
   id: { verbs: "start", stored: false, http: "no", check: null },

@@ -26,13 +26,14 @@ import type { JournalRow } from "../rows/values.ts";
 
 import { chatResult, noUsage, RuntimeError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
-import { loadTurn } from "../drive/driven-turn.ts";
+import { closedTurn, dueAndLimit, loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
 import { merge } from "../rows/batch.ts";
 import { epochCheck } from "../rows/lease.ts";
 import { usageOfRows } from "../rows/ledger.ts";
+import { freedScopes } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
@@ -65,6 +66,7 @@ export async function endTurn(
     if (turn === null) return "over";
     driver = new TurnDriver(context, turn, lease, itemOf(ending));
     await driver.drive();
+    turns.serveWaiting(driver.servedScopes);
     // The ending commit has released the lease, or kept it for the next turn.
     heldLease = driver.next?.lease ?? null;
     if (driver.next === null || !context.drives) return 0;
@@ -108,7 +110,7 @@ async function endAtBoundary(
     { table: "open", prefix: keyOf(key) },
   ]);
   const [turnRow, startRow] = [turnRows[0], startRows[0]];
-  const due = opened[0] === undefined ? 0 : readValue("open", opened[0]).due;
+  const open = opened[0] === undefined ? closedTurn : readValue("open", opened[0]);
   if (turnRow === undefined) {
     throw new RuntimeError("not_found", { message: `there is no turn ${JSON.stringify(turnId)}` });
   }
@@ -132,7 +134,10 @@ async function endAtBoundary(
   const { turn: next, changes } = await followingTurn(context, key, start, after, history, now);
   const { committed, step } = progress;
   const write = writeSession(
-    { ...stored, turn: { id: turnId, progress, commits: turnRow.tag, engine: start.engine, due } },
+    {
+      ...stored,
+      turn: { id: turnId, progress, commits: turnRow.tag, engine: start.engine, ...dueAndLimit(start, open) },
+    },
     {
       now,
       session: { after, messages: [], history },
@@ -143,6 +148,7 @@ async function endAtBoundary(
         end: { ...summaryOf(result), steps: step },
         next,
         nextDue: now,
+        nextLimit: null,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],
@@ -156,6 +162,7 @@ async function endAtBoundary(
   const written = await storage.write(write.changes);
   if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
   context.histories.keep(nameOf(key), history);
+  context.turns.serveWaiting(freedScopes(open.limit));
   return 0;
 }
 

@@ -4,12 +4,13 @@
 // the commit that ended or parked the turn, so it is the same in every process.
 
 import type { AnySchema, OutputSchema, StandardSchema } from "../../engine/internal.ts";
-import type { RuntimeEvent, SessionSummary, TurnEnd, TurnStatus } from "../../model/internal.ts";
+import type { RuntimeEvent, SessionSummary, TurnEnd } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Cursor } from "../read/cursor.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { SessionHead, TurnProgress } from "../rows/values.ts";
 import type { TurnHandle } from "../types.ts";
+import type { OpenTurnStatus } from "./session-rows.ts";
 
 import { checkStandard, isStandardSchema } from "../../engine/internal.ts";
 import {
@@ -263,7 +264,7 @@ async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): P
 }
 
 /** A session as `list` and results show it: without messages. */
-export function summary(head: SessionHead, version: number, turnStatus: TurnStatus | null): SessionSummary {
+export function summary(head: SessionHead, version: number, open: OpenTurnStatus | null): SessionSummary {
   const { session, length, turn, createdAt, changedAt } = head;
   const { id, status, pendingToolCalls, pendingQuestion, usage, metadata } = session;
   return {
@@ -276,7 +277,8 @@ export function summary(head: SessionHead, version: number, turnStatus: TurnStat
     usage,
     metadata,
     turnId: turn,
-    turnStatus,
+    turnStatus: open?.status ?? null,
+    limitWait: open?.limitWait ?? null,
     createdAt,
     changedAt,
   };
@@ -289,8 +291,8 @@ async function currentSummary(
   head: SessionHead,
   version: number,
 ): Promise<SessionSummary> {
-  const [turnStatus = null] = await openTurnStatuses(context, [{ key, turn: head.turn }]);
-  return summary(head, version, turnStatus);
+  const [open = null] = await openTurnStatuses(context, [{ key, turn: head.turn }]);
+  return summary(head, version, open);
 }
 
 /** The result of a verb that started no turn: the session still waits. */

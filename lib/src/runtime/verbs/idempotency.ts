@@ -5,7 +5,7 @@
 import type { Json } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { TurnHandle } from "../types.ts";
+import type { TurnHandle, VerbOptions } from "../types.ts";
 import type { SessionRows } from "./session-rows.ts";
 
 import { canonicalJson } from "../../kernel/internal.ts";
@@ -19,7 +19,7 @@ import { readSession } from "./session-rows.ts";
 export type AcceptedKey = { readonly name: string; readonly digest: string };
 
 /**
- * Calls `accept` with the rows of the session, unless the verb was accepted under the key before. If `accept` fails, the key is read again: a
+ * Calls `accept` with the rows of the session and of the limits of `turn`, unless the verb was accepted under the key before. If `accept` fails, the key is read again: a
  * concurrent call with the same key may have been accepted, and then its turn is returned.
  */
 export async function acceptOnce(
@@ -27,9 +27,10 @@ export async function acceptOnce(
   session: SessionKey,
   key: string | undefined,
   content: unknown,
+  turn: Pick<VerbOptions, "engine" | "limitKey">,
   accept: (rows: SessionRows) => Promise<TurnHandle>,
 ): Promise<TurnHandle> {
-  const rows = await readSession(context, session, key);
+  const rows = await readSession(context, session, key, turn);
   const before = await acceptedHandle(context, rows, key, content);
   if (before !== null) return before;
   try {

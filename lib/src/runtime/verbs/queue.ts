@@ -26,7 +26,7 @@ import { randomText } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
-import { openTurnConflict } from "./accept.ts";
+import { openTurnConflict, withLimitKey } from "./accept.ts";
 import { verbContent } from "./drive-verbs.ts";
 import { storedOptions } from "./durable-options.ts";
 import { queuedHandle } from "./handles.ts";
@@ -63,7 +63,7 @@ export async function queueMessage(
   if (startRow === undefined || turnRow === undefined) return null;
   if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
   const engine = checkedEngine(key, openTurn, readValue("starts", startRow).engine, options.engine);
-  const ownTurn = { id: newTurnId(), engine, options: storedOptions(options), interrupts };
+  const ownTurn = { id: newTurnId(), engine, options: withLimitKey(context, storedOptions(options)), interrupts };
   const now = clock.now();
   const id = options.key ?? `input-${randomText(8)}`;
   const input = inboxInput(text);

@@ -1,7 +1,7 @@
 // `recover`: drives open turns that no process holds, makes failed sessions usable, and restarts or ends parked turns.
 //
-//   no id                             restores missing rows of the index of due work, drives every due turn, and takes over turns of ended
-//                                     processes
+//   no id                             restores missing rows of the index of due work, drives every due turn, takes over turns of ended
+//                                     processes, and starts turns that wait for a limit with a free slot
 //   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
 //   id, the turn is parked            ends the turn (Q16)
 //   id, parked, `from: "step"`        restarts the open step (Q14)
@@ -39,6 +39,9 @@ export async function recover(
     await restoreAllDue(context);
     const { driven } = await pickUpDue(context, { limit: Number.POSITIVE_INFINITY });
     const { taken } = await takeOverAllEnded(context, null);
+    let line: string | null = null;
+    do line = await context.turns.serveAllWaiting(line);
+    while (line !== null);
     return { ...nothingRecovered, pickedUp: driven + taken };
   }
   const before = await find(context, id);

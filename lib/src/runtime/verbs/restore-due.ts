@@ -7,11 +7,11 @@
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { HostStorage, Put, Row } from "../rows/storage.ts";
-import type { OpenTurn } from "../rows/values.ts";
 
+import { readableOpen } from "../drive/waiting-turns.ts";
 import { putting } from "../rows/batch.ts";
+import { waitingPut } from "../rows/limits.ts";
 import { duePut } from "../rows/session-write.ts";
-import { readValue } from "../rows/stored.ts";
 
 /** How many open turns one pass examines. */
 const pageSize = 64;
@@ -30,10 +30,13 @@ export async function restoreAllDue(context: VerbContext): Promise<void> {
 export async function restoreDue({ storage }: VerbContext, after: OpenCursor): Promise<OpenCursor> {
   const { rows, next } = await openPage(storage, after);
   const puts = rows.flatMap((row): readonly Put[] => {
-    const open = readable(row);
-    return open === null ? [] : [duePut(keyIn(row), open)];
+    const open = readableOpen(row);
+    if (open === null) return [];
+    // A turn that waits for a limit is not due; it has a row among the waiting turns instead.
+    const { turn, limit } = open;
+    return [limit?.type === "waiting" ? waitingPut(keyIn(row), turn, limit) : duePut(keyIn(row), open)];
   });
-  const stored = await storage.read(puts.map(({ key }) => ({ table: "due", prefix: key, limit: 1 }) as const));
+  const stored = await storage.read(puts.map(({ table, key }) => ({ table, prefix: key, limit: 1 }) as const));
   const missing = puts.filter((_, index) => stored[index]?.length === 0);
   if (missing.length > 0) await storage.write(putting(...missing));
   return next;
@@ -63,13 +66,4 @@ export async function openPage(
 /** The session of a row of `open`. */
 export function keyIn({ key: [tenant = "", session = ""] }: Row): SessionKey {
   return { tenant: String(tenant), session: String(session) };
-}
-
-/** The open turn of a row; `null`: the row cannot be read, which concerns its own session only. */
-function readable(row: Row): OpenTurn | null {
-  try {
-    return readValue("open", row);
-  } catch {
-    return null;
-  }
 }

@@ -1,19 +1,23 @@
 // Reads the rows of a session for verbs, and builds the errors that they share. A verb reads all it needs in one read (`readSession`).
 
 import type { TurnHistory } from "../../kernel/internal.ts";
-import type { JsonObject, Message, OpenTurnView, Session, TurnStatus } from "../../model/internal.ts";
+import type { JsonObject, LimitWait, Message, OpenTurnView, Session, TurnStatus } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { Admission } from "../drive/admission.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { StoredSession } from "../rows/session-write.ts";
-import type { Row } from "../rows/storage.ts";
+import type { Query, Row } from "../rows/storage.ts";
 import type { SessionHead, TurnStart } from "../rows/values.ts";
+import type { VerbOptions } from "../types.ts";
 
 import { appendHistory } from "../../kernel/internal.ts";
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
+import { admissionOf } from "../drive/admission.ts";
 import { loadHistory } from "../history-cache.ts";
 import { noChanges } from "../rows/batch.ts";
+import { partsOf } from "../rows/limits.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { emptyHead, writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue } from "../rows/stored.ts";
@@ -31,28 +35,53 @@ export type SessionRows = {
   readonly lease: Row | null;
   /** The row of the idempotency key, if the caller gave one. */
   readonly accepted: Row | null;
+  readonly limits: ReadLimits | null;
 };
 
-/** Reads these rows in one read. */
+/** Rows of limits that were read together with the session, for a turn with this engine and limit key. */
+type ReadLimits = {
+  readonly engine: string;
+  readonly limitKey: string | null;
+  readonly admission: Admission;
+  readonly rows: readonly (readonly Row[])[];
+};
+
+/**
+ * Reads these rows in one read. `turn`: the engine and the limit key of the turn that the verb is expected to start; what its limits depend on is read too, if
+ * this process drives the turns that it accepts.
+ */
 export async function readSession(
-  { storage }: VerbContext,
+  context: VerbContext,
   key: SessionKey,
   idempotencyKey?: string,
+  turn: Pick<VerbOptions, "engine" | "limitKey"> | null = null,
 ): Promise<SessionRows> {
-  const [heads = [], leases = [], accepted = []] = await storage.read([
+  const acceptedQuery: readonly Query[] =
+    idempotencyKey === undefined ? [] : [{ table: "accepted", prefix: [...keyOf(key), idempotencyKey] }];
+  const { engine = "default", limitKey = context.limitKey } = turn ?? {};
+  const admission =
+    turn === null || !context.drives ? null : admissionOf(context, { key, engine, limitKey, limit: null });
+  const [heads = [], leases = [], ...rest] = await context.storage.read([
     { table: "sessions", prefix: keyOf(key) },
     { table: "leases", prefix: keyOf(key) },
-    ...(idempotencyKey === undefined ? [] : [{ table: "accepted", prefix: [...keyOf(key), idempotencyKey] } as const]),
+    ...acceptedQuery,
+    ...(admission?.queries ?? []),
   ]);
-  return { key, head: heads[0] ?? null, lease: leases[0] ?? null, accepted: accepted[0] ?? null };
+  const accepted = acceptedQuery.length === 0 ? null : (rest[0]?.[0] ?? null);
+  const limits = admission === null ? null : { engine, limitKey, admission, rows: rest.slice(acceptedQuery.length) };
+  return { key, head: heads[0] ?? null, lease: leases[0] ?? null, accepted, limits };
 }
 
-/** A session that exists, and its lease row. */
-export type ExistingSession = StoredSession & { readonly version: number; readonly leaseRow: Row | null };
+/** A session that exists, its lease row, and the rows of limits that were read with it. */
+export type ExistingSession = StoredSession & {
+  readonly version: number;
+  readonly leaseRow: Row | null;
+  readonly limits: ReadLimits | null;
+};
 
 /** The session of the rows. Throws `not_found` if there is no such session or it was deleted. */
-export function existingSession({ key, head: row, lease }: SessionRows): ExistingSession {
-  return { key, ...headOf(key.session, row), turn: null, leaseRow: lease };
+export function existingSession({ key, head: row, lease, limits }: SessionRows): ExistingSession {
+  return { key, ...headOf(key.session, row), turn: null, leaseRow: lease, limits };
 }
 
 /**
@@ -60,10 +89,10 @@ export function existingSession({ key, head: row, lease }: SessionRows): Existin
  * `conflict` if the session exists.
  */
 export function absentSession(
-  { key, head: row, lease }: SessionRows,
+  { key, head: row, lease, limits }: SessionRows,
   session: Session<JsonObject>,
   now: number,
-): StoredSession & { readonly leaseRow: Row | null } {
+): StoredSession & Pick<ExistingSession, "leaseRow" | "limits"> {
   const before = row === null ? null : readValue("sessions", row);
   if (before !== null && !before.deleted) {
     throw new RuntimeError("conflict", {
@@ -71,7 +100,7 @@ export function absentSession(
     });
   }
   const head = { ...emptyHead(session, now), sequence: before?.sequence ?? 0 };
-  return { key, head, version: row?.tag ?? null, turn: null, leaseRow: lease };
+  return { key, head, version: row?.tag ?? null, turn: null, leaseRow: lease, limits };
 }
 
 /** Reads a session. Rejects with `not_found`. */
@@ -128,26 +157,38 @@ function visibleStatus(stored: TurnStatus, leaseRow: Row | undefined): TurnStatu
   return stored === "queued" && (leaseRow?.remainingMs ?? 0) > 0 ? "running" : stored;
 }
 
+/** The state of an open turn, and the limit that it waits for. */
+export type OpenTurnStatus = { readonly status: TurnStatus; readonly limitWait: LimitWait | null };
+
 /** The states of the open turns of these sessions, in order; `null`: a session without one. One read, and none if no session has an open turn. */
 export async function openTurnStatuses(
   { storage }: VerbContext,
   sessions: readonly { readonly key: SessionKey; readonly turn: string | null }[],
-): Promise<readonly (TurnStatus | null)[]> {
+): Promise<readonly (OpenTurnStatus | null)[]> {
   const open = sessions.flatMap(({ key, turn }) => (turn === null ? [] : [{ key, turn }]));
   if (open.length === 0) return sessions.map(() => null);
   const rows = await storage.read(
     open.flatMap(({ key, turn }) => [
       { table: "turns", prefix: turnKey(key, turn) } as const,
       { table: "leases", prefix: keyOf(key) } as const,
+      { table: "open", prefix: keyOf(key) } as const,
     ]),
   );
-  const statuses = open.map((_, index) => {
-    const turnRow = rows[2 * index]?.[0];
+  const statuses = open.map((_, index): OpenTurnStatus | null => {
+    const turnRow = rows[3 * index]?.[0];
     // The turn has ended, and its row was removed, since the session was read.
-    return turnRow === undefined ? null : visibleStatus(readValue("turns", turnRow).status, rows[2 * index + 1]?.[0]);
+    if (turnRow === undefined) return null;
+    const status = visibleStatus(readValue("turns", turnRow).status, rows[3 * index + 1]?.[0]);
+    return { status, limitWait: limitWaitOf(rows[3 * index + 2]?.[0]) };
   });
   let next = 0;
   return sessions.map(({ turn }) => (turn === null ? null : (statuses[next++] ?? null)));
+}
+
+/** The limit that the turn of a row of `open` waits for; `null`: none. */
+function limitWaitOf(row: Row | undefined): LimitWait | null {
+  const limit = row === undefined ? null : readValue("open", row).limit;
+  return limit?.type === "waiting" ? { limit: partsOf(limit.scope).kind, since: limit.since } : null;
 }
 
 /** The open turn of a session as callers see it. */
@@ -157,16 +198,18 @@ export async function openTurn(
   turn: string | null,
 ): Promise<OpenTurnView | null> {
   if (turn === null) return null;
-  const [turns = [], starts = [], leases = []] = await storage.read([
+  const [turns = [], starts = [], leases = [], opened = []] = await storage.read([
     { table: "turns", prefix: turnKey(key, turn) },
     { table: "starts", prefix: turnKey(key, turn) },
     { table: "leases", prefix: keyOf(key) },
+    { table: "open", prefix: keyOf(key) },
   ]);
   const [turnRow, startRow] = [turns[0], starts[0]];
   if (turnRow === undefined || startRow === undefined) return null;
   const { status: storedStatus, step, failure } = readValue("turns", turnRow);
   const status = visibleStatus(storedStatus, leases[0]);
-  return { turnId: turn, status, step, failure, engine: readValue("starts", startRow).engine };
+  const { engine } = readValue("starts", startRow);
+  return { turnId: turn, status, step, failure, engine, limitWait: limitWaitOf(opened[0]) };
 }
 
 /** Replaces the data of a session that has no open turn. Rejects with `conflict` if another writer has changed it. */

@@ -29,19 +29,20 @@ export type Swept = {
 };
 
 /** Where the passes over open turns continue, by runtime. */
-const cursors = new WeakMap<VerbContext["turns"], { restore: OpenCursor; ended: OpenCursor }>();
+const cursors = new WeakMap<VerbContext["turns"], { restore: OpenCursor; ended: OpenCursor; lines: string | null }>();
 
 /** One pass. */
 export async function sweep(context: VerbContext, { limit = 256 }: SweepOptions = {}): Promise<Swept> {
   if (!Number.isSafeInteger(limit) || limit < 1) {
     throw new MisuseError("invalid_argument", "sweep: limit must be a whole number of 1 or more", { path: ["limit"] });
   }
-  const at = cursors.get(context.turns) ?? { restore: null, ended: null };
+  const at = cursors.get(context.turns) ?? { restore: null, ended: null, lines: null };
   cursors.set(context.turns, at);
   const expired = await expire(context);
   const removed = await removeRetained(context);
   await collectUnused(context);
   at.restore = await restoreDue(context, at.restore);
+  at.lines = await context.turns.serveAllWaiting(at.lines, { onlyWakes: true });
   const due = await listDue(context, limit);
   const ended = await listEnded(context, at.ended);
   at.ended = ended.next;

@@ -7,7 +7,8 @@
 //   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what follows
 //   2. if the storage reports that a process has ended: takes over its turns among all open turns
 //   3. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of ended processes
-//   4. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
+//   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start; without limits every `collectMs`
+//   5. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
 
 import type { VerbContext } from "../context.ts";
 import type { Taken } from "./ended-processes.ts";
@@ -31,6 +32,8 @@ const minRestMs = 20;
 const restFactor = 9;
 /** How often deadlines and retained journals are examined, in milliseconds. */
 const upkeepMs = 250;
+/** How often the lines of turns that wait for a limit are examined, in milliseconds, if the runtime has limits. */
+const limitsMs = 1000;
 /** How often unused rows are collected and missing rows of the index restored, in milliseconds. */
 const collectMs = 60_000;
 /** How many rows of the index one poll claims or moves, and how many pages it reads, at most. A poll also ends after `upkeepMs`. */
@@ -60,6 +63,7 @@ export async function work(
     changes.notify();
     rest.abort();
   };
+  const endWorker = turns.addWorker(concurrency);
   const stop = turns.onFree(() => {
     hasFreed = true;
     wake();
@@ -76,6 +80,8 @@ export async function work(
   const tenants = new DueTenants(storage);
   let upkeepAt = Number.NEGATIVE_INFINITY;
   let collectAt = Number.NEGATIVE_INFINITY;
+  let linesAt = Number.NEGATIVE_INFINITY;
+  let lineCursor: string | null = null;
   let openCursor: OpenCursor = null;
   let endedCursor: OpenCursor = null;
   try {
@@ -110,6 +116,10 @@ export async function work(
           () => null,
         );
       }
+      if (polledAt >= linesAt + (context.limits === null ? collectMs : limitsMs)) {
+        linesAt = polledAt;
+        lineCursor = await turns.serveAllWaiting(lineCursor).catch(() => null);
+      }
       if (polledAt >= collectAt + collectMs) {
         collectAt = polledAt;
         await collectUnused(context).catch(() => undefined);
@@ -130,6 +140,7 @@ export async function work(
   } finally {
     stop();
     stopEnded?.();
+    endWorker();
     changes.stop();
     tenants.stop();
     signal.removeEventListener("abort", wake);

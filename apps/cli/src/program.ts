@@ -179,6 +179,7 @@ function addServe(program: Command, io: Io, done: Done): void {
     .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
     .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
     .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
+    .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .addHelpText(
       "after",
@@ -501,6 +502,7 @@ function contextOf(command: Command, io: Io): CommandContext {
     tools: list("tools"),
     tokens: list("token"),
     cors: list("cors"),
+    completions: text("completions"),
     requestLog: text("requestLog"),
     engine: text("engine"),
     static: text("static"),

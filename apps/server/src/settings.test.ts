@@ -122,6 +122,13 @@ describe("precedence is flag, environment variable, configuration file, default"
       values: [["https://a"], ["https://b"], ["https://c"], []],
     },
     {
+      name: "completions",
+      flag: "off",
+      variable: ["EVERTURN_COMPLETIONS", "on"],
+      file: false,
+      values: [false, true, false, true],
+    },
+    {
       name: "requestLog",
       flag: "off",
       variable: ["EVERTURN_REQUEST_LOG", "On"],

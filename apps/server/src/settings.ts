@@ -75,6 +75,8 @@ export type SettingValues = {
   readonly tokens: readonly ServerToken[];
   /** Origins of web pages that may call the server (CORS allowlist). Default: none. */
   readonly cors: readonly string[];
+  /** Whether the server serves OpenAI's chat completions (`/v1`). Default: true. */
+  readonly completions: boolean;
   /** Whether the server writes a line for each request. Default: true. */
   readonly requestLog: boolean;
   /** The absolute path of a folder whose files the server serves; `null`, the default: none. */
@@ -203,6 +205,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: texts,
     fallback: () => ({ value: [], why: defaultReason }),
   },
+  completions: {
+    flag: "--completions",
+    variable: "EVERTURN_COMPLETIONS",
+    list: false,
+    read: onOff,
+    fallback: () => ({ value: true, why: defaultReason }),
+  },
   requestLog: {
     flag: "--request-log",
     variable: "EVERTURN_REQUEST_LOG",
@@ -289,6 +298,7 @@ export function resolveSettings(sources: {
     port: resolve("port"),
     tokens: resolve("tokens"),
     cors: resolve("cors"),
+    completions: resolve("completions"),
     requestLog: resolve("requestLog"),
     static: resolve("static"),
   };

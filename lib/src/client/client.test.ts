@@ -241,7 +241,7 @@ test("continues the session after an approval", async () => {
   const { client } = world(says([{ type: "tool_call", id: "c1", name: "pay" }], hello));
   const waits = await (await client.start("Pay.", { id: "s1" })).result;
   expect(waits.session.pendingToolCalls.map(({ id, reason }) => [id, reason])).toEqual([["c1", "approval"]]);
-  const turn = await client.decide("s1", "c1", { type: "approve", by: "Ada" }, { version: waits.session.version });
+  const turn = await client.decide("s1", "c1", { type: "approve" }, { version: waits.session.version });
   expect((await turn.result).text).toBe("Hello!");
   expect((await client.messages("s1")).items.map(({ role }) => role)).toEqual([
     "user",
@@ -257,7 +257,7 @@ test("a verb that starts no turn has no turn id and no events, and its result is
   await (
     await client.start("Pay twice.", { id: "s1" })
   ).result;
-  const first = await client.decide("s1", "c1", { type: "deny", reason: "no", by: "Ada" });
+  const first = await client.decide("s1", "c1", { type: "deny", reason: "no" });
   expect(first.turnId).toBeNull();
   expect(await all(first.events)).toEqual([]);
   expect(await first.result).toMatchObject({ turnId: null, status: "waiting", session: { status: "awaiting_tools" } });
@@ -289,7 +289,7 @@ test("completes a call once by its token and reports later attempts", async () =
   const pass = await client.token("s1", "c1");
   // The token is the only authentication.
   const outside = createClient({ url: "http://localhost", fetch: (url, init) => handler(new Request(url, init)) });
-  expect(await outside.complete(pass, { type: "approve", by: "Bob" })).toBe("completed");
+  expect(await outside.complete(pass, { type: "approve" })).toBe("completed");
   expect(await outside.complete(pass, { type: "deny" })).toBe("already_completed");
   expect(await outside.complete("made-up", { type: "deny" })).toBe("unknown");
   await expect(client.token("s1", "c9")).rejects.toMatchObject({ reason: "not_found" });

@@ -139,7 +139,8 @@ export function createClient(options: ClientOptions): EverturnClient {
     },
     recover: async (id, { from, ...options } = {}) =>
       post(sender, at`/sessions/${id}/recover`, { from }, options, readJson<Recovered>),
-    usage: async (id, options) => ask(sender, "GET", at`/sessions/${id}/usage`, options, readJson<LedgerSum>),
+    usage: async (id, options) =>
+      ask(sender, "GET", id === null ? "/usage" : at`/sessions/${id}/usage`, options, readJson<LedgerSum>),
 
     events: (id, options) => readSessionEvents(sender, id, options),
     attach: (id, turnId, { signal = null } = {}) =>

@@ -162,15 +162,15 @@ type UserInput = Extract<MessageInput, { readonly role: "user" }>;
 
 /** Approval, optionally with other arguments, or denial with a reason that the model reads. */
 export type DecisionAnswer =
-  | { readonly type: "approve"; readonly arguments?: JsonObject; readonly by?: string }
-  | { readonly type: "deny"; readonly reason?: string; readonly by?: string };
+  | { readonly type: "approve"; readonly arguments?: JsonObject }
+  | { readonly type: "deny"; readonly reason?: string };
 
 /** The answer to the pending call of a token. */
 type TokenAnswer =
   | { readonly type: "result"; readonly value: Json }
   | { readonly type: "answer"; readonly text: string }
-  | { readonly type: "approve"; readonly by?: string }
-  | { readonly type: "deny"; readonly reason?: string; readonly by?: string };
+  | { readonly type: "approve" }
+  | { readonly type: "deny"; readonly reason?: string };
 
 /** The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. */
 export type Completed = "completed" | "already_completed" | "revoked" | "unknown";
@@ -298,8 +298,8 @@ export type EverturnClient = {
    * open step.
    */
   readonly recover: (id: string, options?: CallOptions & { readonly from?: "step" }) => Promise<Recovered>;
-  /** Returns what a session has cost, by kind and by model. */
-  readonly usage: (id: string, options?: CallOptions) => Promise<LedgerSum>;
+  /** Returns what a session has cost, by kind and by model. `null`: what the tenant's chat completions have cost, which belong to no session. */
+  readonly usage: (id: string | null, options?: CallOptions) => Promise<LedgerSum>;
 
   // Events and results.
 

@@ -1,7 +1,7 @@
 // Authentication: maps a request to its caller, by bearer token (RFC 6750) or by a function of the operator.
 //
-// A caller is a tenant, a name and a context. All three come from the operator's configuration and never from the request, so a
-// request cannot choose another tenant's sessions or the data that tools receive about its caller.
+// A caller is a tenant, a name, a context and a list of engines. All of them come from the operator's configuration and never from the
+// request, so a request cannot choose another tenant's sessions, the name in a decision, or the data that tools receive about its caller.
 //
 // Invariants
 //   1. Tokens are compared as SHA-256 digests with a constant-time comparison, and every configured key is compared, so the
@@ -21,15 +21,20 @@ import { HttpError } from "./failure.ts";
 export type Caller = {
   /** The tenant whose sessions the caller reaches. Default: the shared tenant without a name. */
   readonly tenant?: string;
-  /** The name recorded with approvals and denials. Without one, a request may state it. */
+  /** The identity of the caller, recorded with approvals and denials. A request cannot state another one. Default: none is recorded. */
   readonly name?: string;
-  /** The context of sessions that this caller starts. Tool handlers receive it. */
+  /** The context of turns that this caller starts, in sessions of any caller. Tool handlers receive it. Default: `{}`. */
   readonly context?: JsonObject;
   /**
    * What the limits per key of the runtime count the caller's turns under, for instance the id of the user (`perLimitKey`). A request cannot choose it. Up to
    * 256 characters. Default: none.
    */
   readonly limitKey?: string;
+  /**
+   * The names of the engines that the caller may use, also those of `/v1/chat/completions`. A session that is started without an engine has
+   * `default` if it is listed, otherwise the first one. Default: all engines.
+   */
+  readonly engines?: readonly string[];
 };
 
 /** A bearer token and the caller it authenticates. A token has at least 16 characters and no whitespace. */
@@ -64,7 +69,7 @@ export function authenticator(auth: Auth): Authenticate {
       }
       if (!isCaller(caller))
         throw new Error(
-          "the auth function must return { tenant?, name?, context?, limitKey? }, or null to reject the request",
+          "the auth function must return { tenant?, name?, context?, engines?, limitKey? }, or null to reject the request",
         );
       return caller;
     };
@@ -87,13 +92,44 @@ export function authenticator(auth: Auth): Authenticate {
   };
 }
 
+/** The context of a turn that the caller starts. Never that of another caller, so a caller without a context has an empty one. */
+export function contextOf({ context = {} }: Caller): JsonObject {
+  return context;
+}
+
+/**
+ * The engine of a session that the caller starts; `undefined`: the default of the runtime. Throws 403 if the caller may not use it. The error is
+ * the same for engines that do not exist.
+ */
+export function engineOfNew(caller: Caller, named: string | undefined): string | undefined {
+  const { engines } = caller;
+  if (named === undefined) return engines === undefined || engines.includes("default") ? undefined : engines[0];
+  checkEngineOf(caller, named);
+  return named;
+}
+
+/** Throws 403 if the caller may not use the engine. */
+export function checkEngineOf({ engines }: Caller, name: string): void {
+  if (engines === undefined || engines.includes(name)) return;
+  throw new HttpError("forbidden", "this key may not use the engine", { details: { path: ["options", "engine"] } });
+}
+
 const isOptionalString = (value: unknown) => value === undefined || typeof value === "string";
 
 function isCaller(value: unknown): value is Caller {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const { tenant, name, context, limitKey }: { readonly [Name in keyof Caller]?: unknown } = value;
+  const { tenant, name, context, engines, limitKey }: { readonly [Name in keyof Caller]?: unknown } = value;
   if (limitKey !== undefined && !isLimitKey(limitKey)) return false;
-  return isOptionalString(tenant) && isOptionalString(name) && (context === undefined || isPlainObject(context));
+  return (
+    isOptionalString(tenant) &&
+    isOptionalString(name) &&
+    (context === undefined || isPlainObject(context)) &&
+    (engines === undefined || isNameList(engines))
+  );
+}
+
+function isNameList(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === "string");
 }
 
 function checkKeys(keys: readonly ApiKey[]): void {
@@ -106,12 +142,16 @@ function checkKeys(keys: readonly ApiKey[]): void {
       },
     );
   }
-  for (const [index, { token, limitKey }] of keys.entries()) {
+  for (const [index, { token, limitKey, engines }] of keys.entries()) {
     if (limitKey !== undefined && !isLimitKey(limitKey)) {
       const message = `auth: the limitKey of key ${index} must be ${limitKeyRule}`;
       throw new MisuseError("invalid_argument", message, { path: ["auth", index, "limitKey"] });
     }
     const path = ["auth", index, "token"];
+    if (engines !== undefined && !isNameList(engines)) {
+      const message = `auth: engines of key ${index} must be a list of one or more names of engines`;
+      throw new MisuseError("invalid_argument", message, { path: ["auth", index, "engines"] });
+    }
     if (typeof token !== "string" || token.length < minTokenLength || /\s/.test(token)) {
       const message = `auth: the token of key ${index} must have at least ${minTokenLength} characters and no whitespace`;
       throw new MisuseError("invalid_argument", message, { path });

@@ -355,9 +355,9 @@ describe("sessions", () => {
     await ask("POST", "/sessions/s1/steer", { input: "psst", transient: true, id: "i1" });
     expect(seen).toEqual([
       ["s1", { from: "step" }],
-      ["s1", message, {}],
+      ["s1", message, { turnContext: {} }],
       ["s1", { turnId: "t1", reason: "bored" }],
-      ["s1", { type: "transient", message: user("psst") }, { id: "i1" }],
+      ["s1", { type: "transient", message: user("psst") }, { turnContext: {}, id: "i1" }],
     ]);
   });
 

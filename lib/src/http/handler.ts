@@ -50,6 +50,7 @@ import type { AllowedOption } from "./routes/turn-options.ts";
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
+import { contentPolicy } from "./content-policy.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
@@ -80,6 +81,16 @@ export type HttpOptions = {
    * only. Default: false.
    */
   readonly records?: boolean;
+  /**
+   * Allowlist of the hosts of `https:` URLs in messages and tool results: `cdn.example.com`, or `*.example.com` for subdomains. The provider
+   * fetches these URLs. Private addresses and local names are rejected in any case, and so are other schemes than `https:` and `data:`. Default:
+   * every public host.
+   */
+  readonly contentHosts?: readonly string[];
+  /**
+   * `true`: callers may name files of the operator's provider account by their id. The ids of all tenants are valid there. Default: false.
+   */
+  readonly providerFiles?: boolean;
   /** Allowlist of origins whose pages may read responses (CORS) and send requests other than GET. None by default. */
   readonly origins?: readonly string[];
   /** Allowlist of `Host` header values, without port. Rejecting others prevents DNS rebinding. All by default. */
@@ -136,15 +147,16 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const reportCaller = callerReporter(options.onAuthenticated);
   const base = checkedBase(options.basePath ?? "");
   const limits = checkedLimits(options.limits ?? {});
+  const policy = contentPolicy(options.contentHosts, options.providerFiles ?? false);
   const authenticate = authenticator(auth);
   const requestSlots = new RequestSlots(limits);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
-  const completions = openai === undefined ? [] : openaiRoutes(openai, (error) => reportError(error, null));
+  const completions = openai === undefined ? [] : openaiRoutes(openai, policy, (error) => reportError(error, null));
   const apiRoutes: readonly Route[] = [
     ...sessionRoutes,
-    ...turnRoutes(turnOptions(allow)),
+    ...turnRoutes(turnOptions(allow), policy),
     ...(records ? [recordRoute] : []),
-    ...uiRoutes,
+    ...uiRoutes(policy),
     ...completions,
   ];
   const description = openapi([...apiRoutes, healthRoute(sessions)], base);

@@ -221,6 +221,8 @@ describe("[lash 71] a durable turn that is cancelled while tools run", () => {
     const ask = (path: string, init: RequestInit = {}) =>
       handler(new Request(`http://localhost/sessions/s1${path}`, init));
     await save.reached;
+    // The first request loads the router, which takes real time.
+    expect((await ask("")).status).toBe(200);
     const cancelling = ask("/cancel", {
       method: "POST",
       headers: { "content-type": "application/json" },

@@ -26,6 +26,7 @@ import type {
   Session,
   SessionSummary,
   SessionView,
+  Usage,
   Withdrawn,
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
@@ -44,6 +45,7 @@ import type {
 import type { CancelOptions } from "./verbs/cancel.ts";
 import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { TurnRecord } from "./verbs/record.ts";
+import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
 import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
 
@@ -61,7 +63,7 @@ import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
 import { checkedLimitKey, checkedLimits } from "./rows/limits.ts";
 import { StoredPinned } from "./rows/stored-pinned.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
-import { getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
+import { bookUsage, getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
 import { cancel } from "./verbs/cancel.ts";
 import { deleteSession } from "./verbs/delete.ts";
 import { driveSession } from "./verbs/drive-session.ts";
@@ -136,12 +138,13 @@ export type Runtime = {
 
   /**
    * Adds input to the open turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is open. Returns
-   * the id of the input and the turn that is expected to accept it. `id` makes the call idempotent.
+   * the id of the input and the turn that is expected to accept it. `id` makes the call idempotent. `turnContext` is that of a turn which the input
+   * starts; if the open turn has another one, the call rejects with `conflict`.
    */
   readonly steer: (
     id: string,
     input: SteerInput,
-    options?: { readonly id?: string; readonly engine?: string },
+    options?: SteerOptions,
   ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
   /**
    * Withdraws input that no turn has accepted yet: the `id` of a `steer`, or the `key` of a message that steers a turn or is queued. The cancel of an
@@ -187,8 +190,13 @@ export type Runtime = {
    * idempotency keys of their own.
    */
   readonly fork: (id: string, options?: { readonly id?: string; readonly at?: number }) => Promise<string>;
-  /** Returns the usage that was booked to a session, by source and by model. */
-  readonly usage: (id: string) => Promise<LedgerSum>;
+  /** Returns the usage that was booked to a session, by source and by model. `null`: what `book` has booked without a session. */
+  readonly usage: (id: string | null) => Promise<LedgerSum>;
+  /**
+   * Books usage that belongs to no session, such as that of a stateless run, in the ledger of the tenant: one line for each `model`, to which
+   * the usage is added. `model`: the model that caused it; default: none.
+   */
+  readonly book: (usage: Usage, options?: { readonly model?: string | null }) => Promise<void>;
 
   // Reading events.
 
@@ -346,6 +354,7 @@ function runtimeOf(context: VerbContext): Runtime {
     delete: (...args) => deleteSession(context, ...args),
     fork: (...args) => fork(context, ...args),
     usage: (...args) => usageOf(context, ...args),
+    book: (...args) => bookUsage(context, ...args),
     events: (...args) => watch(context, ...args),
     attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
     export: (...args) => exportTurn(context, ...args),

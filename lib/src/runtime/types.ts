@@ -121,8 +121,16 @@ export type OutputOption<Output> = {
 
 /** Options of durable verbs that are not options of the run. `verbOptionTable` has a row for each. */
 export type VerbOptions = {
-  /** The name of the engine. Default: `"default"`. */
+  /**
+   * The name of the engine. Default: that of the newest turn of the session; for `start`, `"default"`. Answers to pending calls continue with the
+   * engine that made the calls, and reject another one.
+   */
   readonly engine?: string;
+  /**
+   * JSON that tool handlers receive as their context in this turn, for sessions that several callers use. Default: the context of the session, or of
+   * the turn that is continued.
+   */
+  readonly turnContext?: JsonObject;
   /**
    * Idempotency key. A verb is accepted once per key and session: a repeated call returns the turn of the first one. Repeating the key
    * with another verb or other arguments rejects with a conflict. Default: no key, so every call is accepted.

@@ -292,6 +292,7 @@ async function startOf(pinned: Pinned, history: readonly Message[], begins: Samp
     verb: "chat",
     engine: "default",
     options: { temperature: 0, waits: { approval: { afterMs: 60_000, onTimeout: "fail_turn" } } },
+    context: { userId: 7 },
     revision: kernelRevision,
     base: length,
     digest,
@@ -335,6 +336,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
   sessions: [
     ...exhibits.session.map((one) => ({
       session: { ...one, thread: { ...one.thread, messages: [] } },
+      engine: "default",
       length: one.thread.messages.length,
       digest: startHistory(one.thread.messages).digest,
       turn: "t1",
@@ -346,6 +348,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     })),
     {
       session: newSession({ id: "s1" }),
+      engine: null,
       length: 0,
       digest: startHistory([]).digest,
       turn: null,
@@ -395,7 +398,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       ...input,
       input: { type: "message", message: user("Stop. Do this.") },
       state: "pending",
-      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, interrupts: true },
+      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, interrupts: true },
     },
     { ...input, input: { type: "transient", message: user("Hurry.") }, state: "claimed", turn: "t1", epoch: 4 },
     {

@@ -21,7 +21,7 @@ export async function serve(context: CommandContext): Promise<number> {
   const log = (line: string): string => `${new Date().toISOString()} ${redact(line)}`;
   const onTurnFailure = (report: TurnFailure): void => note(err.red(log(turnFailureLine(report))));
   const serving = async ({ sessions, engines, engine, model, database }: Workspace): Promise<number> => {
-    const { host, port, cors, requestLog, program } = settings;
+    const { host, port, cors, completions, requestLog, program } = settings;
     const auth = authOf(settings);
     const server = await startServer({
       sessions,
@@ -29,7 +29,7 @@ export async function serve(context: CommandContext): Promise<number> {
       port: port.value,
       auth,
       origins: cors.value,
-      openai: { ...engines, [model]: engine },
+      ...(completions.value ? { openai: { ...engines, [model]: engine } } : {}),
       // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: auth === "none",
       ...program.http,

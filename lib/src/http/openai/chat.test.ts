@@ -295,12 +295,12 @@ describe.each(ways)("%s", (_, streamed) => {
     expect(reported.at(-1)).toMatchObject({ message: "the password is swordfish" });
   });
 
-  test("lists the models in the error for an unknown model", async () => {
+  test("does not list the models in the error for an unknown model", async () => {
     for (const name of ["gpt-9", "constructor", "__proto__"]) {
       const error = await errorOf(complete(streamed, { model: name, messages: [hi] }));
       expect(error).toBeInstanceOf(NotFoundError);
       expect(error).toMatchObject({ code: "model_not_found", param: "model" });
-      expect(error.message).toContain("the models are model-0, ");
+      expect(error.message).not.toContain("model-0");
     }
   });
 });

@@ -5,7 +5,8 @@
 // completion or as chunks (reply.ts). A stream reads its first item before it answers, so that an early failure gets a status.
 //
 // Rules
-//   1. Stateless: the conversation is the posted one, and nothing is stored. A model name is the name of an engine.
+//   1. Stateless: the conversation is the posted one, and is not stored. A model name is the name of an engine. The usage of the run is
+//      reported to `onUsage`, which books it in the ledger of the tenant.
 //   2. The engine's instructions come first; system and developer messages of the client follow in their places.
 //   3. The engine's tools run inside of the completion and are not shown, so the next request does not contain their results unless
 //      the answer does. The client's tools are executed by the client: a call of one ends the completion. If one reply calls both, the
@@ -16,8 +17,9 @@
 //   6. Aborting the signal or leaving the frames aborts the run.
 
 import type { Engine } from "../../engine/internal.ts";
-import type { JsonObject } from "../../model/internal.ts";
+import type { JsonObject, Usage } from "../../model/internal.ts";
 import type { Plan } from "../../run/internal.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 import type { OpenaiErrorResponse } from "./error.ts";
 import type { EncodingSettings } from "./reply.ts";
 import type { OpenaiRequest } from "./request.ts";
@@ -43,6 +45,12 @@ type OpenaiReply = {
 type OpenaiChatOptions = {
   /** Aborted when the client disconnects. */
   readonly signal?: AbortSignal;
+  /** Which files and URLs the messages may contain. */
+  readonly policy?: ContentPolicy;
+  /** The context that tool handlers receive. Default: `{}`. */
+  readonly context?: JsonObject;
+  /** Called once with the usage of a run when it has ended, also if it failed or the client left it. */
+  readonly onUsage?: (usage: Usage, model: string | null) => void;
   /** Called with the cause of every response with a status of 500 or more. */
   readonly onError?: (error: unknown) => void;
 };
@@ -53,16 +61,16 @@ export async function openaiChat(
   body: unknown,
   options: OpenaiChatOptions = {},
 ): Promise<OpenaiAnswer> {
-  const { signal, onError } = options;
+  const { signal, onError, onUsage, context = {} } = options;
   const reject = (errorResponse: OpenaiErrorResponse): OpenaiReply => {
     if (errorResponse.status >= 500) onError?.(errorResponse.cause);
     return replyOf(errorResponse);
   };
-  const parsed = readOpenaiRequest(body);
+  const parsed = readOpenaiRequest(body, options.policy);
   if (!parsed.ok) return reject(parsed.failure);
   const request = parsed.value;
   const engine = engineOf(engines, request.model);
-  if (engine === null) return reject(unknownModel(engines, request.model));
+  if (engine === null) return reject(unknownModel(request.model));
   const runOptions = optionsOf(engine, request);
   if (!runOptions.ok) return reject(runOptions.failure);
   const abortController = new AbortController();
@@ -74,18 +82,19 @@ export async function openaiChat(
     const plan = planRun(
       engine,
       request.messages,
-      { ...runOptions.value, signal: abortController.signal },
+      { ...runOptions.value, context, signal: abortController.signal },
       { verb: "chat" },
     );
     const settings = encodingSettings(plan, request);
     if (!request.stream) {
       const result = await streamPlan(plan).result;
+      onUsage?.(result.usage, result.finalResponse?.model ?? null);
       const ending = endingOf(result, settings);
       removeListener();
       if (ending.type === "failed") return reject(ending.errorResponse);
       return { type: "reply", status: 200, headers: {}, body: completionOf(result, ending.finishReason, settings) };
     }
-    const items = encodeRun(plan, settings);
+    const items = encodeRun(plan, settings, onUsage);
     const first = await items.next();
     if (first.done !== true && first.value.type === "failed") {
       await items.return();
@@ -106,7 +115,7 @@ export function openaiModels(engines: OpenaiEngines): JsonObject {
 
 /** One model, as `GET /v1/models/{name}` shows it. */
 export function openaiModel(engines: OpenaiEngines, name: string): OpenaiReply {
-  if (engineOf(engines, name) === null) return replyOf(unknownModel(engines, name));
+  if (engineOf(engines, name) === null) return replyOf(unknownModel(name));
   return { type: "reply", status: 200, headers: {}, body: modelOf(name) };
 }
 
@@ -120,10 +129,8 @@ function engineOf(engines: OpenaiEngines, name: string): Engine | null {
   return Object.hasOwn(engines, name) ? (engines[name] ?? null) : null;
 }
 
-function unknownModel(engines: OpenaiEngines, name: string): OpenaiErrorResponse {
-  const names = Object.keys(engines);
-  const listedNames = names.slice(0, 20).join(", ") + (names.length > 20 ? ", …" : "");
-  const message = `unknown model ${JSON.stringify(name.slice(0, 100))}; the models are ${listedNames}`;
+function unknownModel(name: string): OpenaiErrorResponse {
+  const message = `unknown model ${JSON.stringify(name.slice(0, 100))}; GET /v1/models lists the models of this key`;
   return openaiError(404, message, { param: "model", code: "model_not_found" });
 }
 
@@ -154,11 +161,16 @@ type EncodedItem =
   | { readonly type: "failed"; readonly errorResponse: OpenaiErrorResponse };
 
 /** The run as chunks. A failed item is the last one. */
-async function* encodeRun(plan: Plan, settings: EncodingSettings): AsyncGenerator<EncodedItem, void, void> {
+async function* encodeRun(
+  plan: Plan,
+  settings: EncodingSettings,
+  onUsage: OpenaiChatOptions["onUsage"],
+): AsyncGenerator<EncodedItem, void, void> {
   const encoder = new ChunkEncoder(settings);
+  const events = streamPlan(plan);
   let toolsRan = false;
   try {
-    for await (const event of streamPlan(plan)) {
+    for await (const event of events) {
       toolsRan ||= event.type === "tool_execution_started";
       const chunks = encoder.encode(event);
       if (chunks === null) {
@@ -175,6 +187,13 @@ async function* encodeRun(plan: Plan, settings: EncodingSettings): AsyncGenerato
     }
   } catch (error) {
     yield { type: "failed", errorResponse: errorOfThrown(error, toolsRan) };
+  } finally {
+    // The run has ended here: completely, by its failure, or because the iteration was left.
+    const report = onUsage ?? (() => undefined);
+    await events.result.then(
+      ({ usage, finalResponse }) => report(usage, finalResponse?.model ?? null),
+      () => undefined,
+    );
   }
 }
 

@@ -99,14 +99,14 @@ const base64 = "[A-Za-z0-9+/]+={0,2}";
 /** A data URL in base64 (RFC 2397): the media type and the data. */
 const dataUrl = new RegExp(`^data:([\\w.+-]+/[\\w.+-]+)(?:;[\\w.+-]+=[\\w.+-]+)*;base64,(${base64})$`);
 
-/** An http(s) URL or a data URL of an image type. Other schemes are rejected (local file disclosure). */
+/** An https URL or a data URL of an image type. request.ts applies the content policy to it. */
 const imageUrl: Shape<string> = (input, reading) => {
   if (typeof input !== "string") return reading.report("invalid_type", "must be a URL");
-  if (/^https?:\/\/[^\s]+$/.test(input)) return input;
+  if (/^https:\/\/[^\s]+$/i.test(input)) return input;
   const type = dataUrl.exec(input)?.[1];
   return type !== undefined && type.startsWith("image/")
     ? input
-    : reading.report("invalid_image", "must be an http or https URL, or a data URL of an image in base64");
+    : reading.report("invalid_image", "must be an https: URL, or a data: URL of an image in base64");
 };
 
 const partShape: Shape<PostedPart> = variant<PostedPart, "type">("type", {

@@ -8,11 +8,13 @@
 
 import type { Tool } from "../../engine/internal.ts";
 import type { Message, ResponseFormat, Result, ToolChoice } from "../../model/internal.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 import type { PostedBody, PostedFormat, PostedTool } from "./body.ts";
 import type { OpenaiErrorResponse } from "./error.ts";
 
 import { toolSpec } from "../../model/internal.ts";
 import { failed, isPlainObject, ok, read } from "../../model/parse/reading.ts";
+import { defaultContentPolicy, urlProblem } from "../content-policy.ts";
 import { bodyShape, unsupportedFields } from "./body.ts";
 import { openaiError, errorOfIssues } from "./error.ts";
 import { messageOf } from "./message.ts";
@@ -44,11 +46,14 @@ export type OpenaiParams = {
 };
 
 /** Reads a posted body. Never throws on JSON. */
-export function readOpenaiRequest(body: unknown): Result<OpenaiRequest, OpenaiErrorResponse> {
+export function readOpenaiRequest(
+  body: unknown,
+  policy: ContentPolicy = defaultContentPolicy,
+): Result<OpenaiRequest, OpenaiErrorResponse> {
   const parsed = read(bodyShape, body);
   if (!("value" in parsed)) return failed(errorOfIssues(parsed.issues));
   const posted = parsed.value;
-  const rejection = unsupportedFieldError(posted) ?? toolsError(posted) ?? messagesError(posted);
+  const rejection = unsupportedFieldError(posted) ?? toolsError(posted) ?? messagesError(posted, policy);
   if (rejection !== null) return failed(rejection);
   const { tool_choice: choice, stream, stream_options: streamOptions } = posted;
   return ok({
@@ -130,7 +135,15 @@ function toolsError({ tools, tool_choice: choice }: PostedBody): OpenaiErrorResp
   return openaiError(400, `${param}: no tool of this request has that name`, { param, code: "unknown" });
 }
 
-function messagesError({ messages }: PostedBody): OpenaiErrorResponse | null {
+function messagesError({ messages }: PostedBody, policy: ContentPolicy): OpenaiErrorResponse | null {
+  for (const [index, message] of messages.entries()) {
+    if (message.role !== "user" || typeof message.content === "string") continue;
+    for (const [at, part] of message.content.entries()) {
+      const problem = part.type === "image_url" ? urlProblem(part.image_url.url, policy) : null;
+      const param = `messages[${index}].content[${at}].image_url.url`;
+      if (problem !== null) return openaiError(400, `${param}: must ${problem}`, { param, code: "invalid_image" });
+    }
+  }
   if (messages.length > 0) return null;
   return openaiError(400, "messages: at least one message is needed", { param: "messages", code: "empty" });
 }

@@ -3,11 +3,12 @@
 //
 // Invariants
 //   1. An object schema rejects fields that it does not list (`additionalProperties: false`).
-//   2. A message from outside has the role `user`, no origin, and no file source of this machine or of the operator's provider
-//      account. Other roles would let a caller write history or instructions; file sources would disclose local files.
+//   2. A message from outside has the role `user`, no origin, and no file or URL that the content policy rejects (content-policy.ts). Other
+//      roles would let a caller write history or instructions.
 
-import type { JsonObject, UserMessage, UserPart } from "../../model/internal.ts";
+import type { JsonObject, UserMessage } from "../../model/internal.ts";
 import type { Fields, OptionalField, PresentField, Shape } from "../../model/parse/reading.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 
 import {
   boolean,
@@ -23,6 +24,7 @@ import {
   required,
   string,
 } from "../../model/parse/reading.ts";
+import { partProblem } from "../content-policy.ts";
 
 /** A reader for values of type `T`, and the JSON Schema that describes them. */
 export type BodySchema<T> = { readonly shape: Shape<T>; readonly schema: JsonObject };
@@ -85,23 +87,16 @@ export function stringOr<T>(other: BodySchema<T>): BodySchema<string | T> {
 }
 
 /**
- * Whether a part names a file on the disk of this machine or in the operator's provider account. A caller that may name such
- * files could read them through the model (local file disclosure).
- */
-function namesOperatorFile(part: UserPart): boolean {
-  if (part.type === "text") return false;
-  const { type } = part.type === "image" ? part.image.source : part.source;
-  return type === "file" || type === "provider_file";
-}
-
-/**
  * Provider options are fields of the operator's requests: they can select other block types, files of the provider account and prices. A route of the
  * application that trusts its caller adds them itself.
  */
 const noProviderOptions = "must be absent: requests cannot set provider options";
 
-/** A user message from an HTTP caller. Other roles, origins and provider options are rejected: history comes from the session alone. */
-export const userMessage: BodySchema<UserMessage> = {
+/**
+ * A user message from an HTTP caller. Other roles, origins and provider options are rejected: history comes from the session alone. So are files
+ * and URLs that the policy does not allow.
+ */
+export const userMessage = (policy: ContentPolicy): BodySchema<UserMessage> => ({
   shape: (input, reading) => {
     const message = messageShape(input, reading);
     if (typeof message === "symbol") return message;
@@ -138,15 +133,15 @@ export const userMessage: BodySchema<UserMessage> = {
         null,
       );
     }
-    const rejectedIndex = typeof message.content === "string" ? -1 : message.content.findIndex(namesOperatorFile);
+    const problems =
+      typeof message.content === "string" ? [] : message.content.map((part) => partProblem(part, policy));
+    const rejectedIndex = problems.findIndex((problem) => problem !== null);
     if (rejectedIndex < 0) return message;
-    const why =
-      "must be given as base64 or by URL: requests cannot name files of the server or of its provider account";
     return reading.at(
       "content",
-      (_, list) => list.at(rejectedIndex, (_, here) => here.report("unknown", why), null),
+      (_, list) => list.at(rejectedIndex, (_, here) => here.report("unknown", `must ${problems[rejectedIndex]}`), null),
       null,
     );
   },
   schema: { $ref: "#/components/schemas/UserMessage" },
-};
+});

@@ -155,6 +155,7 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("getSession", "/sessions/none");
   await ask("listMessages", "/sessions/s1/messages");
   await ask("getUsage", "/sessions/s1/usage");
+  await ask("getUsageWithoutSession", "/usage");
   await ask("cancel", "/sessions/s1/cancel", {});
   await ask("startSession", "/sessions", { input: "hi", id: "s2" }, { accept: "text/event-stream" });
   await ask("send", "/sessions/s2/send", { text: "go on" });

@@ -4,7 +4,9 @@
 // and the ending of a stream by failure or shutdown in the form that each client understands. Both clients take a stream that
 // ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
 
-import type { JsonObject } from "../../model/internal.ts";
+import type { JsonObject, Usage } from "../../model/internal.ts";
+import type { Caller } from "../auth.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 import type { OpenaiEngines } from "../openai/chat.ts";
 import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
@@ -15,6 +17,7 @@ import type { ResponseDescription, RouteCall, Route } from "./route.ts";
 
 import { renderPath } from "../../model/internal.ts";
 import { jsonObject } from "../../model/parse/reading.ts";
+import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
 import { errorResponse, failureOf } from "../failure.ts";
 import { openaiChat, openaiModel, openaiModels } from "../openai/chat.ts";
 import { openaiError } from "../openai/error.ts";
@@ -76,7 +79,7 @@ function errorText(error: unknown): string {
 }
 
 /** The AI SDK's chat. The chat id is the session id. */
-export const uiRoutes: readonly Route[] = [
+export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
   bodyRoute<JsonObject>({
     method: "POST",
     path: "/ui/chat",
@@ -85,7 +88,7 @@ export const uiRoutes: readonly Route[] = [
       "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn. A message that is regenerated or edited continues the chat in a fork of the session.",
     body: foreignBody,
     answers: { 200: uiStream },
-    handle: (call, body) => postChat(call, body),
+    handle: (call, body) => postChat(call, body, policy),
   }),
   route({
     method: "GET",
@@ -124,19 +127,31 @@ export const uiRoutes: readonly Route[] = [
 ];
 
 /** Acquires a turn slot and a stream slot before it passes the post to the session. */
-async function postChat(call: RouteCall, body: JsonObject): Promise<Response> {
+async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
-  const { context, name = null } = caller;
+  const { name = null } = caller;
+  const engine = await engineOfChat(call, body);
   const releaseTurn = server.acquireTurn(caller);
   return releaseOnError(releaseTurn, async () => {
     const slot = server.acquireStream(call);
-    const start = context === undefined ? {} : { context };
+    const options = { turnContext: contextOf(caller) };
+    const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
     const stream = await releaseOnError(slot.release, () =>
-      postUiChat(sessions, body, { start, by: name, sdk: sdkOf(call) }),
+      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy }),
     );
     stream.turn.result.then(releaseTurn, releaseTurn);
     return slot.respond(uiSource(stream), uiHeaders(call, stream));
   });
+}
+
+/** The engine of a new chat; `undefined`: the default. Rejects with 403 if the caller may not use that of an existing chat. */
+async function engineOfChat({ sessions, caller, server }: RouteCall, { id }: JsonObject): Promise<string | undefined> {
+  if (caller.engines === undefined) return undefined;
+  const isId = typeof id === "string" && id !== "" && id.length <= server.limits.idLength;
+  // Branches of a chat have the engine of its first session.
+  const view = isId ? await sessions.get(id, { messages: 0 }) : null;
+  if (view !== null) checkEngineOf(caller, view.engine);
+  return view === null ? engineOfNew(caller, undefined) : undefined;
 }
 
 const render = (text: string) => text;
@@ -156,8 +171,32 @@ export function errorResponseFor(path: string, error: unknown): Response {
   return new Response(JSON.stringify(body), { status: response.status, headers: response.headers });
 }
 
+/** The engines that the caller may use. */
+function enginesOf(all: OpenaiEngines, { engines }: Caller): OpenaiEngines {
+  return engines === undefined
+    ? all
+    : Object.fromEntries(Object.entries(all).filter(([name]) => engines.includes(name)));
+}
+
+/** Runs a completion with the engines and the context of the caller, and books its usage in the ledger of the tenant. */
+function runCompletion(
+  { caller, sessions, request }: RouteCall,
+  engines: OpenaiEngines,
+  body: JsonObject,
+  policy: ContentPolicy,
+  onError: (error: unknown) => void,
+): ReturnType<typeof openaiChat> {
+  const onUsage = (usage: Usage, model: string | null) => void sessions.book(usage, { model }).catch(onError);
+  const { signal } = request;
+  return openaiChat(enginesOf(engines, caller), body, { signal, policy, onError, onUsage, context: contextOf(caller) });
+}
+
 /** Chat completions over engines. The keys of `engines` are the model names that clients use. */
-export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) => void): readonly Route[] {
+export function openaiRoutes(
+  engines: OpenaiEngines,
+  policy: ContentPolicy,
+  onError: (error: unknown) => void,
+): readonly Route[] {
   const error: ResponseDescription = jsonAnswer("An error in OpenAI's format.", {
     type: "object",
     required: ["error"],
@@ -167,7 +206,7 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
       method: "POST",
       path: "/v1/chat/completions",
       operationId: "createChatCompletion",
-      summary: "Creates a chat completion in OpenAI's format. Stateless: nothing is stored.",
+      summary: "Creates a chat completion in OpenAI's format. Stateless: only its usage is stored.",
       body: foreignBody,
       answers: {
         200: {
@@ -182,7 +221,7 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
           const slot = body["stream"] === true ? call.server.acquireStream(call) : null;
           const answer = await releaseOnError(
             () => slot?.release(),
-            () => openaiChat(engines, body, { signal: call.request.signal, onError }),
+            () => runCompletion(call, engines, body, policy, onError),
           );
           if (answer.type === "stream") {
             const { frames } = answer;
@@ -201,7 +240,7 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
       operationId: "listModels",
       summary: "Lists the models in OpenAI's format.",
       answers: { 200: jsonAnswer("A list.", { type: "object", required: ["object", "data"] }) },
-      handle: async () => json(openaiModels(engines)),
+      handle: async ({ caller }) => json(openaiModels(enginesOf(engines, caller))),
     }),
     route({
       method: "GET",
@@ -209,8 +248,8 @@ export function openaiRoutes(engines: OpenaiEngines, onError: (error: unknown) =
       operationId: "getModel",
       summary: "Returns one model in OpenAI's format.",
       answers: { 200: jsonAnswer("A model.", { type: "object", required: ["id"] }), default: error },
-      handle: async ({ param }) => {
-        const { body, status } = openaiModel(engines, param("model"));
+      handle: async ({ caller, param }) => {
+        const { body, status } = openaiModel(enginesOf(engines, caller), param("model"));
         return json(body, status);
       },
     }),

@@ -116,6 +116,14 @@ export const sessionRoutes: readonly Route[] = [
     handle: async ({ sessions, param }) => json(await sessions.usage(param("id"))),
   }),
   route({
+    method: "GET",
+    path: "/usage",
+    operationId: "getUsageWithoutSession",
+    summary: "Returns the token usage and cost of the tenant's chat completions, which belong to no session.",
+    answers: { 200: jsonAnswer("The sums.", schemaRef("LedgerSum")) },
+    handle: async ({ sessions }) => json(await sessions.usage(null)),
+  }),
+  route({
     method: "DELETE",
     path: "/sessions/{id}",
     operationId: "deleteSession",

@@ -10,8 +10,9 @@
 
 import type { WhenBusy } from "../../engine/internal.ts";
 import type { Json, JsonObject, UserMessage } from "../../model/internal.ts";
-import type { EventOptions, MessageOptions, SteerInput, TokenAnswer } from "../../runtime/internal.ts";
+import type { EventOptions, MessageOptions, SteerInput, TokenAnswer, TurnHandle } from "../../runtime/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 import type { BodySchema } from "../openapi/body-schema.ts";
 import type { RouteCall, Parameter, Route } from "./route.ts";
 import type { TurnOptions } from "./turn-options.ts";
@@ -19,6 +20,8 @@ import type { TurnOptions } from "./turn-options.ts";
 import { busyPolicies } from "../../engine/internal.ts";
 import { user } from "../../model/internal.ts";
 import { json as anyJson } from "../../model/parse/reading.ts";
+import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
+import { checkToolContent } from "../content-policy.ts";
 import { HttpError } from "../failure.ts";
 import { checkQuery, queryParameter, boundedText, trueOrFalse } from "../input.ts";
 import {
@@ -77,6 +80,11 @@ const whenBusy = optionalField(
 /** Any JSON value. */
 const jsonSchema: BodySchema<Json> = { shape: anyJson, schema: {} };
 
+/** The name recorded with a decision is that of the key. Earlier clients sent one, which is accepted and has no effect. */
+const ignoredName = optionalField(
+  withDescription("Has no effect: the name of the API key is recorded with the decision.", stringSchema),
+);
+
 /** The body of `POST /sessions/{id}/decisions`. `arguments` belongs to `approve`, `reason` to `deny`. */
 type DecisionBody = {
   readonly toolCallId: string;
@@ -87,8 +95,14 @@ type DecisionBody = {
   readonly continue?: boolean;
 } & WithOptions;
 
-/** The decision of a body. A field of the other kind of decision is rejected: ignoring it would drop a reason or changed arguments without an error. */
-function decisionOf({ type, arguments: args, reason, by }: Omit<DecisionBody, "toolCallId">): DecisionInput {
+/**
+ * The decision of a body. `by` is the name of the caller. A field of the other kind of decision is rejected: ignoring it would drop a reason or
+ * changed arguments without an error.
+ */
+function decisionOf(
+  { type, arguments: args, reason }: Omit<DecisionBody, "toolCallId">,
+  by: string | undefined,
+): DecisionInput {
   const decidedBy = by === undefined ? {} : { by };
   if (type === "approve") {
     if (reason !== undefined) throw misplaced("reason", "deny");
@@ -138,9 +152,10 @@ function eventOptions({ url, request, server: { limits } }: RouteCall): EventOpt
   return { ...(after === undefined ? {} : { after }), ...(follow === undefined ? {} : { follow }) };
 }
 
-/** The routes on turns. `allowed` is the schema of the options that bodies may contain. */
-export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
+/** The routes on turns. `allowed` is the schema of the options that bodies may contain, `policy` says which files and URLs they may contain. */
+export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPolicy): readonly Route[] {
   const options = optionalField(allowed);
+  const message = userMessage(policy);
   return [
     bodyRoute<StartBody>({
       method: "POST",
@@ -150,7 +165,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       summary: "Starts a session and its first turn.",
       body: objectSchema<StartBody>({
         input: requiredField(
-          withDescription("The text of a user message, or user messages.", stringOr(arraySchema(userMessage))),
+          withDescription("The text of a user message, or user messages.", stringOr(arraySchema(message))),
         ),
         id: optionalField(withDescription("The id of the session. Default: a random id.", stringSchema)),
         metadata: optionalField(jsonObjectSchema),
@@ -159,15 +174,15 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       answers: turnAnswers,
       handle: (call, { input, id, metadata, options: turnOptions }) => {
         checkId(id, call.server.limits.idLength);
-        const { context } = call.caller;
+        const engine = engineOfNew(call.caller, turnOptions?.engine);
+        const { turnContext: context, ...startOptions } = verbOptions(call, turnOptions);
         const sessionFields = {
+          context,
           ...(id === undefined ? {} : { id }),
           ...(metadata === undefined ? {} : { metadata }),
-          ...(context === undefined ? {} : { context }),
+          ...(engine === undefined ? {} : { engine }),
         };
-        return driveTurn(call, () =>
-          call.sessions.start(input, { ...verbOptions(call, turnOptions), ...sessionFields }),
-        );
+        return driveTurn(call, () => call.sessions.start(input, { ...startOptions, ...sessionFields }));
       },
     }),
     bodyRoute<MessageBody>({
@@ -179,8 +194,10 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
         "Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by default the answer is 409.",
       body: objectSchema<MessageBody>({ text: requiredField(stringSchema), whenBusy, options }),
       answers: turnAnswers,
-      handle: (call, { text: message, ...body }) =>
-        driveTurn(call, () => call.sessions.reply(call.param("id"), message, messageOptions(call, body))),
+      handle: (call, { text, ...body }) =>
+        driveInSession(call, body.options, () =>
+          call.sessions.reply(call.param("id"), text, messageOptions(call, body)),
+        ),
     }),
     bodyRoute<MessageBody>({
       method: "POST",
@@ -190,8 +207,10 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       summary: "Sends a user message like `reply`, but steers an open turn by default.",
       body: objectSchema<MessageBody>({ text: requiredField(stringSchema), whenBusy, options }),
       answers: turnAnswers,
-      handle: (call, { text: message, ...body }) =>
-        driveTurn(call, () => call.sessions.send(call.param("id"), message, messageOptions(call, body))),
+      handle: (call, { text, ...body }) =>
+        driveInSession(call, body.options, () =>
+          call.sessions.send(call.param("id"), text, messageOptions(call, body)),
+        ),
     }),
     bodyRoute<ContinueBody>({
       method: "POST",
@@ -199,11 +218,11 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       operationId: "continueSession",
       keyed: true,
       summary: "Runs the next turn, with a message or without one.",
-      body: objectSchema<ContinueBody>({ message: optionalField(userMessage), options }),
+      body: objectSchema<ContinueBody>({ message: optionalField(message), options }),
       answers: turnAnswers,
-      handle: (call, { message, options: turnOptions }) =>
-        driveTurn(call, () =>
-          call.sessions.continue(call.param("id"), message ?? null, verbOptions(call, turnOptions)),
+      handle: (call, { message: newMessage, options: turnOptions }) =>
+        driveInSession(call, turnOptions, () =>
+          call.sessions.continue(call.param("id"), newMessage ?? null, verbOptions(call, turnOptions)),
         ),
     }),
     bodyRoute<WithOptions>({
@@ -215,7 +234,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       body: objectSchema<WithOptions>({ options }),
       answers: turnAnswers,
       handle: (call, { options: turnOptions }) =>
-        driveTurn(call, () => call.sessions.step(call.param("id"), verbOptions(call, turnOptions))),
+        driveInSession(call, turnOptions, () => call.sessions.step(call.param("id"), verbOptions(call, turnOptions))),
     }),
     bodyRoute<ToolResultsBody>({
       method: "POST",
@@ -240,9 +259,13 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       }),
       answers: turnAnswers,
       handle: (call, { results, continue: startTurn = false, options: turnOptions }) => {
+        for (const [index, { content }] of results.entries())
+          checkToolContent(content, policy, ["results", index, "content"]);
         const resultPairs = results.map(({ toolCallId, content }) => [toolCallId, content] as const);
         const allOptions = { ...verbOptions(call, turnOptions), continue: startTurn };
-        return driveTurn(call, () => call.sessions.submitToolResults(call.param("id"), resultPairs, allOptions));
+        return driveInSession(call, turnOptions, () =>
+          call.sessions.submitToolResults(call.param("id"), resultPairs, allOptions),
+        );
       },
     }),
     bodyRoute<DecisionBody>({
@@ -261,18 +284,17 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
         reason: optionalField(
           withDescription("The reason of a denial; the model reads it. Only with `deny`.", stringSchema),
         ),
-        by: optionalField(
-          withDescription("The name recorded with the decision. A name of the API key takes precedence.", stringSchema),
-        ),
+        by: ignoredName,
         continue: optionalField(booleanSchema),
         options,
       }),
       answers: turnAnswers,
       handle: (call, { toolCallId, continue: startTurn = true, options: turnOptions, ...fields }) => {
-        const { name } = call.caller;
-        const decision = decisionOf(name === undefined ? fields : { ...fields, by: name });
+        const decision = decisionOf(fields, call.caller.name);
         const allOptions = { ...verbOptions(call, turnOptions), continue: startTurn };
-        return driveTurn(call, () => call.sessions.decide(call.param("id"), toolCallId, decision, allOptions));
+        return driveInSession(call, turnOptions, () =>
+          call.sessions.decide(call.param("id"), toolCallId, decision, allOptions),
+        );
       },
     }),
     bodyRoute<CancelBody>({
@@ -291,7 +313,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
       operationId: "steer",
       summary: "Adds input to the open turn at its next checkpoint, or to the next turn if there is none.",
       body: objectSchema<SteerBody>({
-        input: requiredField(stringOr(userMessage)),
+        input: requiredField(stringOr(message)),
         transient: optionalField(
           withDescription("`true`: the turn reads the input, and the history does not keep it.", booleanSchema),
         ),
@@ -306,12 +328,14 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
         202: jsonAnswer("The id of the input and of the turn that is expected to accept it.", schemaRef("SteerAnswer")),
       },
       keyed: true,
-      handle: async ({ sessions, param, server, caller, key }, { input, transient = false, id = key ?? undefined }) => {
+      handle: async (call, { input, transient = false, id = call.key ?? undefined }) => {
+        const { sessions, param, server, caller } = call;
         checkId(id, server.limits.idLength);
+        await checkEngine(call, undefined);
         const steerInput: SteerInput = typeof input === "string" && !transient ? input : steerInputOf(input, transient);
         // If no turn is running, the input starts one.
         const releaseTurn = server.acquireTurn(caller);
-        const inputOptions = id === undefined ? {} : { id };
+        const inputOptions = { turnContext: contextOf(caller), ...(id === undefined ? {} : { id }) };
         const accepted = await releaseOnError(releaseTurn, () => sessions.steer(param("id"), steerInput, inputOptions));
         sessions.attach(param("id"), accepted.turnId).result.then(releaseTurn, releaseTurn);
         return json(accepted, 202);
@@ -397,7 +421,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
         value: optionalField(jsonSchema),
         text: optionalField(stringSchema),
         reason: optionalField(stringSchema),
-        by: optionalField(stringSchema),
+        by: ignoredName,
       }),
       answers: {
         200: jsonAnswer("The call is completed.", schemaRef("CompletionAnswer")),
@@ -408,6 +432,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>): readonly Route[] {
         ),
       },
       handle: async ({ sessions }, { token, ...answer }) => {
+        checkToolContent(answer.value ?? null, policy, ["value"]);
         const completion = await sessions.complete(token, tokenAnswer(answer));
         return json(
           { result: completion.type },
@@ -456,7 +481,8 @@ function tokenAnswer({
       return { type, text: answerText ?? "" };
     case "approve":
     case "deny":
-      return decisionOf({ type, ...decision });
+      // The token identifies a call and no caller, so no name is recorded.
+      return decisionOf({ type, ...decision }, undefined);
   }
 }
 
@@ -518,7 +544,36 @@ function messageOptions(call: RouteCall, { whenBusy: policy, options }: Omit<Mes
   return { ...verbOptions(call, options), ...(policy === undefined ? {} : { whenBusy: policy }) };
 }
 
-/** The options of a runtime verb: those of the body, and the idempotency key of the request. */
-function verbOptions({ key }: RouteCall, options: TurnOptions = {}): TurnOptions & { readonly key?: string } {
-  return key === null ? options : { ...options, key };
+/** The options of a runtime verb: those of the body, the context of the caller, and the idempotency key of the request. */
+function verbOptions(
+  { key, caller }: RouteCall,
+  options: TurnOptions = {},
+): TurnOptions & { readonly key?: string; readonly turnContext: JsonObject } {
+  return { ...options, turnContext: contextOf(caller), ...(key === null ? {} : { key }) };
+}
+
+/** Starts a turn of an existing session, if the caller may use its engine. */
+async function driveInSession(
+  call: RouteCall,
+  options: TurnOptions | undefined,
+  start: () => Promise<TurnHandle>,
+): Promise<Response> {
+  await checkEngine(call, options?.engine);
+  return driveTurn(call, start);
+}
+
+/**
+ * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and schemas. Rejects with 403 also if
+ * the caller may not use it. A session that does not exist is left to the verb.
+ */
+async function checkEngine({ sessions, caller, param }: RouteCall, named: string | undefined): Promise<void> {
+  if (named === undefined && caller.engines === undefined) return;
+  const view = await sessions.get(param("id"), { messages: 0 });
+  if (view === null) return;
+  if (named !== undefined && named !== view.engine) {
+    throw new HttpError("forbidden", "the engine of a session cannot be changed", {
+      details: { path: ["options", "engine"] },
+    });
+  }
+  checkEngineOf(caller, view.engine);
 }

@@ -13,6 +13,7 @@
 
 import type { Cancelled, Message, SessionStatus } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 import type { KeyedAnswer } from "./answers.ts";
 import type { Branch } from "./branches.ts";
 import type { UiChunk } from "./chunks.ts";
@@ -40,13 +41,15 @@ import { UiTranslator } from "./translator.ts";
 export type UiChatOptions = {
   /** The options of the turn that the request starts. */
   readonly options?: Omit<DurableOptions, "key" | "version" | "metadata">;
-  /** The context and metadata of a session that the request starts. */
-  readonly start?: Pick<StartOptions, "context" | "metadata">;
+  /** The context, engine and metadata of a session that the request starts. */
+  readonly start?: Pick<StartOptions, "context" | "engine" | "metadata">;
   /** The name recorded with decisions. */
   readonly by?: string | null;
   /** The major version of the client's SDK. Default: 7. */
   readonly sdk?: UiSdk;
   readonly limits?: Partial<UiLimits>;
+  /** Which files and URLs the post may contain. */
+  readonly policy?: ContentPolicy;
 };
 
 /** The response to a post or a resume. */
@@ -73,7 +76,7 @@ export type UiChat = {
 
 /** Passes a post to the session and streams the turn. Throws for an invalid post before anything is started. */
 export async function postUiChat(sessions: Runtime, body: unknown, options: UiChatOptions = {}): Promise<UiStream> {
-  const post = readUiPost(body, { ...defaultUiLimits, ...options.limits });
+  const post = readUiPost(body, { ...defaultUiLimits, ...options.limits }, options.policy);
   const branch = await currentBranch(sessions, post.chatId);
   switch (post.type) {
     case "message":

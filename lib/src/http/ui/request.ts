@@ -2,12 +2,14 @@
 // comes from the session. Only two things are read: the newest message if it is of the user, or the answers to calls in the assistant
 // message that is to be continued.
 //
-// Files are data URLs in base64 or http(s) URLs. Other schemes, such as `file:`, are rejected (local file disclosure).
+// Files are data URLs in base64 or https URLs. Which of them are accepted, content-policy.ts says, also for files in results of tools.
 
 import type { Issue, Json, JsonObject, UserMessage, UserPart } from "../../model/internal.ts";
+import type { ContentPolicy } from "../content-policy.ts";
 
 import { filePart, imagePart, textPart, user, ValidationError } from "../../model/internal.ts";
 import { isPlainObject, json, read } from "../../model/parse/reading.ts";
+import { checkToolContent, defaultContentPolicy, urlProblem } from "../content-policy.ts";
 import { isPathSegment } from "../input.ts";
 
 /** The parts of a post that are read. */
@@ -65,7 +67,11 @@ type Place = readonly (string | number)[];
 type Fields = { readonly [key: string]: unknown };
 
 /** Reads a post. Throws `ValidationError` with the invalid place. */
-export function readUiPost(body: unknown, limits: UiLimits = defaultUiLimits): UiPost {
+export function readUiPost(
+  body: unknown,
+  limits: UiLimits = defaultUiLimits,
+  policy: ContentPolicy = defaultContentPolicy,
+): UiPost {
   const fields = objectAt(body, []);
   const chatId = idAt(fields, "id", [], limits);
   if (!isPathSegment(chatId)) throw invalid(["id"], 'must have no lone surrogates, and must not be "." or ".."');
@@ -94,12 +100,12 @@ export function readUiPost(body: unknown, limits: UiLimits = defaultUiLimits): U
         type: "message",
         chatId,
         messageId,
-        message: user(userContentIn(message, place, limits), { id: messageId }),
+        message: user(userContentIn(message, place, limits, policy), { id: messageId }),
         mode: isRegenerate ? "regenerate" : requestedId === null ? "new" : "edit",
       };
     case "assistant":
       if (isRegenerate) throw invalid([...place, "role"], "must be user to regenerate the message after it");
-      return { type: "answers", chatId, messageId, ...answersIn(message, place, limits) };
+      return { type: "answers", chatId, messageId, ...answersIn(message, place, limits, policy) };
     default:
       throw invalid([...place, "role"], "must be user or assistant");
   }
@@ -111,7 +117,7 @@ function hasId(message: unknown, id: string): boolean {
 
 // User messages.
 
-function userContentIn(message: Fields, place: Place, limits: UiLimits): UserMessage["content"] {
+function userContentIn(message: Fields, place: Place, limits: UiLimits, policy: ContentPolicy): UserMessage["content"] {
   const parts = listAt(message["parts"], [...place, "parts"]);
   if (parts.length > limits.parts) throw invalid([...place, "parts"], `must have at most ${limits.parts} parts`);
   let length = 0;
@@ -126,7 +132,7 @@ function userContentIn(message: Fields, place: Place, limits: UiLimits): UserMes
         throw invalid(at, `the text of a message must have at most ${limits.textLength} characters`);
       return text === "" ? [] : [textPart(text)];
     }
-    if (type === "file") return [fileIn(part, at)];
+    if (type === "file") return [fileIn(part, at, policy)];
     // `data-` parts belong to the application and are not sent to the model.
     if (type.startsWith("data-")) return [];
     throw invalid([...at, "type"], "must be text or file in a user message");
@@ -137,13 +143,13 @@ function userContentIn(message: Fields, place: Place, limits: UiLimits): UserMes
 }
 
 /** A file part. A media type such as `image/*` or `image` is replaced by the exact type of the data URL, if it has one. */
-function fileIn(part: Fields, place: Place): UserPart {
+function fileIn(part: Fields, place: Place, policy: ContentPolicy): UserPart {
   const url = textAt(part, "url", place);
   const mediaType = textAt(part, "mediaType", place).toLowerCase();
   if (!/^[\w.+-]{1,127}(?:\/[\w.+*-]{1,127})?$/.test(mediaType))
     throw invalid([...place, "mediaType"], "must be a media type");
   const name = typeof part["filename"] === "string" ? part["filename"].slice(0, 255) : null;
-  const source = sourceOf(url, [...place, "url"]);
+  const source = sourceOf(url, [...place, "url"], policy);
   const exactType = mediaType.includes("/") && !mediaType.includes("*") ? mediaType : source.mimeType;
   const kind = (exactType ?? mediaType).split("/")[0];
   return kind === "image"
@@ -151,8 +157,11 @@ function fileIn(part: Fields, place: Place): UserPart {
     : filePart(source.source, { mimeType: exactType, name });
 }
 
-/** The source of a file: base64 of a data URL, or an http(s) URL. */
-function sourceOf(url: string, place: Place) {
+/** The length of a URL that is not a data URL, in characters. */
+const maxUrlLength = 8192;
+
+/** The source of a file: base64 of a data URL, or an https URL. */
+function sourceOf(url: string, place: Place, policy: ContentPolicy) {
   if (/^data:/i.test(url)) {
     const comma = url.indexOf(",");
     const [mimeType = "", ...parameters] = url.slice("data:".length, comma < 0 ? 0 : comma).split(";");
@@ -163,7 +172,8 @@ function sourceOf(url: string, place: Place) {
     }
     return { source: { type: "base64", data }, mimeType: mimeType === "" ? null : mimeType.toLowerCase() } as const;
   }
-  if (!/^https?:\/\/[^\s]{1,8192}$/i.test(url)) throw invalid(place, "must be a data URL or an http(s) URL");
+  const problem = url.length > maxUrlLength ? `have at most ${maxUrlLength} characters` : urlProblem(url, policy);
+  if (problem !== null) throw invalid(place, `must ${problem}`);
   return { source: { type: "url", url }, mimeType: null } as const;
 }
 
@@ -174,6 +184,7 @@ function answersIn(
   message: Fields,
   place: Place,
   limits: UiLimits,
+  policy: ContentPolicy,
 ): { readonly answers: readonly UiAnswer[]; readonly callIds: readonly string[] } {
   const parts = listAt(message["parts"], [...place, "parts"]);
   const step = parts.findLastIndex((part) => isPlainObject(part) && part["type"] === "step-start");
@@ -183,7 +194,7 @@ function answersIn(
   });
   const answers = parts.slice(step + 1).flatMap((item, index): readonly UiAnswer[] => {
     const at = [...place, "parts", step + 1 + index];
-    return isPlainObject(item) && isTool(item) ? answerIn(item, at, limits) : [];
+    return isPlainObject(item) && isTool(item) ? answerIn(item, at, limits, policy) : [];
   });
   if (answers.length > limits.parts) throw invalid([...place, "parts"], `must answer at most ${limits.parts} calls`);
   return { answers, callIds };
@@ -196,7 +207,7 @@ function isTool(part: Fields): boolean {
 }
 
 /** The answer in a tool part; none if the part has no response of the user and no final output. */
-function answerIn(part: Fields, place: Place, limits: UiLimits): readonly UiAnswer[] {
+function answerIn(part: Fields, place: Place, limits: UiLimits, policy: ContentPolicy): readonly UiAnswer[] {
   const toolCallId = idAt(part, "toolCallId", place, limits);
   switch (part["state"]) {
     case "approval-responded": {
@@ -211,10 +222,12 @@ function answerIn(part: Fields, place: Place, limits: UiLimits): readonly UiAnsw
       const editedInput = isPlainObject(input) ? input : null;
       return [{ type: "decision", toolCallId, approvalId, approved, reason, input: editedInput }];
     }
-    case "output-available":
-      return part["preliminary"] === true
-        ? []
-        : [resultIn(part, toolCallId, jsonAt(part["output"] ?? null, place, "output"))];
+    case "output-available": {
+      if (part["preliminary"] === true) return [];
+      const output = jsonAt(part["output"] ?? null, place, "output");
+      checkToolContent(output, policy, [...place, "output"]);
+      return [resultIn(part, toolCallId, output)];
+    }
     case "output-error":
       return [resultIn(part, toolCallId, { error: textAt(part, "errorText", place) })];
     default:

@@ -93,6 +93,8 @@ export type SessionView = {
   readonly version: number;
   /** The number of messages. The thread holds the newest of them, or all. */
   readonly length: number;
+  /** The name of the engine that the session continues with. */
+  readonly engine: string;
   /** The turn that is running, queued or parked; `null` if there is none. */
   readonly openTurn: OpenTurnView | null;
   /** The ids of the turns that queued messages will start, in order of arrival. A turn is removed from the list when it starts. */

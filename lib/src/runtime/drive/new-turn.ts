@@ -32,11 +32,18 @@ const dayMs = 86_400_000;
 /** The fields of `TurnStart` that the caller decides. The others follow from the session. */
 export type TurnRequest = Pick<
   TurnStart,
-  "verb" | "engine" | "options" | "answers" | "cell" | "messages" | "turnCauses" | "inputs"
+  "verb" | "engine" | "options" | "context" | "answers" | "cell" | "messages" | "turnCauses" | "inputs"
 >;
 
-/** The defaults of a request: no answers and no input. */
-export const plainRequest = { answers: [], cell: null, messages: [], turnCauses: [], inputs: [] } as const;
+/** The defaults of a request: the context of the session, no answers and no input. */
+export const plainRequest = {
+  context: null,
+  answers: [],
+  cell: null,
+  messages: [],
+  turnCauses: [],
+  inputs: [],
+} as const;
 
 /** A random id for a turn. */
 export function newTurnId(): string {
@@ -96,7 +103,7 @@ export function planTurn(
     engine,
     historyThread(history, session.thread.metadata),
     // The request id is the id of the turn, so stored values do not depend on the process that drives it.
-    { ...runOptions(start.options), context: frozen(session.context), requestId: id },
+    { ...runOptions(start.options), context: frozen(start.context ?? session.context), requestId: id },
     { ...planDetails(id, key.session, start), history, ...(pinned === null ? {} : { pinned }) },
   );
 }
@@ -125,7 +132,7 @@ export type FollowingTurn = {
 export async function followingTurn(
   context: RuntimeContext,
   key: SessionKey,
-  last: Pick<TurnStart, "engine" | "options">,
+  last: Pick<TurnStart, "engine" | "options" | "context">,
   session: Session<JsonObject>,
   history: TurnHistory,
   now: number,
@@ -161,17 +168,21 @@ export function inputOf(
   return { messages: [...messages, ...transientMessages], turnCauses, inputs };
 }
 
+/** The turn that queued input starts, or the last turn, which other input continues. */
+type OwnOrLast = Pick<TurnStart, "engine" | "options" | "context"> & { readonly id?: string };
+
 /** Builds a turn from input; `null`: the engine cannot plan a turn now, and the input stays in the inbox. */
 async function turnOfInput(
   context: RuntimeContext,
   key: SessionKey,
-  { engine, options, id = newTurnId() }: Pick<TurnStart, "engine" | "options"> & { readonly id?: string },
+  { engine, options, context: turnContext, id = newTurnId() }: OwnOrLast,
   session: Session<JsonObject>,
   history: TurnHistory,
   entries: readonly InboxEntry[],
   now: number,
 ): Promise<PlannedTurn | null> {
-  const request = { ...plainRequest, verb: "chat", engine, options, ...inputOf(id, entries) } as const;
+  const start = { engine, options, context: turnContext };
+  const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, entries) } as const;
   try {
     return await newTurn(context, key, id, session, history, request, now);
   } catch {

@@ -35,6 +35,7 @@ const start: TurnStart = {
   verb: "chat",
   engine: "default",
   options: {},
+  context: null,
   revision: 1,
   base: 0,
   digest: "d",

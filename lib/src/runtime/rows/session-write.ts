@@ -169,6 +169,8 @@ type WrittenTurn = {
   readonly open: string | null;
   /** `lastTurn` of the session row after the change. */
   readonly last: string | null;
+  /** The engine of a turn that the change begins; absent: it begins none. */
+  readonly engine?: string;
 };
 
 /** The rows of the turn for a change, and the turn ids for the session row. */
@@ -176,7 +178,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
   if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn };
   if (change.type === "begin") {
     const begun = beginTurn(key, change.turn, sequence, change.due, change.limit);
-    return { ...begun, open: change.turn.id, last: head.lastTurn };
+    return { ...begun, open: change.turn.id, last: head.lastTurn, engine: change.turn.start.engine };
   }
   if (turn === null) throw new Error(`${change.type}: the row of the turn has not been read`);
   const { id, commits, engine, due, limitKey, limit } = turn;
@@ -218,7 +220,14 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
         puts: change.retainedUntil === null ? [] : [retainedPut(key, id, change.retainedUntil)],
       };
       const changes = merge(row, ended, next?.changes ?? noChanges);
-      return { changes, stored: next?.stored ?? { ...stored, limit: null }, open: change.next?.id ?? null, last: id };
+      const engineOfNext = change.next === null ? {} : { engine: change.next.start.engine };
+      return {
+        changes,
+        stored: next?.stored ?? { ...stored, limit: null },
+        open: change.next?.id ?? null,
+        last: id,
+        ...engineOfNext,
+      };
     }
   }
 }
@@ -287,13 +296,14 @@ function beginTurn(
 function writeHead(
   { key, head: before, version }: StoredSession,
   { session, now }: SessionChange,
-  { open, last }: WrittenTurn,
+  { open, last, engine: begunEngine }: WrittenTurn,
   sequence: number,
 ): { readonly head: SessionHead; readonly version: number; readonly changes: Changes } {
   const { after = before.session, messages = [], history = before } = session ?? {};
   const head: SessionHead = {
     ...before,
     session: { ...after, thread: { ...after.thread, messages: [] } },
+    engine: begunEngine ?? before.engine,
     length: history.length,
     digest: history.digest,
     turn: open,
@@ -338,7 +348,7 @@ export function deleteRows({ key, head, version }: StoredSession, empty: Session
 export function emptyHead(session: Session<JsonObject>, now: number): SessionHead {
   const { length, digest } = startHistory([]);
   const empty = { ...session, thread: { ...session.thread, messages: [] } };
-  const none = { turn: null, lastTurn: null, sequence: 0, deleted: false };
+  const none = { engine: null, turn: null, lastTurn: null, sequence: 0, deleted: false };
   return { session: empty, length, digest, ...none, createdAt: now, changedAt: now };
 }
 

@@ -74,6 +74,7 @@ import {
   replyShape,
   required,
   sessionShape,
+  settings,
   string,
   suspendedCellShape,
   toolAnswerFields,
@@ -91,6 +92,7 @@ type Of<T extends { readonly type: string }, Type extends T["type"]> = Extract<T
 /** The shape of the session row. A field with `fallback` may be absent in rows of older releases. */
 const headShape: Shape<SessionHead> = object<SessionHead>({
   session: required(sessionShape),
+  engine: fallback(nullable(string), null),
   length: required(number),
   digest: required(string),
   turn: fallback(nullable(string), null),
@@ -123,6 +125,7 @@ const startShape: Shape<TurnStart> = object<TurnStart>({
   verb: required(oneOf(["chat", "step"] as const)),
   engine: required(string),
   options: fallback(jsonObject, emptyObject),
+  context: fallback(nullable(settings), null),
   revision: fallback(number, firstRevision),
   base: required(number),
   digest: required(string),
@@ -220,6 +223,7 @@ const inboxShape: Shape<InboxEntry> = object<InboxEntry>({
         id: required(string),
         engine: required(string),
         options: required(jsonObject),
+        context: fallback(nullable(settings), null),
         interrupts: required(boolean),
       }),
     ),

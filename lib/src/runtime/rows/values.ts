@@ -23,6 +23,8 @@ import type { JournalItem } from "../../run/internal.ts";
 export type SessionHead = {
   /** The session; the thread has no messages here. */
   readonly session: Session<JsonObject>;
+  /** The name of the engine of the newest turn, with which the session continues; `null` in rows of older releases. */
+  readonly engine: string | null;
   /** The number of messages. */
   readonly length: number;
   /** The rolling digest of the messages. */
@@ -48,6 +50,8 @@ export type TurnStart = {
   readonly engine: string;
   /** The options of the verb. */
   readonly options: JsonObject;
+  /** The context that tool handlers receive in this turn; `null`: that of the session. */
+  readonly context: JsonObject | null;
   /** The kernel revision under which the turn was started, and is replayed and continued (Q6). */
   readonly revision: number;
   /** The number of messages of the session before the turn. */
@@ -138,6 +142,8 @@ export type OwnTurn = {
   readonly engine: string;
   /** The options of the verb. */
   readonly options: JsonObject;
+  /** The context of the turn; `null`: that of the session. */
+  readonly context: JsonObject | null;
   /** The input cancelled the open turn (`whenBusy: "interrupt"`): its turn starts before the turns of other queued input. */
   readonly interrupts: boolean;
 };

@@ -56,6 +56,8 @@ export type Acceptance = {
   readonly options: JsonObject;
   /** The name of the engine. */
   readonly engine: string;
+  /** The context of the turn; `null`: that of the session. */
+  readonly context: JsonObject | null;
   /** The idempotency key; `null`: none. */
   readonly key: AcceptedKey | null;
   /** Input that the turn starts with and that the history does not keep: a transient message or a turn cause. */
@@ -183,14 +185,15 @@ async function limitsOf(
 function turnOf(
   context: VerbContext,
   { key }: StoredSession,
-  { session, verb, engine, options, input }: Acceptance & { readonly verb: "chat" | "step" },
+  { session, verb, engine, options, context: turnContext, input }: Acceptance & { readonly verb: "chat" | "step" },
   history: TurnHistory,
   now: number,
 ): Promise<PlannedTurn> {
   const id = newTurnId();
   const answers = { answers: decisionsOf(session), cell: session.suspendedCell };
   const turnInput = input === undefined ? answers : inputOf(id, [input]);
-  return newTurn(context, key, id, session, history, { ...plainRequest, verb, engine, options, ...turnInput }, now);
+  const request = { ...plainRequest, verb, engine, options, context: turnContext, ...turnInput };
+  return newTurn(context, key, id, session, history, request, now);
 }
 
 /** The changes that claim the lease of a session; `null`: another process holds it. */

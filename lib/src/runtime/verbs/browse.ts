@@ -6,12 +6,12 @@ import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/values.ts";
 
-import { addUsage, MisuseError, noUsage, RuntimeError } from "../../model/internal.ts";
+import { addUsage, MisuseError, noUsage, parse, RuntimeError, ValidationError } from "../../model/internal.ts";
 import { loadHistory, readMessages } from "../history-cache.ts";
 import { keyOf } from "../rows/session-key.ts";
-import { readValue } from "../rows/stored.ts";
+import { readValue, writeValue } from "../rows/stored.ts";
 import { summary } from "./handles.ts";
-import { find, openTurn, openTurnStatuses, sessionKey } from "./session-rows.ts";
+import { engineOfSession, find, openTurn, openTurnStatuses, sessionKey } from "./session-rows.ts";
 
 /** The session as of its last boundary commit, and its open turn; `null`: there is no such session. */
 export async function getSession(
@@ -44,6 +44,7 @@ export async function getSession(
     session,
     version: row.tag,
     length: head.length,
+    engine: await engineOfSession(context, { key, head }),
     openTurn: await openTurn(context, key, head.turn),
     queuedTurns: inbox.flatMap((inputRow) => readValue("inbox", inputRow).ownTurn?.id ?? []),
   };
@@ -137,10 +138,40 @@ export function readableHead(row: Row): SessionHead | null {
   }
 }
 
-/** The usage of a session, summed by source and model. Reads all its ledger lines. */
-export async function usageOf(context: VerbContext, id: string): Promise<LedgerSum> {
-  const { key } = await find(context, id);
-  const [rows = []] = await context.storage.read([{ table: "ledger", prefix: keyOf(key) }]);
+/** The key of ledger lines without a session: no session has an empty id. */
+const noSession = "";
+const noTurn = "booked";
+
+/**
+ * Adds usage to the ledger line of a model that belongs to no session. Compare-and-swap: concurrent writers, also in other processes, add to
+ * the same line. Rejects with `ValidationError` for invalid usage.
+ */
+export async function bookUsage(
+  { storage, tenant }: VerbContext,
+  usage: Usage,
+  { model = null }: { readonly model?: string | null } = {},
+): Promise<void> {
+  const parsed = parse("usage", usage);
+  if (!parsed.ok) throw new ValidationError("invalid_data", { issues: parsed.failure.issues });
+  const key = [tenant, noSession, noTurn, JSON.stringify(model)];
+  for (;;) {
+    const [rows = []] = await storage.read([{ table: "ledger", prefix: key }]);
+    const [row] = rows;
+    const before = row === undefined ? noUsage : readValue("ledger", row).usage;
+    const value = writeValue("ledger", { source: "model", model, usage: plus(before, parsed.value) });
+    const written = await storage.write({
+      checks: [{ table: "ledger", key, tag: row?.tag ?? null }],
+      removals: [],
+      puts: [{ table: "ledger", key, tag: (row?.tag ?? 0) + 1, value }],
+    });
+    if (written.ok) return;
+  }
+}
+
+/** The usage of a session, summed by source and model; `null`: the usage without a session. Reads all its ledger lines. */
+export async function usageOf(context: VerbContext, id: string | null): Promise<LedgerSum> {
+  const prefix = id === null ? [context.tenant, noSession] : keyOf((await find(context, id)).key);
+  const [rows = []] = await context.storage.read([{ table: "ledger", prefix }]);
   const sums = new Map<string, { source: string; model: string | null; usage: Usage }>();
   let total: Usage = noUsage;
   for (const row of rows) {

@@ -12,8 +12,8 @@ import { addUserMessage, checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { accept, checkFree } from "./accept.ts";
 import { storedOptions, storedStartOptions } from "./durable-options.ts";
-import { acceptedKey, acceptOnce } from "./idempotency.ts";
-import { existingSession, lastStart, sessionKey, absentSession } from "./session-rows.ts";
+import { acceptedKey, acceptOnce, contextContent } from "./idempotency.ts";
+import { absentSession, engineOfSession, existingSession, lastStart, sessionKey } from "./session-rows.ts";
 
 /** Creates a session from text, messages or a complete session, and starts its first turn. */
 export async function start(
@@ -25,7 +25,7 @@ export async function start(
   const { id = await newSessionId(options.key), engine = "default" } = options;
   const initial = sessionOf(input, options);
   checkStatus(initial, "start", null);
-  const content = ["start", { ...initial, id: null }, stored, engine];
+  const content = ["start", { ...initial, id: null }, stored, engine, ...contextContent(options)];
   return acceptOnce(context, sessionKey(context, id), options.key, content, options, async (rows) => {
     const key = await acceptedKey(options.key, content);
     const session = { ...initial, id };
@@ -34,6 +34,7 @@ export async function start(
       verb: "chat",
       options: { ...outputOptions(initial), ...stored },
       engine,
+      context: options.turnContext ?? null,
       key,
     });
   });
@@ -126,7 +127,8 @@ async function driveVerb(
       session: change(session),
       verb: drives,
       options: { ...waiting?.options, ...stored },
-      engine: options.engine ?? waiting?.engine ?? "default",
+      engine: options.engine ?? waiting?.engine ?? (await engineOfSession(context, before)),
+      context: options.turnContext ?? waiting?.context ?? null,
       key: await acceptedKey(options.key, content),
     });
   });
@@ -151,7 +153,7 @@ function isWaitingTurn({ status, pendingToolCalls, lastRun }: Session): boolean 
 
 /** What is compared under the idempotency key of these verbs: everything but the expected version. */
 export function verbContent(verb: Verb, message: Message | null, options: DurableOptions<unknown>): readonly unknown[] {
-  return [verb, message, storedOptions(options), options.engine ?? "default"];
+  return [verb, message, storedOptions(options), options.engine ?? "default", ...contextContent(options)];
 }
 
 /** The initial session of `start`, validated: all of it is stored, so all of it must be JSON. */

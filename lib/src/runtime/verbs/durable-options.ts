@@ -50,6 +50,7 @@ export const verbOptionTable = {
   continue: { verbs: "all", stored: false, http: "no", check: flag },
   whenBusy: { verbs: "message", stored: false, http: "no", check: policy },
   id: { verbs: "start", stored: false, http: "no", check: null },
+  turnContext: { verbs: "all", stored: false, http: "no", check: null },
   context: { verbs: "start", stored: false, http: "no", check: null },
   metadata: { verbs: "start", stored: false, http: "no", check: null },
 } as const satisfies {

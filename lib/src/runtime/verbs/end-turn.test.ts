@@ -15,7 +15,7 @@ import {
   World,
   writes,
 } from "../../../test/runtime/world.ts";
-import { messageText } from "../../model/index.ts";
+import { messageText, MisuseError } from "../../model/index.ts";
 
 /** A model that calls these tools in one reply and then replies "Done.". */
 const calls = (...names: readonly string[]) =>
@@ -93,7 +93,10 @@ describe("cancelling a turn whose engine is gone", () => {
     expect(session).toMatchObject({ status: "idle", pendingToolCalls: [] });
     const [answer] = session.thread.messages.filter(({ role }) => role === "tool");
     expect(answer === undefined ? "" : messageText(answer)).toMatch(/approval was deleted/);
-    expect((await (await released.reply("s1", "and now?")).result).text).toBe("Done.");
+    // The engine belongs to the session: a process without it has to name another one.
+    await expect(released.reply("s1", "and now?")).rejects.toThrow(MisuseError);
+    const next = await released.reply("s1", "and now?", { engine: "default" });
+    expect((await next.result).text).toBe("Done.");
     expect(pay.runs).toEqual([]);
   });
 

@@ -115,7 +115,8 @@ async function endAtBoundary(
     throw new RuntimeError("not_found", { message: `there is no turn ${JSON.stringify(turnId)}` });
   }
   const progress = readValue("turns", turnRow);
-  const start = startRow === undefined ? { engine: "default", options: {} } : readValue("starts", startRow);
+  const start =
+    startRow === undefined ? { engine: "default", options: {}, context: null } : readValue("starts", startRow);
   const spent = effectiveRows(journal.flatMap(readable)).map(({ row }) => row);
   const outcome =
     ending.type === "cancelled"

@@ -13,7 +13,16 @@ import { randomText } from "../rows/digest.ts";
 import { nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue, writeValue } from "../rows/stored.ts";
-import { writeConflict, find, forkedStart, lastStart, readSession, sessionKey, absentSession } from "./session-rows.ts";
+import {
+  writeConflict,
+  engineOfSession,
+  find,
+  forkedStart,
+  lastStart,
+  readSession,
+  sessionKey,
+  absentSession,
+} from "./session-rows.ts";
 
 /**
  * Creates a session with the same messages, or the first `at` of them, and returns its id. Approvals are not copied: an approved call is pending
@@ -57,11 +66,17 @@ export async function fork(
   // An answer uses the options of the turn that made the call, so the fork keeps the start row of that turn.
   const last = isComplete ? await lastStart(context, original) : null;
   const start = { table: "starts", key: turnKey(target, forkedStart), tag: 0 } as const;
-  const write = writeSession(absentSession(await readSession(context, target), forked, now), {
-    now,
-    session: { after: forked, messages, history },
-    also: last === null ? noChanges : putting({ ...start, value: writeValue("starts", last) }),
-  });
+  const absent = absentSession(await readSession(context, target), forked, now);
+  // The fork continues with the engine of the original, also if it ends earlier.
+  const engine = await engineOfSession(context, original);
+  const write = writeSession(
+    { ...absent, head: { ...absent.head, engine } },
+    {
+      now,
+      session: { after: forked, messages, history },
+      also: last === null ? noChanges : putting({ ...start, value: writeValue("starts", last) }),
+    },
+  );
   checkReadable("sessions", write.after.head);
   const written = await context.storage.write(write.changes);
   if (!written.ok) throw writeConflict(target, write.changes.checks[written.check]?.table);

@@ -2,7 +2,7 @@
 // turn; so a client may retry after a lost answer. The same key with other content is a `conflict`. The row in `accepted` is written in the
 // batch that accepts the verb, and lives as long as the session.
 
-import type { Json } from "../../model/internal.ts";
+import type { Json, JsonObject } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { TurnHandle, VerbOptions } from "../types.ts";
@@ -54,6 +54,11 @@ async function acceptedHandle(
   const accepted = readValue("accepted", row);
   if (accepted.digest !== (await contentDigest(content))) throw keyConflict(key);
   return handle(context, session, accepted.turn, { sequence: 0, position: null });
+}
+
+/** The context of a verb as part of its content. Absent without one, so that digests of older rows stay valid. */
+export function contextContent({ turnContext }: { readonly turnContext?: JsonObject }): readonly unknown[] {
+  return turnContext === undefined ? [] : [turnContext];
 }
 
 /** The key and the digest of the content, for the row in `accepted`; `null`: the caller gave no key. */

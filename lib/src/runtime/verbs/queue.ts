@@ -63,7 +63,8 @@ export async function queueMessage(
   if (startRow === undefined || turnRow === undefined) return null;
   if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
   const engine = checkedEngine(key, openTurn, readValue("starts", startRow).engine, options.engine);
-  const ownTurn = { id: newTurnId(), engine, options: withLimitKey(context, storedOptions(options)), interrupts };
+  const own = { engine, options: withLimitKey(context, storedOptions(options)), context: options.turnContext ?? null };
+  const ownTurn = { id: newTurnId(), ...own, interrupts };
   const now = clock.now();
   const id = options.key ?? `input-${randomText(8)}`;
   const input = inboxInput(text);
@@ -118,9 +119,10 @@ async function checkPlan(
   context: VerbContext,
   session: ExistingSession,
   entry: InboxEntry,
-  { id, engine, options }: NonNullable<InboxEntry["ownTurn"]>,
+  { id, engine, options, context: turnContext }: NonNullable<InboxEntry["ownTurn"]>,
   now: number,
 ): Promise<void> {
-  const request = { ...plainRequest, verb: "chat", engine, options, ...inputOf(id, [entry]) } as const;
+  const start = { engine, options, context: turnContext };
+  const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, [entry]) } as const;
   await newTurn(context, session.key, id, session.head.session, await historyOf(context, session), request, now);
 }

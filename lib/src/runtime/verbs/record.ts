@@ -80,7 +80,7 @@ export async function exportTurn(context: VerbContext, id: string, turnId?: stri
       history: await readMessages(storage, key, { before: start.base }),
       start,
       pinned: orThrow(readPinned(readValue("contents", contents))),
-      context: head.session.context,
+      context: start.context ?? head.session.context,
       rows: rows.map((row) => readValue("journal", row)),
       end: readValue("turns", turnRow).end,
     },

@@ -89,7 +89,7 @@ async function deliverNow(
   verbPolicy: WhenBusy,
 ): Promise<TurnHandle | null> {
   const { whenBusy, ...options } = messageOptions;
-  const { key, engine } = options;
+  const { key, engine, turnContext } = options;
   const { turn } = session.head;
   const id = session.key.session;
   if (turn === null) {
@@ -107,7 +107,11 @@ async function deliverNow(
     case "reject":
       throw openTurnConflict(session, turn);
     case "steer": {
-      const as = { ...(key === undefined ? {} : { id: key }), ...(engine === undefined ? {} : { engine }) };
+      const as = {
+        ...(key === undefined ? {} : { id: key }),
+        ...(engine === undefined ? {} : { engine }),
+        ...(turnContext === undefined ? {} : { turnContext }),
+      };
       const { turnId } = await steer(context, id, text, as);
       return attach(context, id, turnId);
     }
@@ -133,7 +137,7 @@ async function enginePolicy(
 /** Throws `conflict` unless the key was used for the same text, as a message or as input. */
 async function checkContent({ digest }: Accepted, text: string, options: DurableOptions<unknown>): Promise<void> {
   const digests = [
-    await inputDigest(inboxInput(text), options.engine),
+    await inputDigest(inboxInput(text), options),
     await contentDigest(verbContent("reply", user(text), options)),
   ];
   if (!digests.includes(digest)) throw keyConflict(options.key ?? "");

@@ -132,6 +132,14 @@ export async function lastStart(
   return row === null ? null : readValue("starts", row);
 }
 
+/** The engine that a session continues with: that of its newest turn. */
+export async function engineOfSession(
+  context: VerbContext,
+  session: Pick<StoredSession, "key" | "head">,
+): Promise<string> {
+  return session.head.engine ?? (await lastStart(context, session))?.engine ?? "default";
+}
+
 /** The history of a session. A process that does not drive turns needs no messages: length and digest are enough to accept a turn. */
 export async function historyOf(
   context: VerbContext,

@@ -1,23 +1,28 @@
 // Input for the open turn (Q11). It waits in the inbox for the next checkpoint; without an open turn it starts one. The rules of the inbox are in
 // `rows/inbox.ts`.
 
-import type { Message, Withdrawn } from "../../model/internal.ts";
+import type { JsonObject, Message, Withdrawn } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
-import type { InboxEntry, InboxInput } from "../rows/values.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { InboxEntry, InboxInput, SessionHead } from "../rows/values.ts";
 import type { SteerInput } from "../types.ts";
 
 import { canonicalJson, turnCauseShape } from "../../kernel/internal.ts";
 import { message as checkedMessage, MisuseError, renderIssue, RuntimeError, user } from "../../model/internal.ts";
 import { isPlainObject, read } from "../../model/parse/reading.ts";
 import { checkNotBlank, checkStatus } from "../../session/internal.ts";
+import { readOne } from "../context.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
-import { keyOf } from "../rows/session-key.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { accept } from "./accept.ts";
 import { checkTexts } from "./durable-options.ts";
 import { keyConflict } from "./idempotency.ts";
-import { find, headOf, lastStart, sessionKey } from "./session-rows.ts";
+import { engineOfSession, find, headOf, lastStart, sessionKey } from "./session-rows.ts";
+
+/** Options of `steer`. `turnContext`: as for other verbs; input with another context than that of the open turn is rejected with `conflict`. */
+export type SteerOptions = { readonly id?: string; readonly engine?: string; readonly turnContext?: JsonObject };
 
 /**
  * Adds input to the open turn, or starts a turn with it. Returns the turn that is expected to accept the input; if that turn ends before its next
@@ -27,14 +32,15 @@ export async function steer(
   context: VerbContext,
   id: string,
   input: SteerInput,
-  options: { readonly id?: string; readonly engine?: string } = {},
+  options: SteerOptions = {},
 ): Promise<{ readonly inputId: string; readonly turnId: string }> {
   const key = sessionKey(context, id);
   const { storage } = context;
-  checkTexts("steer", options, ["id", "engine"]);
+  const { turnContext = null, ...texts } = options;
+  checkTexts("steer", texts, ["id", "engine"]);
   const inputId = options.id ?? `input-${randomText(8)}`;
   const checked = inboxInput(input);
-  const digest = await inputDigest(checked, options.engine);
+  const digest = await inputDigest(checked, options);
   for (;;) {
     const [heads = [], counts = [], acceptedRows = []] = await storage.read([
       { table: "sessions", prefix: keyOf(key) },
@@ -60,10 +66,11 @@ export async function steer(
       ownTurn: null,
     };
     if (head.turn === null) {
-      const turnId = await startFromInput(context, id, entry, digest, options.engine ?? null);
+      const turnId = await startFromInput(context, id, entry, digest, options);
       if (turnId !== null) return { inputId, turnId };
       continue;
     }
+    if (turnContext !== null) await checkContext(context, key, head, head.turn, turnContext);
     const written = await storage.write({
       checks: [
         { table: "sessions", key: keyOf(key), tag: version },
@@ -87,7 +94,7 @@ async function startFromInput(
   id: string,
   entry: InboxEntry,
   digest: string,
-  engine: string | null,
+  { engine, turnContext }: SteerOptions,
 ): Promise<string | null> {
   const before = await find(context, id);
   const { session, turn } = before.head;
@@ -114,7 +121,8 @@ async function startFromInput(
       ...content,
       verb: "chat",
       options: last?.options ?? {},
-      engine: engine ?? last?.engine ?? "default",
+      engine: engine ?? last?.engine ?? (await engineOfSession(context, before)),
+      context: turnContext ?? last?.context ?? null,
       key: { name: entry.id, digest },
     });
     return turnId;
@@ -156,8 +164,35 @@ export async function withdraw(context: VerbContext, id: string, inputId: string
 }
 
 /** The digest that is compared under the idempotency key of an input. */
-export async function inputDigest(input: InboxInput, engine: string | undefined): Promise<string> {
-  return sha256(canonicalJson(engine === undefined ? input : { input, engine }));
+export async function inputDigest(
+  input: InboxInput,
+  { engine, turnContext }: Pick<SteerOptions, "engine" | "turnContext">,
+): Promise<string> {
+  const details = {
+    ...(engine === undefined ? {} : { engine }),
+    ...(turnContext === undefined ? {} : { turnContext }),
+  };
+  return sha256(canonicalJson(Object.keys(details).length === 0 ? input : { input, ...details }));
+}
+
+/**
+ * Throws `conflict` if the open turn has another context than the input: its tools would run on behalf of another caller than the one that sent
+ * the input.
+ */
+async function checkContext(
+  { storage }: VerbContext,
+  key: SessionKey,
+  { session }: SessionHead,
+  turn: string,
+  turnContext: JsonObject,
+): Promise<void> {
+  const row = await readOne(storage, { table: "starts", prefix: turnKey(key, turn) });
+  const openContext = (row === null ? null : readValue("starts", row).context) ?? session.context;
+  if (canonicalJson(openContext) === canonicalJson(turnContext)) return;
+  throw new RuntimeError("conflict", {
+    message: `turn ${turn} of session ${key.session} runs with the context of another caller and accepts no input with this one; wait for its end, or queue the message`,
+    metadata: { turnId: turn },
+  });
 }
 
 /** Returns the message. Throws `ValidationError` if it is a blank user message. */

@@ -3,7 +3,7 @@
 import type { Adapter } from "../engine/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
-import { anthropicMessages } from "../wire/internal.ts";
+import { anthropicMessagesLoader } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
@@ -23,7 +23,7 @@ export function anthropic(options: AnthropicOptions = {}): Adapter {
   const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...providerOptions.headers };
   const profile = {
     provider: "anthropic",
-    codec: anthropicMessages,
+    codec: anthropicMessagesLoader,
     baseURL: "https://api.anthropic.com/v1",
     baseURLVariables: [{ name: "ANTHROPIC_BASE_URL", path: "/v1" }],
     auth: "x-api-key",

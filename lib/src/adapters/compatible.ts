@@ -14,7 +14,7 @@ import type { KeyHeader, ProviderOptions, ProviderProfile } from "./http-adapter
 import type { OpenAIApi } from "./option-names.ts";
 
 import { MisuseError } from "../model/internal.ts";
-import { openaiChat, openaiResponses } from "../wire/internal.ts";
+import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { modelFamilies, presetNames } from "./model-name.ts";
 import { checkApi, checkProviderOptions, providerOptionNames } from "./option-names.ts";
@@ -38,7 +38,7 @@ export function openaiCompatible(options: CompatibleOptions & { readonly baseURL
     {
       provider: name,
       ownPrefixes: "any",
-      codec: openaiChat,
+      codec: openaiChatLoader,
       baseURL: providerOptions.baseURL,
       baseURLVariables: [],
       auth: "bearer",
@@ -152,7 +152,7 @@ export function preset(name: PresetName, options: ProviderOptions & { readonly a
     {
       provider: name,
       ownPrefixes: keyless ? modelFamilies : [],
-      codec: api === "responses" ? openaiResponses : openaiChat,
+      codec: api === "responses" ? openaiResponsesLoader : openaiChatLoader,
       baseURL,
       baseURLVariables: variables.map((variable) => ({
         name: variable.replace(/_API_KEY$/, "_BASE_URL"),
@@ -212,14 +212,14 @@ export function azure(options: AzureOptions): Adapter {
     api === "responses"
       ? {
           ...common,
-          codec: openaiResponses,
+          codec: openaiResponsesLoader,
           baseURL: `${server}/v1`,
           query: apiVersion === undefined ? "" : versionQuery(apiVersion),
           sentModel: deployment,
         }
       : {
           ...common,
-          codec: openaiChat,
+          codec: openaiChatLoader,
           baseURL: `${server}/deployments/${encodeURIComponent(deployment)}`,
           query: versionQuery(apiVersion ?? "2025-04-01-preview"),
           quirks: { streamUsage: true, maxTokensField: "max_completion_tokens" },

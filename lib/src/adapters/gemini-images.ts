@@ -16,7 +16,7 @@ import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/in
 import {
   countAt,
   flagAt,
-  geminiGenerateContent,
+  geminiGenerateContentLoader,
   mergeFields,
   objectAt,
   objectsAt,
@@ -44,7 +44,7 @@ export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     options,
-    decodeError: geminiGenerateContent.decodeError,
+    codec: geminiGenerateContentLoader,
   };
   return {
     provider,

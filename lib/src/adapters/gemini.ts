@@ -4,7 +4,7 @@ import type { Adapter } from "../engine/internal.ts";
 import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
-import { geminiGenerateContent } from "../wire/internal.ts";
+import { geminiGenerateContentLoader } from "../wire/internal.ts";
 import { geminiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
@@ -17,7 +17,7 @@ export function gemini(options: ProviderOptions = {}): Adapter {
   checkProviderOptions("gemini", options, providerOptionNames);
   const profile = {
     provider: "gemini",
-    codec: geminiGenerateContent,
+    codec: geminiGenerateContentLoader,
     ...geminiServer,
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],

@@ -2,6 +2,7 @@
 // `ProviderProfile`.
 //
 // Theory of operation of one call
+//   0. codec.load    loads the code of the API, once (wire/codec-loaders.ts)
 //   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
 //   2. codec.encode  writes the request; throws for content that cannot be sent
 //   3. keyOf         resolves the key: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere
@@ -29,7 +30,7 @@ import type {
   TransportLimits,
 } from "../engine/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest, ProviderRoute } from "../model/internal.ts";
-import type { BackgroundResponses, Codec, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
+import type { Codec, CodecLoader, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
 import type { BaseURLVariable } from "./base-url.ts";
 import type { ModelOwner } from "./model-name.ts";
@@ -46,7 +47,6 @@ import {
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
 import { listAt, noQuirks, warningsOf } from "../wire/internal.ts";
-import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions, headersOfCall, isHeaderValue, joinHeaders, lowerCaseNames } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
@@ -84,7 +84,8 @@ export type ProviderOptions = {
 export type ProviderProfile = ModelOwner & {
   /** The name in routes, failures and key lookups. */
   readonly provider: string;
-  readonly codec: Codec;
+  /** Loaded by the first call. */
+  readonly codec: CodecLoader;
   readonly baseURL: string;
   /** Environment variables that may hold another base URL, in order. */
   readonly baseURLVariables: readonly BaseURLVariable[];
@@ -111,35 +112,38 @@ export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
 
 /** Creates the adapter of a provider. Throws `MisuseError` for an invalid `baseURL` or timeout. */
 export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
-  const { provider, codec, quirks = noQuirks, needsFinalize } = profile;
+  const { provider, quirks = noQuirks, needsFinalize } = profile;
   const baseURL = resolveBaseURL(provider, options.baseURL, profile);
   const timeouts = resolveTimeouts(provider, options.timeouts ?? {});
-  const server: Server = { profile, options, baseURL, timeouts, codec, quirks };
-  const { background } = codec;
+  const server: Server = { profile, options, baseURL, timeouts, quirks };
   return {
     provider,
     checkModel: (model) => void requiredModelName(profile, model),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     checkOptions: (options) => checkCallOptions(provider, options),
     stream: (request, call) => ({ [Symbol.asyncIterator]: () => streamReply(server, request, call) }),
-    ...(background === undefined ? {} : backgroundMethods(server, background)),
+    ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
   };
 }
 
 /** The methods that continue or cancel a background response by its reference. */
-function backgroundMethods(server: Server, background: BackgroundResponses): Pick<Adapter, "resume" | "cancel"> {
+function backgroundMethods(server: Server): Pick<Adapter, "resume" | "cancel"> {
   return {
     resume: async function* (reference, request, call) {
+      const codec = await server.profile.codec.load();
       const context = contextOf(server, request, call);
-      const encoded = server.codec.encode(request, context);
+      const encoded = codec.encode(request, context);
       const key = await keyOf(server, call);
-      yield* resumeResponse(createExchange(server, background, context, call, encoded, key), reference);
+      const { resumeResponse } = await import("./background.ts");
+      yield* resumeResponse(createExchange(server, codec, context, call, encoded, key), reference);
     },
     cancel: async (reference, call) => {
+      const codec = await server.profile.codec.load();
       const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
       const encoded = { path: "", body: {}, headers: {}, omissions: [] };
       const key = await keyOf(server, call);
-      await cancelResponse(createExchange(server, background, context, call, encoded, key), reference);
+      const { cancelResponse } = await import("./background.ts");
+      await cancelResponse(createExchange(server, codec, context, call, encoded, key), reference);
     },
   };
 }
@@ -147,13 +151,16 @@ function backgroundMethods(server: Server, background: BackgroundResponses): Pic
 /** Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`. */
 function createExchange(
   server: Server,
-  background: BackgroundResponses,
+  codec: Codec,
   context: WireContext,
   call: AdapterCall,
   encoded: EncodedRequest,
   key: string | null,
 ): Exchange {
   const { provider } = server.profile;
+  const { background } = codec;
+  if (background === undefined)
+    throw new EngineError("invalid_engine", { provider, message: `the API ${codec.api} has no background responses` });
   const { total } = server.timeouts;
   const deadline = total === null ? null : call.clock.now() + total;
   const include = listAt(encoded.body, "include").filter((field) => typeof field === "string");
@@ -170,7 +177,7 @@ function createExchange(
       const timeouts = { ...server.timeouts, total: remainingMs };
       return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
     },
-    failureOf: (response) => failureOf(server, response, context, key, call.clock.now()),
+    failureOf: (response) => failureOf(codec, response, context, key, call.clock.now()),
     redact: (events) => redactKeys(events, key),
     begin: opening(encoded),
   };
@@ -181,7 +188,6 @@ type Server = {
   readonly options: ProviderOptions;
   readonly baseURL: string;
   readonly timeouts: Timeouts;
-  readonly codec: Codec;
   readonly quirks: Quirks;
 };
 
@@ -191,8 +197,9 @@ async function* streamReply(
   request: ModelRequest,
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
-  const { codec, profile } = server;
+  const { profile } = server;
   checkUserContent(request);
+  const codec = await profile.codec.load();
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
@@ -204,16 +211,13 @@ async function* streamReply(
     return;
   }
   if (codec.background?.isRequested(encoded.body) === true) {
-    yield* createResponse(
-      createExchange(server, codec.background, context, call, encoded, key),
-      encoded.path,
-      encoded.body,
-    );
+    const { createResponse } = await import("./background.ts");
+    yield* createResponse(createExchange(server, codec, context, call, encoded, key), encoded.path, encoded.body);
     return;
   }
   const response = await send(server, call, key, encoded, "POST", encoded.body);
   if (response.type !== "stream") {
-    yield begin(replyWithoutStream(server, response, context, key, call.clock.now()));
+    yield begin(replyWithoutStream(profile, codec, response, context, key, call.clock.now()));
     return;
   }
   const decoder = codec.decoder(context);
@@ -291,7 +295,7 @@ function appendQuery(path: string, query: string): string {
 
 /** The failure of an HTTP error, or of a request without a response. */
 function failureOf(
-  { codec }: Server,
+  codec: Codec,
   response: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
   context: WireContext,
   key: string | null,
@@ -306,20 +310,20 @@ function failureOf(
 
 /** The events of a response that is not a stream: a whole reply, an HTTP error, or no response. */
 function replyWithoutStream(
-  server: Server,
+  { provider }: ProviderProfile,
+  codec: Codec,
   response: Exclude<HttpAnswer, { readonly type: "stream" }>,
   context: WireContext,
   key: string | null,
   now: number,
 ): readonly ModelEvent[] {
-  if (response.type !== "body") return [{ type: "error", error: failureOf(server, response, context, key, now) }];
-  const { codec, profile } = server;
+  if (response.type !== "body") return [{ type: "error", error: failureOf(codec, response, context, key, now) }];
   const { text } = response;
   const body = parseJson(text);
   const requestId = requestIdOf(response.headers);
   if (body === null) {
-    const message = `${profile.provider} answered with a body that is not JSON`;
-    const error = adapterFailure("malformed_response", { provider: profile.provider, requestId, message, raw: text });
+    const message = `${provider} answered with a body that is not JSON`;
+    const error = adapterFailure("malformed_response", { provider, requestId, message, raw: text });
     return [{ type: "error", error: failureWithoutKey(error, key) }];
   }
   return redactKeys(codec.decodeReply(body.value, context), key);
@@ -343,8 +347,8 @@ function contextOf(server: Server, request: ModelRequest, call: AdapterCall): Wi
 }
 
 /** The route that replay data is stamped with. The API is part of the endpoint: the same server may offer several. */
-function routeOf({ profile, baseURL, codec }: Server, model: string): ProviderRoute {
-  return { provider: profile.provider, endpoint: `${baseURL}#${codec.api}`, model };
+function routeOf({ profile, baseURL }: Server, model: string): ProviderRoute {
+  return { provider: profile.provider, endpoint: `${baseURL}#${profile.codec.api}`, model };
 }
 
 /** Resolves the key; `null` if the server works without one and none is found. */

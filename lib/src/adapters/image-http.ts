@@ -13,7 +13,7 @@ import type {
   Json,
   JsonObject,
 } from "../model/internal.ts";
-import type { Codec } from "../wire/internal.ts";
+import type { CodecLoader } from "../wire/internal.ts";
 import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 
 import {
@@ -41,7 +41,8 @@ export type ImageServer = {
   /** Environment variables that may hold the key, in order. */
   readonly variables: readonly string[];
   readonly options: ProviderOptions;
-  readonly decodeError: Codec["decodeError"];
+  /** The codec of the provider, which classifies error responses. */
+  readonly codec: CodecLoader;
 };
 
 /** One request to an image server. */
@@ -103,7 +104,8 @@ export async function requestImages(
         retryAfterMs: retryAfter(answer.headers, call.clock.now()),
       };
       const route = { provider, endpoint: `${baseURL}#images`, model };
-      const failure = server.decodeError(errorResponse, { route, rawChunks: false, quirks: noQuirks });
+      const { decodeError } = await server.codec.load();
+      const failure = decodeError(errorResponse, { route, rawChunks: false, quirks: noQuirks });
       throw new ImageAdapterError(imageFailureOf(failure, provider, redact));
     }
     case "stream": {

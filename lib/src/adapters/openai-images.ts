@@ -15,7 +15,15 @@ import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-http.ts";
 
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
-import { countAt, numberAt, objectAt, objectsAt, omitNullish, textAt, openaiResponses } from "../wire/internal.ts";
+import {
+  countAt,
+  numberAt,
+  objectAt,
+  objectsAt,
+  omitNullish,
+  openaiResponsesLoader,
+  textAt,
+} from "../wire/internal.ts";
 import { openaiServer, resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
@@ -51,7 +59,7 @@ export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
     auth: "bearer",
     variables: ["OPENAI_API_KEY"],
     options: { ...providerOptions, headers },
-    decodeError: openaiResponses.decodeError,
+    codec: openaiResponsesLoader,
   };
   return {
     provider,

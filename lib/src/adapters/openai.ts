@@ -6,7 +6,7 @@ import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 import type { NamesOf } from "./option-names.ts";
 
 import { MisuseError } from "../model/internal.ts";
-import { openaiChat, openaiResponses } from "../wire/internal.ts";
+import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
 import { openaiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { checkApi, checkProviderOptions, providerOptionNames } from "./option-names.ts";
@@ -55,7 +55,7 @@ export function openai(options: OpenAIOptions = {}): Adapter {
   const chat: Quirks = { maxTokensField: "max_completion_tokens", streamUsage: true, systemRole: "developer" };
   const profile: ProviderProfile = {
     provider: "openai",
-    codec: api === "responses" ? openaiResponses : openaiChat,
+    codec: api === "responses" ? openaiResponsesLoader : openaiChatLoader,
     ...openaiServer,
     auth: "bearer",
     variables: ["OPENAI_API_KEY"],

@@ -4,6 +4,13 @@
 export * from "./index.ts";
 
 export type { BackgroundResponses, EncodedRequest, ResumableDecoder, WireApi } from "./codec.ts";
+export type { CodecLoader } from "./codec-loaders.ts";
+export {
+  anthropicMessagesLoader,
+  geminiGenerateContentLoader,
+  openaiChatLoader,
+  openaiResponsesLoader,
+} from "./codec-loaders.ts";
 export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "./fields.ts";
 export { warningsOf } from "./omission.ts";
 export { mergeFields } from "./provider-options.ts";

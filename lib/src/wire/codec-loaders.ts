@@ -1,0 +1,39 @@
+// Loads codecs with the first request that needs one. A codec has 30 to 50 KB of code, and most programs use one provider: a program that imports an adapter
+// loads the code of its API at the first call, and that of the other APIs never. Bundlers write each codec as a chunk of its own.
+//
+// The loaders are constants and not a table, so that a bundler drops those of adapters that a program does not use.
+
+import type { Codec, WireApi } from "./codec.ts";
+
+/** A codec that is loaded on demand. */
+export type CodecLoader = {
+  readonly api: WireApi;
+  /** Has the API responses that the provider computes without a connection (`Codec.background`)? */
+  readonly hasBackground: boolean;
+  /** Rejects if the module cannot be loaded, and tries again at the next call. */
+  readonly load: () => Promise<Codec>;
+};
+
+export const openaiChatLoader: CodecLoader = {
+  api: "openai-chat",
+  hasBackground: false,
+  load: async () => (await import("./openai-chat/codec.ts")).openaiChat,
+};
+
+export const openaiResponsesLoader: CodecLoader = {
+  api: "openai-responses",
+  hasBackground: true,
+  load: async () => (await import("./openai-responses/codec.ts")).openaiResponses,
+};
+
+export const anthropicMessagesLoader: CodecLoader = {
+  api: "anthropic-messages",
+  hasBackground: false,
+  load: async () => (await import("./anthropic/codec.ts")).anthropicMessages,
+};
+
+export const geminiGenerateContentLoader: CodecLoader = {
+  api: "gemini",
+  hasBackground: false,
+  load: async () => (await import("./gemini/codec.ts")).geminiGenerateContent,
+};

@@ -174,6 +174,12 @@ export function proofsFor(log: Logged[]): Proofs {
       shows: (trace) => loggedBy("pair", trace),
       effect: [1, 1],
     },
+    maxToolCalls: {
+      value: 1,
+      scripts: [calls("pair", "pair"), says("ok")],
+      shows: (trace) => loggedBy("pair", trace),
+      effect: [],
+    },
     maxToolResultLength: { value: 10, scripts: looks, shows: isTold("x".repeat(11), 1), effect: false },
     onToolError: { value: "halt", scripts: [calls("broken"), says("ok")], shows: countCalls, effect: 1 },
     toolExecutor: { value: () => "executed", scripts: looks, shows: isTold("executed", 1), effect: true },

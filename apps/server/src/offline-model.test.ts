@@ -102,6 +102,14 @@ describe("sampleOf returns a valid value for", () => {
     expect(result).toMatchObject({ haltedReason: "completed", output: sample });
   });
 
+  it.each([
+    { type: "array", minItems: 200_000_000, items: { type: "string" } },
+    { type: "array", minItems: 1e9, items: { type: "array", minItems: 1e9, items: {} } },
+    { $ref: "#/$defs/a", $defs: { a: { type: "array", minItems: 50, items: { $ref: "#/$defs/a" } } } },
+  ])("a schema that demands too much, in part: %j", (schema) => {
+    expect(JSON.stringify(sampleOf(schema)).length).toBeLessThan(100_000);
+  });
+
   it("an infinitely recursive schema: null at the depth limit", () => {
     const schema = { $ref: "#" };
     expect(sampleOf(schema)).toBeNull();

@@ -3,16 +3,23 @@
 
 import type { Json, JsonObject } from "everturn";
 
+/** The largest number of values in a sample: the schema may come from an HTTP caller. Values beyond it are `null`, and lists are shorter. */
+const maxValues = 10_000;
+
 /** The nesting at which a recursive schema is cut off with `null`. */
 const maxDepth = 8;
 
 /** Returns a sample value for a schema. */
 export function sampleOf(schema: JsonObject): Json {
-  return sample(schema, schema, 0);
+  return sample(schema, { schema, values: 0 }, 0);
 }
 
-function sample(schema: Json | undefined, root: JsonObject, depth: number): Json {
-  if (!isObject(schema) || depth > maxDepth) return null;
+/** The schema that references point into, and the number of values that the sample has so far. */
+type Root = { readonly schema: JsonObject; values: number };
+
+function sample(schema: Json | undefined, root: Root, depth: number): Json {
+  root.values += 1;
+  if (!isObject(schema) || depth > maxDepth || root.values > maxValues) return null;
   const {
     const: constant,
     enum: values,
@@ -26,7 +33,7 @@ function sample(schema: Json | undefined, root: JsonObject, depth: number): Json
   if (constant !== undefined) return constant;
   for (const list of [values, examples]) if (Array.isArray(list) && list[0] !== undefined) return list[0];
   if (defaultValue !== undefined) return defaultValue;
-  if (typeof reference === "string") return sample(resolvePointer(root, reference), root, depth + 1);
+  if (typeof reference === "string") return sample(resolvePointer(root.schema, reference), root, depth + 1);
   for (const list of [anyOf, oneOf]) if (Array.isArray(list)) return sample(list[0], root, depth + 1);
   if (Array.isArray(allOf)) {
     const merged = allOf.filter(isObject).reduce<JsonObject>((all, part) => ({ ...all, ...part }), {});
@@ -35,7 +42,7 @@ function sample(schema: Json | undefined, root: JsonObject, depth: number): Json
   return byType(schema, root, depth);
 }
 
-function byType(schema: JsonObject, root: JsonObject, depth: number): Json {
+function byType(schema: JsonObject, root: Root, depth: number): Json {
   const type = Array.isArray(schema["type"]) ? schema["type"][0] : schema["type"];
   switch (type) {
     case "string":
@@ -46,7 +53,7 @@ function byType(schema: JsonObject, root: JsonObject, depth: number): Json {
     case "boolean":
       return true;
     case "array":
-      return Array.from({ length: size(schema["minItems"], 1) }, () => sample(schema["items"], root, depth + 1));
+      return listFor(schema, root, depth);
     case "object":
       return objectFor(schema, root, depth);
     default:
@@ -54,8 +61,15 @@ function byType(schema: JsonObject, root: JsonObject, depth: number): Json {
   }
 }
 
+function listFor(schema: JsonObject, root: Root, depth: number): readonly Json[] {
+  const items: Json[] = [];
+  const length = size(schema["minItems"], 1);
+  while (items.length < length && root.values < maxValues) items.push(sample(schema["items"], root, depth + 1));
+  return items;
+}
+
 /** Only the required properties. */
-function objectFor(schema: JsonObject, root: JsonObject, depth: number): JsonObject {
+function objectFor(schema: JsonObject, root: Root, depth: number): JsonObject {
   const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   return Object.fromEntries(
@@ -95,9 +109,18 @@ function resolvePointer(root: JsonObject, reference: string): Json | undefined {
   if (!reference.startsWith("#")) return undefined;
   const keys = reference.split("/").slice(1);
   return keys.reduce<Json | undefined>((at, key) => {
-    const name = decodeURIComponent(key).replaceAll("~1", "/").replaceAll("~0", "~");
+    const name = decoded(key).replaceAll("~1", "/").replaceAll("~0", "~");
     return isObject(at) ? at[name] : undefined;
   }, root);
+}
+
+/** Decodes percent-encoding; a malformed text stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function isObject(value: Json | undefined): value is JsonObject {

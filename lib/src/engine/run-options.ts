@@ -117,8 +117,13 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
    * this time is recorded before the cancel; a call without one is answered as cancelled. `0`: results after the cancel are dropped.
    */
   readonly cancelGraceMs?: number;
-  /** How many tool calls of one reply run at the same time. Default: all of them. */
+  /** How many tool calls of the run are executed at the same time; the others wait. Default: 16. `Infinity`: all of them. */
   readonly maxConcurrency?: number;
+  /**
+   * How many tool calls one reply of the model may have. Default: 1,000. A reply with more fails the model call (`malformed_response`, code
+   * `too_many_tool_calls`), and none of its calls runs.
+   */
+  readonly maxToolCalls?: number;
   /** Longest tool result sent to the model, in characters. Default: 100,000. The middle of a longer one is cut out. */
   readonly maxToolResultLength?: number;
   /** What a failed tool call does to the run. Default: `"continue"`. */
@@ -258,6 +263,14 @@ export const runOptionTable = {
     http: "no",
     pinned: "limits",
     number: { least: 1, whole: false },
+  },
+  maxToolCalls: {
+    level: "step",
+    engine: "options",
+    durable: "stored",
+    http: "no",
+    pinned: "limits",
+    number: { least: 1, whole: true },
   },
   maxToolResultLength: {
     level: "step",

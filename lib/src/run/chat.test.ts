@@ -94,6 +94,30 @@ describe("[lash 45] budgets", () => {
     expect((await chat(of, "hi", { budgets: { noProgress: 3 } })).steps).toHaveLength(3);
   });
 
+  test.each([
+    ["tokens", { tokens: 1e9 }, {}],
+    ["tokens", { tokens: 1e9 }, { inputTokens: 10 }],
+    ["tokens", { tokens: 1e9 }, { inputTokens: 0, outputTokens: 0 }],
+    ["cost", { cost: 1e9 }, {}],
+    ["cost", { cost: 1e9 }, { totalCost: -1e9 }],
+  ] as const)(
+    "of %s end a run after a reply whose usage is unknown or negative: %j, %j",
+    async (budget, budgets, usage) => {
+      const adapter = fake({ scripts: loops(9).map((script) => [...script, { type: "usage", usage }]) });
+      const result = await chat(engine({ adapter, tools: [ok], model: priced }), "hi", { budgets });
+      expect(result).toMatchObject({ haltedReason: "budget", metadata: { budget } });
+      expect(result.steps).toHaveLength(1);
+    },
+  );
+
+  test("of cost count no negative cost that a provider reports: the price of the tokens applies", async () => {
+    const usage = { inputTokens: 60_000, outputTokens: 40_000, inputCost: -9, outputCost: -9, totalCost: -18 };
+    const adapter = fake({ scripts: loops(9), usage });
+    const result = await chat(engine({ adapter, tools: [ok], model: priced }), "hi", { budgets: { cost: 1.5 } });
+    expect(result.steps).toHaveLength(2);
+    expect(result.usage.totalCost).toBe(2);
+  });
+
   test("do not discard an answer, whatever it cost", async () => {
     const adapter = fake({ script: says("Done."), usage: { inputTokens: 9, outputTokens: 9 } });
     expect((await chat(engine({ adapter }), "hi", { budgets: { tokens: 1 } })).haltedReason).toBe("completed");
@@ -149,6 +173,28 @@ describe("[allm 121] G2: a failed model call is retried until output was publish
       'text_completed "Hello."',
       "message_completed stop",
     ]);
+  });
+
+  test("waits at most maxDelayMs, however long the provider asks to wait", async () => {
+    // Ten thousand million seconds: 317 years.
+    const limited = { type: "error", reason: "rate_limited", retryAfterMs: 1e13 } as const;
+    const { engine: of, clock } = playing([[limited], says("Hello.")]);
+    const lines = transcript(streamGenerate(of, "hi"));
+    await clock.advance(30_000);
+    expect(await lines).toContain("retry_scheduled 30000 ms");
+    const strict = playing([[limited], says("Hello.")], [], { retry: { maxDelayMs: 100 } });
+    const reply = generate(strict.engine, "hi");
+    await strict.clock.advance(100);
+    expect((await reply).outputText).toBe("Hello.");
+  });
+
+  test("waits at most for what is left of the time budget, and does not retry after it", async () => {
+    const limited = { type: "error", reason: "rate_limited", retryAfterMs: 1e13 } as const;
+    const { engine: of, clock, adapter } = playing([[limited], [limited], says("Hello.")]);
+    const result = chat(of, "hi", { budgets: { timeMs: 1000 } });
+    await clock.advance(1000);
+    expect(await result).toMatchObject({ haltedReason: "error", outcome: { failure: { reason: "rate_limited" } } });
+    expect(adapter.calls).toHaveLength(2);
   });
 
   test("up to maxAttempts, and then fails", async () => {

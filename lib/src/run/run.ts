@@ -142,6 +142,7 @@ export function startRun<Context extends CallerContext>(
             answered: transitionEvents.answeredFallback,
             hasEmitted: () => hasEmitted,
             parentSpan: span.id,
+            timeLeftMs: (plan.budgets.timeMs ?? Number.POSITIVE_INFINITY) - transitionEvents.account.timeMs,
           },
           effect,
           turn,

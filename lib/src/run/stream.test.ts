@@ -590,6 +590,7 @@ describe("generate with a request", () => {
       mode: "auto",
       toolTimeout: 5,
       maxConcurrency: 1,
+      maxToolCalls: 3,
       maxToolResultLength: 9,
       onToolError: "halt",
       onUnknownTool: "answer",

@@ -1,7 +1,7 @@
 // Tool calls: return values, halts, failures, arguments, limits, context, approval, encoders, hooks.
 
 import type { OnToolError, Tool, ToolContext } from "everturn";
-import type { ChatOptions } from "everturn/engine";
+import type { Adapter, ChatOptions } from "everturn/engine";
 import type { ToolMessage } from "everturn/model";
 
 import {
@@ -314,6 +314,41 @@ describe("time and concurrency limits", () => {
     expect((await soon).haltedReason).toBe("completed");
   });
 
+  test("a reply with too many calls fails the model call, and none of them runs", async () => {
+    let runs = 0;
+    const counted = plain("counted", () => (runs += 1));
+    const script = calls(...Array.from({ length: 1001 }, () => "counted"));
+    const result = await chat(playing([script, says("ok")], [counted]).engine, "hi");
+    expect(result).toMatchObject({
+      haltedReason: "error",
+      outcome: { failure: { reason: "malformed_response", code: "too_many_tool_calls" } },
+    });
+    expect(runs).toBe(0);
+    const three = () => playing([calls("counted", "counted", "counted"), says("ok")], [counted]).engine;
+    expect((await chat(three(), "hi", { maxToolCalls: 2 })).haltedReason).toBe("error");
+    expect((await chat(three(), "hi", { maxToolCalls: 3 })).haltedReason).toBe("completed");
+    expect(runs).toBe(3);
+  });
+
+  test("a stream with too many calls is closed when the limit is exceeded", async () => {
+    let sent = 0;
+    const adapter: Adapter = {
+      provider: "endless",
+      async *stream() {
+        yield [{ type: "text_delta", id: "t", delta: "Working." }];
+        for (;;) {
+          sent += 1;
+          yield [{ type: "tool_call_started", id: `c${sent}`, name: "ok", providerExecuted: false }];
+        }
+      },
+    };
+    const result = await chat(engine({ adapter, model: "m", tools: [plain("ok", () => 1)] }), "hi", {
+      maxToolCalls: 10,
+    });
+    expect(result.haltedReason).toBe("error");
+    expect(sent).toBe(11);
+  });
+
   test("[allm 48] [lash 71] calls run in parallel up to maxConcurrency", async () => {
     let running = 0;
     let most = 0;
@@ -325,12 +360,14 @@ describe("time and concurrency limits", () => {
     });
     const run = (maxConcurrency?: number) => {
       most = 0;
-      const names = Array.from({ length: 6 }, () => "busy");
+      const names = Array.from({ length: 40 }, () => "busy");
       const { engine: of } = playing([calls(...names), says("ok")], [busy]);
       return chat(of, "hi", maxConcurrency === undefined ? {} : { maxConcurrency });
     };
     await run();
-    expect(most).toBe(6);
+    expect(most).toBe(16);
+    await run(Infinity);
+    expect(most).toBe(40);
     await run(2);
     expect(most).toBe(2);
   });

@@ -35,7 +35,14 @@ import type { RunPlan } from "./plan/plan.ts";
 import type { JournalItem } from "./ports/ports.ts";
 
 import { historyThread, pendingEffect } from "../kernel/internal.ts";
-import { haltedReasonOf, messageText, modelReply, toolOutcomeStatus } from "../model/internal.ts";
+import {
+  haltedReasonOf,
+  knownCost,
+  messageText,
+  modelReply,
+  toolOutcomeStatus,
+  totalTokens,
+} from "../model/internal.ts";
 import { answeredFallback } from "./perform/routes.ts";
 
 /** The committed events, the step results and the result of one run. */
@@ -47,6 +54,9 @@ export class TransitionEvents {
   #timeMs = 0;
   /** Model calls since the last successful tool call, for `budgets.noProgress`. */
   #idleCalls = 0;
+  /** Whether a model call replied without its tokens, or without its cost. */
+  #hasUnknownTokens = false;
+  #hasUnknownCost = false;
   #lastReply: ModelReply | null = null;
   /** What was received of the reply during which the turn was cancelled. */
   #receivedReply: ModelReply | null = null;
@@ -65,6 +75,8 @@ export class TransitionEvents {
       steps: this.#steps.length,
       timeMs: this.#timeMs,
       idleCalls: this.#idleCalls,
+      hasUnknownTokens: this.#hasUnknownTokens,
+      hasUnknownCost: this.#hasUnknownCost,
       lastStep: this.#steps.at(-1) ?? null,
     };
   }
@@ -133,8 +145,13 @@ export class TransitionEvents {
   ): readonly TurnEvent[] {
     if ("durationMs" in response) this.#timeMs += response.durationMs;
     if (response.type === "model_replied" || response.type === "model_failed") this.#idleCalls += 1;
-    if (response.type === "model_replied")
+    if (response.type === "model_replied") {
       this.#answeredFallback = answeredFallback(response) ?? this.#answeredFallback;
+      const { usage } = response.reply;
+      // Every model call has an input. Servers that do not count report 0.
+      if ((totalTokens(usage) ?? 0) === 0) this.#hasUnknownTokens = true;
+      if (knownCost(usage.totalCost) === null) this.#hasUnknownCost = true;
+    }
     if (response.type !== "tool_returned" && response.type !== "tool_waits") return [];
     const effect = pendingEffect(before, response.id);
     if (effect?.type !== "call_tool") return [];

@@ -1068,8 +1068,9 @@ describe("Q12 budgets", () => {
   test("Q12 a model without a price that is chosen later fails the turn with unknown_price", async () => {
     const world = new World();
     const look = counting("look");
+    const model = thinker(() => [call("look"), { type: "usage", usage: { inputTokens: 1, outputTokens: 1 } }]);
     const of = world.process(
-      world.engine(worker("look"), {
+      world.engine(model, {
         model: priced("m"),
         tools: [look.tool],
         options: { prepareStep: ({ step }) => (step === 1 ? { model: "fake:unpriced" } : null) },

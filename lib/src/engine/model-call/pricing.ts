@@ -2,21 +2,24 @@
 
 import type { ModelName, ModelPricing, Usage } from "../../model/internal.ts";
 
+import { knownCost } from "../../model/internal.ts";
+
 /** Returns the prices that a model reference contains; `null`: a plain name, or a reference without prices. */
 export function priceOf(model: ModelName | null): ModelPricing | null {
   return model === null || typeof model === "string" ? null : model.pricing;
 }
 
 /**
- * Adds costs to a usage. Costs that the provider reported are kept. `totalCost` is computed only if both input and output cost are known, so
+ * Adds costs to a usage. Costs that the provider reported are kept, unless they are negative. `totalCost` is computed only if both input and output cost are known, so
  * that a budget never counts half a cost as the whole.
  */
 export function withCosts(usage: Usage, model: ModelName | null): Usage {
   const price = priceOf(model);
   if (price === null) return usage;
-  const inputCost = usage.inputCost ?? costOfInput(usage, price);
-  const outputCost = usage.outputCost ?? costOf(price.output, usage.outputTokens);
-  const totalCost = usage.totalCost ?? (inputCost === null || outputCost === null ? null : inputCost + outputCost);
+  const inputCost = knownCost(usage.inputCost) ?? costOfInput(usage, price);
+  const outputCost = knownCost(usage.outputCost) ?? costOf(price.output, usage.outputTokens);
+  const totalCost =
+    knownCost(usage.totalCost) ?? (inputCost === null || outputCost === null ? null : inputCost + outputCost);
   return { ...usage, inputCost, outputCost, totalCost };
 }
 

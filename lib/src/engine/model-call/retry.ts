@@ -3,8 +3,8 @@
 // Retry with exponential backoff and jitter. The delay before attempt n + 1 is
 //   min(maxDelayMs, baseDelayMs * 2^(n - 1)) + jitter, where jitter is uniform in 0..jitterMs.
 // Jitter spreads the retries of processes that failed at the same moment (for example at a rate limit), so that they do not return together.
-// A delay that the provider requests (`Retry-After`, read by transport.ts) replaces the computed one and is not capped by `maxDelayMs`: an
-// earlier attempt would be refused again. Jitter is added to it too.
+// A delay that the provider requests (`Retry-After`, read by transport.ts) replaces the computed one, up to `maxDelayMs`: a header must not be able to
+// stop a turn for years. Jitter is added to it too. The caller also caps the delay by what is left of the time budget of the turn.
 //
 // This file is pure. The loops that wait and repeat are run/perform/model.ts (model calls; the delay is recorded, so that recovery of a durable
 // turn does not start the count again) and run/images.ts (image calls). Tool calls have a separate policy, `ToolRetryPolicy` in tool/tool.ts.
@@ -28,13 +28,13 @@ export type RetryPolicy = {
   readonly maxAttempts: number;
   /** The delay before the second attempt, in milliseconds. It doubles with each attempt. */
   readonly baseDelayMs: number;
-  /** The longest delay, in milliseconds. */
+  /** The longest delay, in milliseconds, also if the provider requests a longer one. */
   readonly maxDelayMs: number;
   /** The upper bound of a random addition to each delay, in milliseconds. */
   readonly jitterMs: number;
   /** HTTP statuses and failure reasons to retry, in place of the default set; `null`: failures whose `retryable` is true. */
   readonly retryOn: readonly (number | string)[] | null;
-  /** Wait as long as the provider requests (`Retry-After`), also if that is longer than `maxDelayMs`. */
+  /** Wait as long as the provider requests (`Retry-After`), at most `maxDelayMs`. */
   readonly respectRetryAfter: boolean;
   /** Retry also after part of the reply was emitted. A `step_reset` event then invalidates that part. */
   readonly afterOutput: boolean;
@@ -94,6 +94,6 @@ export function isRetryable({ retryOn }: RetryPolicy, failure: Failure): boolean
 export function delayBefore(policy: RetryPolicy, attempt: number, failure: Failure, random: number): number {
   const jitter = Math.floor(random * (policy.jitterMs + 1));
   const requestedMs = "retryAfterMs" in failure ? (failure.retryAfterMs ?? 0) : 0;
-  if (policy.respectRetryAfter && requestedMs > 0) return requestedMs + jitter;
+  if (policy.respectRetryAfter && requestedMs > 0) return Math.min(policy.maxDelayMs, requestedMs) + jitter;
   return Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1)) + jitter;
 }

@@ -121,7 +121,7 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   readonly timeoutMs?: number;
   /**
    * `serial`: the calls of this tool in one run are run one at a time, in the order in which they are ready; calls of
-   * other tools are not affected. Default: `parallel`, limited only by `maxConcurrency`.
+   * other tools are not affected. Default: `parallel`, limited by `maxConcurrency`.
    */
   readonly concurrency?: "parallel" | "serial";
   /** When a failed call is run again. Never by default. */

@@ -10,17 +10,8 @@ import type { JsonObject } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 import type { PostedMessage } from "./message.ts";
 
-import {
-  array,
-  boolean,
-  json,
-  jsonObject,
-  object,
-  oneOf,
-  required,
-  string,
-  variant,
-} from "../../model/parse/reading.ts";
+import { array, boolean, json, object, oneOf, required, string, variant } from "../../model/parse/reading.ts";
+import { callerSchemaShape } from "../caller-schema.ts";
 import { atMost, between, matching, maybe, positive, whole } from "./fields.ts";
 import { postedMessageShape } from "./message.ts";
 
@@ -113,7 +104,7 @@ const toolShape: Shape<PostedTool> = object<PostedTool>({
     object<PostedTool["function"]>({
       name: required(toolName),
       description: maybe(string),
-      parameters: maybe(jsonObject),
+      parameters: maybe(callerSchemaShape),
       strict: maybe(boolean),
     }),
   ),
@@ -137,7 +128,7 @@ const formatShape: Shape<PostedFormat> = variant<PostedFormat, "type">("type", {
       object<SchemaFormat["json_schema"]>({
         name: required(matching(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 letters, digits, underscores and hyphens")),
         description: maybe(string),
-        schema: maybe(jsonObject),
+        schema: maybe(callerSchemaShape),
         strict: maybe(boolean),
       }),
     ),

@@ -15,9 +15,9 @@ import type { BodySchema, BodyFields } from "../openapi/body-schema.ts";
 import { MisuseError, toolModes } from "../../model/internal.ts";
 import { isPlainObject, responseFormatShape, toolChoiceShape } from "../../model/parse/reading.ts";
 import { verbOptionTable } from "../../runtime/internal.ts";
+import { callerSchemaShape, validatedSchema } from "../caller-schema.ts";
 import {
   withDescription,
-  jsonObjectSchema,
   objectSchema,
   booleanSchema,
   arraySchema,
@@ -64,8 +64,23 @@ const budgets: BodySchema<Budgets> = objectSchema<Budgets>({
   noProgress: optionalField(countSchema),
 });
 
-const schema: BodySchema<JsonSchema> = jsonObjectSchema;
-const format: BodySchema<ResponseFormat> = { shape: responseFormatShape, schema: { type: "object" } };
+const schema: BodySchema<JsonSchema> = validatedSchema;
+const format: BodySchema<ResponseFormat> = {
+  shape: (input, reading) => {
+    const given = isPlainObject(input) ? input["schema"] : undefined;
+    if (given !== undefined) reading.at("schema", callerSchemaShape, given);
+    return responseFormatShape(input, reading);
+  },
+  schema: { type: "object" },
+};
+/** Each correction is another model call, and budgets are checked only after the last one. */
+const corrections: BodySchema<number> = {
+  shape: (input, reading) => {
+    const value = countSchema.shape(input, reading);
+    return typeof value === "number" && value > 10 ? reading.report("out_of_range", "must be at most 10") : value;
+  },
+  schema: { type: "integer", minimum: 0, maximum: 10 },
+};
 const choice: BodySchema<ToolChoice> = {
   shape: toolChoiceShape,
   schema: { oneOf: [{ type: "string", enum: ["auto", "none", "required"] }, { type: "object" }] },
@@ -82,7 +97,7 @@ const fields: BodyFields<TurnOptions> = {
   output: optionalField(withDescription("A JSON Schema that the answer must conform to.", schema)),
   responseFormat: optionalField(format),
   repair: optionalField(
-    withDescription("How often the model may correct an answer that does not conform to `output`.", countSchema),
+    withDescription("How often the model may correct an answer that does not conform to `output`.", corrections),
   ),
   toolChoice: optionalField(choice),
   parallelToolCalls: optionalField(booleanSchema),

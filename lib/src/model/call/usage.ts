@@ -3,7 +3,8 @@
 // Invariants
 //   1. Unknown is `null`, never 0. A provider that does not report caching has not reported 0 cached tokens.
 //   2. Counts are inclusive (docs/decisions/0009): `inputTokens` contains cached tokens, `outputTokens` contains reasoning tokens.
-//   3. A sum is exact or a failure. Token counts beyond `Number.MAX_SAFE_INTEGER` are never rounded.
+//   3. A negative cost, which some providers report for credits, counts as unknown in a sum: it must not undo what was spent.
+//   4. A sum is exact or a failure. Token counts beyond `Number.MAX_SAFE_INTEGER` are never rounded.
 
 import type { ValidationFailure } from "../failure/failure.ts";
 import type { Issue, Path } from "../failure/issue.ts";
@@ -93,7 +94,7 @@ export function uncachedInputTokens(usage: Usage): number | null {
 }
 
 /**
- * Adds two usage values. A number that is known on one side only is kept. A sum beyond the range of exact
+ * Adds two usage values. A number that is known on one side only is kept; a negative cost counts as unknown. A sum beyond the range of exact
  * integers is a failure (`overflow`), never a rounded number.
  *
  * @example
@@ -109,9 +110,9 @@ export function uncachedInputTokens(usage: Usage): number | null {
 export function addUsage(left: Usage, right: Usage): Result<Usage, ValidationFailure> {
   const tokens = addTokens(left, right);
   const costs = {
-    inputCost: addKnown(left.inputCost, right.inputCost),
-    outputCost: addKnown(left.outputCost, right.outputCost),
-    totalCost: addKnown(left.totalCost, right.totalCost),
+    inputCost: addKnown(knownCost(left.inputCost), knownCost(right.inputCost)),
+    outputCost: addKnown(knownCost(left.outputCost), knownCost(right.outputCost)),
+    totalCost: addKnown(knownCost(left.totalCost), knownCost(right.totalCost)),
   };
   const counts = { toolUsage: addNumbers(left.toolUsage, right.toolUsage), extra: addNumbers(left.extra, right.extra) };
   const issues = [
@@ -159,6 +160,11 @@ function addTokens(left: Usage, right: Usage): TokenCounts {
 /** Returns a lower bound of the total: the reported total, else the known ones of input and output. `totalTokens` needs both. */
 function knownTokens(usage: Usage): number | null {
   return usage.totalTokens ?? addKnown(usage.inputTokens, usage.outputTokens);
+}
+
+/** Returns a cost that was spent; `null` if it is unknown or negative. */
+export function knownCost(cost: number | null): number | null {
+  return cost !== null && cost >= 0 ? cost : null;
 }
 
 function addKnown(left: number | null, right: number | null): number | null {

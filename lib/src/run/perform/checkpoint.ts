@@ -29,6 +29,10 @@ export type Account = {
   readonly timeMs: number;
   /** Model calls since the last successful tool call, for `budgets.noProgress`. */
   readonly idleCalls: number;
+  /** A model call replied without the number of its tokens. */
+  readonly hasUnknownTokens: boolean;
+  /** A model call replied without a cost, or with a negative one. */
+  readonly hasUnknownCost: boolean;
   readonly lastStep: StepResult | null;
 };
 
@@ -119,14 +123,21 @@ function inputOf(directive: Exclude<Returned, { readonly type: "abort" }>): Chec
   return { messages, transientMessages, turnCauses: directive?.turnCauses ?? [], inputs: [] };
 }
 
-/** The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run. */
+/**
+ * The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run. After a reply of unknown usage a
+ * budget for it counts as exhausted: otherwise a provider that reports no usage would have no budget at all.
+ */
 function budgetVerdict({ budgets, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
   const sum = addUsage(spentBefore, turn.usage);
-  const usage = sum.ok ? sum.value : turn.usage;
+  // A sum that is too large to be represented exceeds every budget.
+  const [usedTokens, usedCost] = sum.ok
+    ? [totalTokens(sum.value) ?? 0, sum.value.totalCost ?? 0]
+    : [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   const { steps, tokens, cost, timeMs, noProgress } = budgets;
   if (steps !== undefined && account.steps >= steps) return { type: "budget", budget: "steps" };
-  if (tokens !== undefined && (totalTokens(usage) ?? 0) >= tokens) return { type: "budget", budget: "tokens" };
-  if (cost !== undefined && (usage.totalCost ?? 0) >= cost) return { type: "budget", budget: "cost" };
+  if (tokens !== undefined && (account.hasUnknownTokens || usedTokens >= tokens))
+    return { type: "budget", budget: "tokens" };
+  if (cost !== undefined && (account.hasUnknownCost || usedCost >= cost)) return { type: "budget", budget: "cost" };
   if (timeMs !== undefined && account.timeMs >= timeMs) return { type: "budget", budget: "time" };
   if (noProgress !== undefined && account.idleCalls >= noProgress) return { type: "budget", budget: "no_progress" };
   return null;

@@ -86,6 +86,8 @@ export type ModelPorts = {
   /** Has the run emitted any event, or was the turn accepted durably? */
   readonly hasEmitted: () => boolean;
   readonly parentSpan: number | null;
+  /** What is left of `budgets.timeMs` when the effect starts, in milliseconds; `Infinity` without such a budget. */
+  readonly timeLeftMs: number;
 };
 
 /** The result of one attempt. */
@@ -134,6 +136,7 @@ class ModelCalls {
   readonly #plan: RunPlan;
   readonly #ports: ModelPorts;
   readonly #effect: CallModel;
+  readonly #startedAt: number;
   /** The usage of all attempts before the last one. */
   spent: Usage = noUsage;
   #lastUsage: Usage = noUsage;
@@ -146,6 +149,7 @@ class ModelCalls {
     this.#plan = plan;
     this.#ports = ports;
     this.#effect = effect;
+    this.#startedAt = plan.clock.now();
   }
 
   /** Asks the model, then the fallbacks, until one replies. A reply that is only invalid (`validation_error`) does not go to a fallback. */
@@ -219,13 +223,19 @@ class ModelCalls {
         signal,
         effectId: this.#effect.id,
         n: this.#attempts,
-        delayOf: () => delayBefore(retry, n, failure, clock.random()),
+        delayOf: () => this.#withinBudget(delayBefore(retry, n, failure, clock.random())),
         announce: (delayMs) => this.#announceRetry(adapter, n, delayMs, failure),
       });
       if (!isDue) return attempt;
       await this.#reset("retry", heard);
       n += 1;
     }
+  }
+
+  /** The delay, at most what is left of the time budget of the turn; `null`: nothing is left. */
+  #withinBudget(delayMs: number): number | null {
+    const leftMs = this.#ports.timeLeftMs - (this.#plan.clock.now() - this.#startedAt);
+    return leftMs > 0 ? Math.min(delayMs, leftMs) : null;
   }
 
   /** Reports a retry to telemetry and emits `retry_scheduled`. */
@@ -285,7 +295,7 @@ class ModelCalls {
     // The lease may have expired during a retry delay or while the process was paused.
     const ensured = ports.scope.ensure();
     if (ensured instanceof Promise) await ensured;
-    const progress: StreamProgress = { events: 0, shown: false, terminal: null, invalid: null };
+    const progress: StreamProgress = { events: 0, toolCalls: 0, shown: false, terminal: null, invalid: null };
     let thrown: { readonly error: unknown } | null = null;
     const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {
       signal: ports.signal,
@@ -304,6 +314,7 @@ class ModelCalls {
           const next = await batches.next();
           if (next.done === true || ports.signal.aborted) break;
           const events = this.#receive(next.value, progress, request);
+          if (progress.toolCalls > plan.maxToolCalls) break;
           const backpressure = ports.sink.live(events, origin);
           if (backpressure !== undefined) await backpressure;
         }
@@ -316,7 +327,7 @@ class ModelCalls {
       thrown = { error };
     }
     const reply = ports.collector.reply();
-    const rawFailure = ports.signal.aborted ? null : failureOf(adapter, reply, progress, thrown);
+    const rawFailure = ports.signal.aborted ? null : failureOf(adapter, reply, progress, thrown, plan);
     const failure = rawFailure === null ? null : failureWithoutKey(rawFailure, plan.apiKey);
     work.close(failure);
     this.#addUsage(reply.usage);
@@ -387,6 +398,7 @@ class ModelCalls {
       default:
         if (progress.terminal !== null || !isEvent(event)) return null;
         progress.shown = true;
+        if (event.type === "tool_call_started" && !event.providerExecuted) progress.toolCalls += 1;
         return event;
     }
   }
@@ -438,6 +450,8 @@ class ModelCalls {
 /** What was received of one stream. `shown`: a part of the answer may have been published; `terminal`: the type of the terminal event. */
 type StreamProgress = {
   events: number;
+  /** Tool calls that have started, without those that the provider runs. */
+  toolCalls: number;
   shown: boolean;
   terminal: "message_completed" | "error" | null;
   /** What is wrong with the first terminal event that was dropped as invalid; `null`: none was. */
@@ -456,7 +470,7 @@ function callListener(call: () => void): void {
 }
 
 /**
- * The failure of an attempt; `null`: it succeeded. In order: the error event, a terminal event (success, whatever was thrown after it), the failure of an
+ * The failure of an attempt; `null`: it succeeded. In order: the error event, too many tool calls, a terminal event (success, whatever was thrown after it), the failure of an
  * Everturn error, any other exception, a terminal event that is invalid (an unknown finish reason), and a stream that stopped without one (E1).
  */
 function failureOf(
@@ -464,8 +478,13 @@ function failureOf(
   reply: ModelReply,
   progress: StreamProgress,
   thrown: { readonly error: unknown } | null,
+  { maxToolCalls }: RunPlan,
 ): Failure | null {
   if (reply.error !== null) return reply.error;
+  if (Math.max(progress.toolCalls, reply.toolCalls.length) > maxToolCalls) {
+    const message = `the reply has more than ${maxToolCalls} tool calls (maxToolCalls), so none of them runs`;
+    return adapterFailure("malformed_response", { provider, message, code: "too_many_tool_calls" });
+  }
   if (progress.terminal !== null) return null;
   const everturnFailure = thrown === null ? null : failureOfError(thrown.error);
   if (everturnFailure !== null) return everturnFailure;

@@ -99,14 +99,14 @@ type Pause = {
   readonly effectId: string;
   /** The number of the attempt before the wait. */
   readonly n: number;
-  /** The length of the wait in milliseconds. Called only if no wait is recorded, so jitter is drawn once. */
-  readonly delayOf: () => number;
+  /** The length of the wait in milliseconds; `null`: there is no time left to wait. Called only if no wait is recorded, so jitter is drawn once. */
+  readonly delayOf: () => number | null;
   /** Announces the retry. Not called for a recorded wait. */
   readonly announce: (delayMs: number) => void | Promise<void>;
 };
 
 /**
- * Waits before the next attempt; false if the run was aborted meanwhile. The wait is durable: its end is recorded first, and a process that takes over waits
+ * Waits before the next attempt; false if there is no time left, or if the run was aborted meanwhile. The wait is durable: its end is recorded first, and a process that takes over waits
  * only for the rest. The retry is not announced a second time.
  */
 export async function pause({ scope, clock, signal, effectId, n, delayOf, announce }: Pause): Promise<boolean> {
@@ -120,6 +120,7 @@ export async function pause({ scope, clock, signal, effectId, n, delayOf, announ
     return remainingMs > 0 ? sleep(clock, remainingMs, signal) : !signal.aborted;
   }
   const delayMs = delayOf();
+  if (delayMs === null) return false;
   await scope.record(effectId, name, { delayMs, dueAt: clock.now() + delayMs });
   await announce(delayMs);
   return sleep(clock, delayMs, signal);

@@ -43,6 +43,7 @@ type LimitForms = {
   readonly toolTimeout: number | null;
   readonly cancelGraceMs: number;
   readonly maxConcurrency: number | null;
+  readonly maxToolCalls: number | null;
   readonly maxToolResultLength: number;
   /** `null`: a function of the engine decides. */
   readonly onToolError: "continue" | "halt" | null;
@@ -103,6 +104,10 @@ export function pinnedProtocol(
   };
 }
 
+/** The default of `maxConcurrency`. */
+export const defaultMaxConcurrency = 16;
+/** The default of `maxToolCalls`. */
+export const defaultMaxToolCalls = 1000;
 /** The default of `cancelGraceMs`, in milliseconds, as in lash. */
 export const defaultCancelGraceMs = 50;
 
@@ -172,6 +177,7 @@ const pinnedShape: Shape<Pinned> = object<Pinned>({
       toolTimeout: fallback(nullable(number), null),
       cancelGraceMs: fallback(number, defaultCancelGraceMs),
       maxConcurrency: fallback(nullable(number), null),
+      maxToolCalls: fallback(nullable(number), null),
       maxToolResultLength: required(number),
       onToolError: fallback(nullable(oneOf(["continue", "halt"] as const)), null),
     }),

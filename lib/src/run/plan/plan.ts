@@ -75,7 +75,13 @@ import {
 } from "../../model/internal.ts";
 import { encodeAsJson } from "../perform/encode-result.ts";
 import { newRequestId } from "../request-id.ts";
-import { configOf, defaultCancelGraceMs, pinnedProtocol } from "./pinned.ts";
+import {
+  configOf,
+  defaultCancelGraceMs,
+  defaultMaxConcurrency,
+  defaultMaxToolCalls,
+  pinnedProtocol,
+} from "./pinned.ts";
 import {
   checkCall,
   checkedBudgets,
@@ -129,6 +135,7 @@ export type RunPlan = {
   readonly cancelGraceMs: number;
   /** Tool calls that run at once; `Infinity`: no limit. */
   readonly maxConcurrency: number;
+  readonly maxToolCalls: number;
   /** Characters of each text of a tool result; longer texts are cut in the middle. */
   readonly maxToolResultLength: number;
   readonly onToolError: OnToolError;
@@ -254,6 +261,7 @@ export function planRun<Context extends CallerContext>(
     toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
     cancelGraceMs: limits.cancelGraceMs,
     maxConcurrency: limits.maxConcurrency ?? Number.POSITIVE_INFINITY,
+    maxToolCalls: limits.maxToolCalls ?? Number.POSITIVE_INFINITY,
     maxToolResultLength: limits.maxToolResultLength,
     onToolError: limits.onToolError ?? onToolError,
     toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,
@@ -333,9 +341,8 @@ function pin<Context extends CallerContext>(
       budgets: checkedBudgets(pick(sources, "budgets") ?? {}),
       toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"))),
       cancelGraceMs: checkedNumber("cancelGraceMs", pick(sources, "cancelGraceMs") ?? defaultCancelGraceMs),
-      maxConcurrency: finite(
-        checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? Number.POSITIVE_INFINITY),
-      ),
+      maxConcurrency: finite(checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? defaultMaxConcurrency)),
+      maxToolCalls: finite(checkedNumber("maxToolCalls", pick(sources, "maxToolCalls") ?? defaultMaxToolCalls)),
       maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
       onToolError: typeof onToolError === "function" ? null : onToolError,
     },

@@ -64,6 +64,7 @@ const pinned = {
     toolTimeout: null,
     cancelGraceMs: 50,
     maxConcurrency: null,
+    maxToolCalls: null,
     maxToolResultLength: 1,
     onToolError: null,
   },

@@ -4,9 +4,10 @@
 //   This process starts the server and accepts one turn for each stream. A reader process follows the events of all sessions over one storage. Then a
 //   driver process drives all turns at once. The scripted model emits a delta every `--interval-ms`, at a random phase, with the time at which it was
 //   emitted. The reader subtracts that time from its own; both processes use the clock of this machine. Deltas of the first `--warmup-ms` after the first
-//   one are not counted: connections are opened and statements prepared then. Deltas that the storage merged into one piece are counted one by one.
+//   one are not counted: turns are claimed, connections opened and statements prepared then. Deltas that the storage merged into one piece are counted one by one.
+//   The table ends with the processor time of the three processes and the load of the machine: the delay is the storage's only if a core was idle.
 //
-//   --streams 1000  --deltas 40  --interval-ms 1000  --warmup-ms 5000
+//   --streams 1000  --deltas 40  --interval-ms 1000  --warmup-ms 10000
 //   --limit-ms 0                                        ends with exit code 1 if p99 is above it; 0: no limit
 
 import type { Adapter, Engine } from "everturn";
@@ -15,6 +16,7 @@ import type { ChildProcess } from "node:child_process";
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
+import { availableParallelism, loadavg } from "node:os";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
@@ -24,13 +26,14 @@ import { assistant } from "everturn/model";
 import { runtime } from "everturn/runtime";
 
 import { startPostgres } from "../lib/test/postgres-server.ts";
+import { processorSeconds } from "./server-cpu.ts";
 
 const { values: options } = parseArgs({
   options: {
     streams: { type: "string", default: "1000" },
     deltas: { type: "string", default: "40" },
     "interval-ms": { type: "string", default: "1000" },
-    "warmup-ms": { type: "string", default: "5000" },
+    "warmup-ms": { type: "string", default: "10000" },
     "limit-ms": { type: "string", default: "0" },
     role: { type: "string", default: "main" },
     url: { type: "string", default: "" },
@@ -50,6 +53,9 @@ const stamp = /(\d{13}) /g;
 
 /** A delta that the reader received. */
 type Received = { readonly emittedAt: number; readonly delayMs: number };
+
+/** What a process of the benchmark reports at its end. */
+type Report = { readonly received: readonly Received[]; readonly processorMs: number; readonly operations: string };
 
 const ids = Array.from({ length: streams }, (_, index) => `stream-${index}`);
 
@@ -114,8 +120,23 @@ async function read(): Promise<void> {
   process.send?.("ready");
   await Promise.all(following);
   await sessions.close();
+  const { reads, notificationsReceived } = storage.statistics();
   await storage.close();
-  process.send?.(received, () => process.disconnect());
+  send({
+    received,
+    processorMs: processorMs(),
+    operations: `${reads} reads, ${notificationsReceived} notifications received`,
+  });
+}
+
+function send(report: Report): void {
+  process.send?.(report, () => process.disconnect());
+}
+
+/** The processor time of this process so far. */
+function processorMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }
 
 /** Drives all turns, until the parent process sends a message. */
@@ -127,8 +148,11 @@ async function drive(): Promise<void> {
   await sessions.close();
   const { reads, writes, notificationsSent } = storage.statistics();
   await storage.close();
-  console.log(`driver: ${reads} reads, ${writes} writes, ${notificationsSent} notifications`);
-  process.disconnect();
+  send({
+    received: [],
+    processorMs: processorMs(),
+    operations: `${reads} reads, ${writes} writes, ${notificationsSent} notifications sent`,
+  });
 }
 
 const children = new Set<ChildProcess>();
@@ -169,28 +193,45 @@ async function main(): Promise<void> {
     await accept(url);
     const reader = begin("reader", url);
     await messageOf<string>(reader);
+    const before = { at: performance.now(), server: processorSeconds(server.pid()) };
     const driver = begin("driver", url);
-    const received = await messageOf<readonly Received[]>(reader);
-    const driverEnded = once(driver, "exit");
+    const reading = await messageOf<Report>(reader);
+    const seconds = (performance.now() - before.at) / 1000;
+    const serverMs = 1000 * (processorSeconds(server.pid()) - before.server);
     driver.send("stop");
-    await driverEnded;
-    report(received);
+    const driving = await messageOf<Report>(driver);
+    report(reading, driving, serverMs, seconds);
   } finally {
     for (const child of children) child.kill("SIGKILL");
     await server.close();
   }
 }
 
-function report(received: readonly Received[]): void {
+const ms = (value: number | undefined) => `${String(value ?? Number.NaN).padStart(6)} ms`;
+
+function report(reading: Report, driving: Report, serverMs: number, seconds: number): void {
+  const { received } = reading;
   const first = received.reduce((least, { emittedAt }) => Math.min(least, emittedAt), Number.POSITIVE_INFINITY);
   const counted = received.filter(({ emittedAt }) => emittedAt - first >= warmupMs);
   const delays = counted.map(({ delayMs }) => delayMs).toSorted((left, right) => left - right);
-  const [p50, p99] = [percentile(delays, 0.5), percentile(delays, 0.99)];
-  const expected = streams * deltas;
-  console.log(
-    `${streams} streams, a delta every ${intervalMs} ms: p50 ${p50} ms, p99 ${p99} ms, most ${delays.at(-1) ?? Number.NaN} ms, of ${delays.length} deltas after the warm-up`,
-  );
-  console.log(`${received.length} of ${expected} deltas were received live; the others came with the complete reply`);
+  const p99 = percentile(delays, 0.99);
+  const core = (spentMs: number) =>
+    `${(spentMs / 1000).toFixed(1)} s, ${(spentMs / 10 / seconds).toFixed(0)} % of a core`;
+  const lines = {
+    streams: `${streams}, a delta every ${intervalMs} ms: ${((1000 * streams) / intervalMs).toFixed(0)} deltas a second`,
+    "delay p50": ms(percentile(delays, 0.5)),
+    "delay p90": ms(percentile(delays, 0.9)),
+    "delay p99": `${ms(p99)}${limitMs > 0 ? ` (limit ${limitMs} ms)` : ""}`,
+    "delay most": ms(delays.at(-1)),
+    "deltas counted": `${delays.length}; ${received.length} of ${streams * deltas} were received live, the others came with the complete reply`,
+    reader: `${reading.operations}; processor ${core(reading.processorMs)}`,
+    driver: `${driving.operations}; processor ${core(driving.processorMs)}`,
+    server: `processor ${core(serverMs)}`,
+    machine: `${availableParallelism()} cores, load ${loadavg()
+      .map((load) => load.toFixed(1))
+      .join(" ")}`,
+  };
+  for (const [name, value] of Object.entries(lines)) console.log(`${name.padEnd(16)}${value}`);
   if (limitMs > 0 && !(p99 <= limitMs)) process.exitCode = 1;
 }
 

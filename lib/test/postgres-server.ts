@@ -18,6 +18,8 @@ import { Client } from "pg";
 /** A running server. */
 export type PostgresServer = {
   readonly port: number;
+  /** The process id of the server; `null`: it does not run. */
+  readonly pid: () => number | null;
   /** The URL of a database of this server. */
   readonly url: (database?: string) => string;
   /** Creates an empty database. Returns its URL. */
@@ -128,6 +130,7 @@ async function startIn(folder: string, settings: Settings): Promise<PostgresServ
   await start();
   return {
     port,
+    pid: () => server?.pid ?? null,
     url,
     createDatabase: async () => {
       databases += 1;

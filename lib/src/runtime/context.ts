@@ -6,6 +6,7 @@ import type { ActiveTurns } from "./drive/active-turns.ts";
 import type { CancelWatch } from "./drive/cancel-watch.ts";
 import type { HistoryCache } from "./history-cache.ts";
 import type { Hub } from "./read/hub.ts";
+import type { JoinedReads } from "./read/joined-reads.ts";
 import type { PieceWriter } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { RuntimeLimits } from "./rows/limits.ts";
@@ -40,6 +41,8 @@ export type RuntimeContext = {
   readonly hub: Hub;
   /** Writes live text for readers in other processes. */
   readonly pieces: PieceWriter;
+  /** Reads for readers of events. */
+  readonly reads: JoinedReads;
   /** Finds cancels that other processes have stored. */
   readonly cancels: CancelWatch;
   readonly histories: HistoryCache;

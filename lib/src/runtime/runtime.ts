@@ -56,6 +56,7 @@ import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
 import { HistoryCache } from "./history-cache.ts";
 import { Hub } from "./read/hub.ts";
+import { JoinedReads } from "./read/joined-reads.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withLargeValues } from "./rows/large-values.ts";
@@ -325,6 +326,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     },
     hub: new Hub(),
     pieces: new PieceWriter(storage, clock, timings),
+    reads: new JoinedReads(storage),
     cancels: new CancelWatch(storage, clock),
     histories: new HistoryCache(),
     pinned: new StoredPinned(clock),

@@ -82,11 +82,16 @@ function locksOf({ checks, puts, removals }: Batch): Locks {
   };
 }
 
-/** The lock of a row: its session, or the row itself in tables without sessions. `null`: a prefix that names neither. */
+/**
+ * The lock of a row: its session, or the row itself in tables without sessions. `null`: a prefix that names neither. Live text (`pieces`) has a lock of its own
+ * for each session: one batch holds the text of all turns of a process, and would otherwise wait for the commits of all of them, and they for it.
+ */
 function lockOf(table: TableName, key: Key): string | null {
   const columns: readonly Column[] = tables[table];
   const session = columns.findIndex(({ name }) => name === "session");
   if (session === -1) return key.length === columns.length ? JSON.stringify([table, ...key]) : null;
   const tenant = columns.findIndex(({ name }) => name === "tenant");
-  return key.length > session && key.length > tenant ? JSON.stringify([key[tenant], key[session]]) : null;
+  return key.length > session && key.length > tenant
+    ? JSON.stringify([...(table === "pieces" ? [table] : []), key[tenant], key[session]])
+    : null;
 }

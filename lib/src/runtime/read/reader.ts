@@ -38,7 +38,7 @@ const pageSize = 256;
 /** Where a reader reads from. */
 export type ReaderSource = {
   readonly hub: Hub;
-  readonly storage: HostStorage;
+  readonly storage: Pick<HostStorage, "read" | "watch">;
   readonly tenant: string;
   readonly session: string;
   /** The name of the session in the hub and in `HostStorage.watch`. */

@@ -133,8 +133,8 @@ function eventsOf(
   signal: AbortSignal | null,
 ): AsyncIterable<RuntimeEvent> {
   const key = sessionKey(context, id);
-  const { hub, storage } = context;
-  const source = { hub, storage, ...key, name: nameOf(key) };
+  const { hub, reads, storage } = context;
+  const source = { hub, storage: { read: reads.read, watch: storage.watch }, ...key, name: nameOf(key) };
   const isKnown = aim?.type === "turn" && aim.exists;
   return {
     [Symbol.asyncIterator]: () => {

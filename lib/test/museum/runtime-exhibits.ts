@@ -47,7 +47,7 @@ const chatting: Pinned = {
     structuredFinalize: null,
   },
   protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
-  limits: { budgets: {}, toolTimeout: 60_000, cancelGraceMs: 50, maxConcurrency: 16, maxToolCalls: 1000, maxToolResultLength: 100_000, onToolError: "continue" },
+  limits: { budgets: {}, toolTimeout: 60_000, cancelGraceMs: 50, maxConcurrency: null, maxToolCalls: null, maxToolResultLength: 100_000, onToolError: "continue" },
 };
 const syncing: Pinned = { ...chatting, policy: { ...chatting.policy, syncEnvironment: true } };
 const hooked: Pinned = { ...chatting, policy: { ...chatting.policy, startCheckpoint: true } };
@@ -66,7 +66,7 @@ const coding: Pinned = {
     toolTimeout: null,
     cancelGraceMs: 7,
     maxConcurrency: 2,
-    maxToolCalls: null,
+    maxToolCalls: 7,
     maxToolResultLength: 100_000,
     onToolError: null,
   },

@@ -42,7 +42,9 @@ type LimitForms = {
   readonly budgets: Budgets;
   readonly toolTimeout: number | null;
   readonly cancelGraceMs: number;
+  /** `null`: the default. Without a limit: `noLimit`. */
   readonly maxConcurrency: number | null;
+  /** `null`: the default. Without a limit: `noLimit`. */
   readonly maxToolCalls: number | null;
   readonly maxToolResultLength: number;
   /** `null`: a function of the engine decides. */
@@ -104,10 +106,14 @@ export function pinnedProtocol(
   };
 }
 
-/** The default of `maxConcurrency`. */
+/**
+ * The defaults of `maxConcurrency` and `maxToolCalls`. They are not pinned: earlier releases had no limits, and a replay of their turns is compared with the
+ * configuration of today.
+ */
 export const defaultMaxConcurrency = 16;
-/** The default of `maxToolCalls`. */
 export const defaultMaxToolCalls = 1000;
+/** The stored form of `Infinity` for options whose `null` is the default. */
+export const noLimit = Number.MAX_SAFE_INTEGER;
 /** The default of `cancelGraceMs`, in milliseconds, as in lash. */
 export const defaultCancelGraceMs = 50;
 

@@ -80,6 +80,7 @@ import {
   defaultCancelGraceMs,
   defaultMaxConcurrency,
   defaultMaxToolCalls,
+  noLimit,
   pinnedProtocol,
 } from "./pinned.ts";
 import {
@@ -260,8 +261,8 @@ export function planRun<Context extends CallerContext>(
     mode: pinned.protocol.type === "chat" ? pinned.protocol.mode : "auto",
     toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
     cancelGraceMs: limits.cancelGraceMs,
-    maxConcurrency: limits.maxConcurrency ?? Number.POSITIVE_INFINITY,
-    maxToolCalls: limits.maxToolCalls ?? Number.POSITIVE_INFINITY,
+    maxConcurrency: limits.maxConcurrency ?? defaultMaxConcurrency,
+    maxToolCalls: limits.maxToolCalls ?? defaultMaxToolCalls,
     maxToolResultLength: limits.maxToolResultLength,
     onToolError: limits.onToolError ?? onToolError,
     toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,
@@ -341,8 +342,8 @@ function pin<Context extends CallerContext>(
       budgets: checkedBudgets(pick(sources, "budgets") ?? {}),
       toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"))),
       cancelGraceMs: checkedNumber("cancelGraceMs", pick(sources, "cancelGraceMs") ?? defaultCancelGraceMs),
-      maxConcurrency: finite(checkedNumber("maxConcurrency", pick(sources, "maxConcurrency") ?? defaultMaxConcurrency)),
-      maxToolCalls: finite(checkedNumber("maxToolCalls", pick(sources, "maxToolCalls") ?? defaultMaxToolCalls)),
+      maxConcurrency: limitOrDefault(sources, "maxConcurrency"),
+      maxToolCalls: limitOrDefault(sources, "maxToolCalls"),
       maxToolResultLength: pick(sources, "maxToolResultLength") ?? defaultOf("maxToolResultLength"),
       onToolError: typeof onToolError === "function" ? null : onToolError,
     },
@@ -376,6 +377,15 @@ function listedSpecs(specs: readonly ToolSpec[], listedTools: readonly ProviderT
 /** The provider tools of a request; `null` if it has none, so that those of the engine apply. */
 function providerToolsOf(request: ModelRequest | undefined): ModelRequest["providerTools"] | null {
   return request === undefined || request.providerTools.length === 0 ? null : request.providerTools;
+}
+
+/** The stored form of a limit: `null` if no source sets it. */
+function limitOrDefault<Context extends CallerContext>(
+  sources: Sources<ChatOptions<Context>>,
+  name: "maxConcurrency" | "maxToolCalls",
+): number | null {
+  const value = pick(sources, name);
+  return value === undefined ? null : Math.min(checkedNumber(name, value), noLimit);
 }
 
 /** The number, or `null` for `Infinity`, which JSON does not have. */

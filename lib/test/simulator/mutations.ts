@@ -162,7 +162,7 @@ export const mutations: readonly Mutation[] = [
       replacements: [
         [
           'if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();',
-          'if (row === null || row.tag > this.epoch + 1 || readValue("leases", row).released) throw this.lost();',
+          'if (row === null || (row.tag !== this.epoch && !readValue("leases", row).released)) throw this.lost();',
         ],
       ],
     },

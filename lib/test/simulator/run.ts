@@ -4,7 +4,8 @@
 //   tsx --conditions=source lib/test/simulator/run.ts                       seeds on memory, SQLite and Postgres, then every mutation
 //   … run.ts seeds 100000 [first seed]                                      many seeds on memory
 //   … run.ts seeds 300 1 sqlite | postgres                                  on a real database
-//   … run.ts seed 77                                                        one seed: its script and its transcript
+//   … run.ts seed 77 [mutation]                                             one seed: its transcript, its script and its violations. If it has some, the
+//                                                                           script is shrunk first
 //   … run.ts mutations [name]                                               every mutation, or one, until its first violation, at most 1,000 seeds
 //
 // All files and processes are removed at the end.
@@ -23,6 +24,9 @@ import { build } from "vite";
 
 import { startPostgres } from "../postgres-server.ts";
 import { mutations } from "./mutations.ts";
+
+/** How many verbs must reach a process in every seed. */
+const fewestVerbs = 10;
 
 /** The largest number of seeds in which a mutation must be found. */
 const mutationSeeds = 1000;
@@ -85,6 +89,8 @@ async function bundle(mutation: Mutation | null): Promise<string> {
 type Line = {
   readonly seeds: number;
   readonly counts: { readonly [name: string]: number };
+  /** The smallest number of verbs that reached a process in one of the seeds so far. */
+  readonly fewestVerbs: number;
   readonly failed: {
     readonly seed: number;
     readonly violations: readonly string[];
@@ -92,7 +98,16 @@ type Line = {
   } | null;
 };
 
-type Totals = { seeds: number; readonly counts: Map<string, number>; readonly failed: NonNullable<Line["failed"]>[] };
+type Totals = {
+  seeds: number;
+  fewestVerbs: number;
+  readonly counts: Map<string, number>;
+  readonly failed: NonNullable<Line["failed"]>[];
+};
+
+function noTotals(): Totals {
+  return { seeds: 0, fewestVerbs: Number.POSITIVE_INFINITY, counts: new Map(), failed: [] };
+}
 
 /** Runs a range of seeds in a process. `stopAtFirst`: until the first violation. */
 async function runRange(
@@ -101,20 +116,29 @@ async function runRange(
   settings: { readonly storage: string; readonly mutation: string },
   totals: Totals,
 ): Promise<void> {
-  const args = [program, JSON.stringify({ ...range, ...settings })];
+  // A larger young generation: most objects of a run live as long as the run.
+  const args = ["--max-semi-space-size=32", program, JSON.stringify({ ...range, ...settings })];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   children.add(child);
   const exit = once(child, "exit");
   for await (const text of createInterface({ input: child.stdout })) {
-    const { seeds, counts, failed }: Line = JSON.parse(text);
+    const { seeds, counts, fewestVerbs, failed }: Line = JSON.parse(text);
     totals.seeds += seeds;
+    totals.fewestVerbs = Math.min(totals.fewestVerbs, fewestVerbs);
     for (const [name, count] of Object.entries(counts)) totals.counts.set(name, (totals.counts.get(name) ?? 0) + count);
     if (failed === null) continue;
     totals.failed.push(failed);
     if (range.stopAtFirst) continue;
-    console.log(`seed ${failed.seed}:\n  ${failed.violations.slice(0, 4).join("\n  ")}`);
-    console.log(`  ${failed.script.join("\n  ")}`);
-    console.log(`  again: npx tsx --conditions=source lib/test/simulator/run.ts seed ${failed.seed}`);
+    console.log(
+      [
+        `seed ${failed.seed} has violations:`,
+        ...failed.violations.slice(0, 4).map((line) => `  ${line}`),
+        settings.storage === "memory" ? "  the smallest script that violates the same rule:" : "  the script:",
+        ...failed.script.map((line) => `    ${line}`),
+        "  run it again, with a transcript:",
+        `    npx tsx --conditions=source lib/test/simulator/run.ts seed ${failed.seed}`,
+      ].join("\n"),
+    );
   }
   const [code]: readonly unknown[] = await exit;
   children.delete(child);
@@ -125,7 +149,7 @@ async function runRange(
 async function runSeeds(count: number, first: number, storage: string, label = storage): Promise<boolean> {
   const program = await bundle(null);
   const began = performance.now();
-  const totals: Totals = { seeds: 0, counts: new Map(), failed: [] };
+  const totals = noTotals();
   const workers = storage === "memory" ? availableParallelism() : 1;
   const print = () => {
     const seconds = (performance.now() - began) / 1000;
@@ -149,7 +173,8 @@ async function runSeeds(count: number, first: number, storage: string, label = s
   clearInterval(progress);
   print();
   console.log(`  ${[...totals.counts].map(([name, sum]) => `${name} ${sum}`).join(", ")}`);
-  return totals.failed.length === 0;
+  console.log(`  at least ${totals.fewestVerbs} verbs in every seed`);
+  return totals.failed.length === 0 && totals.fewestVerbs >= fewestVerbs;
 }
 
 /** Runs every mutation until its first violation. Returns whether all were found. */
@@ -158,14 +183,16 @@ async function runMutations(only: string | null): Promise<boolean> {
   for (const mutation of mutations) {
     if (only !== null && mutation.name !== only) continue;
     const program = await bundle(mutation);
-    const totals: Totals = { seeds: 0, counts: new Map(), failed: [] };
+    const totals = noTotals();
     const range = { first: 1, count: mutationSeeds, step: 1, stopAtFirst: true };
     await runRange(program, range, { storage: "memory", mutation: mutation.name }, totals);
     const [found] = totals.failed;
-    if (found === undefined) allFound = false;
+    const [violation = ""] = found?.violations ?? [];
+    const isFound = found !== undefined && violation.startsWith(mutation.rule ?? "");
+    if (!isFound) allFound = false;
     const where =
-      found === undefined ? `NOT FOUND in ${mutationSeeds} seeds` : `seed ${found.seed}: ${found.violations[0] ?? ""}`;
-    console.log(`mutation ${mutation.name}: ${where}`);
+      found === undefined ? `NOT FOUND in ${mutationSeeds} seeds` : `seed ${found.seed}: ${violation.slice(0, 160)}`;
+    console.log(`mutation ${mutation.name}: ${where}${isFound ? "" : ` (expected: ${mutation.rule ?? "any rule"})`}`);
   }
   return allFound;
 }
@@ -183,12 +210,13 @@ async function main(): Promise<boolean> {
   const [what = "all", first = "", second = "1", storage = "memory"] = process.argv.slice(2);
   switch (what) {
     case "seed": {
-      const program = await bundle(null);
-      const args = [program, JSON.stringify({ transcript: Number(first), mutation: second === "1" ? "" : second })];
+      const mutation = mutations.find(({ name }) => name === second) ?? null;
+      const program = await bundle(mutation);
+      const args = [program, JSON.stringify({ transcript: Number(first), mutation: mutation?.name ?? "" })];
       const child = spawn(process.execPath, args, { stdio: "inherit" });
       children.add(child);
-      await once(child, "exit");
-      return true;
+      const [code]: readonly unknown[] = await once(child, "exit");
+      return code === 0;
     }
     case "seeds": {
       if (storage === "postgres") return runOnPostgres(Number(first), Number(second));

@@ -14,6 +14,7 @@ import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 
 import { startPostgres } from "../../../test/postgres-server.ts";
+import { simulateAsInMemory, simulatedStorage } from "../../../test/simulator/storages.ts";
 import { tables } from "../../runtime/rows/tables.ts";
 import { schemaVersion } from "./schema.ts";
 
@@ -515,3 +516,13 @@ describe("ended processes", () => {
     expect(opened({ endedAfterMs: null }).liveness).toBe(undefined);
   });
 });
+
+test("[H7] a simulation runs as in memory", async () => {
+  const { open, close } = simulatedStorage(await server.createDatabase());
+  try {
+    const { violations } = await simulateAsInMemory({ seed: 14, operations: 10, storage: open });
+    expect(violations).toEqual([]);
+  } finally {
+    await close();
+  }
+}, 60_000);

@@ -149,7 +149,7 @@ function simulatedTool(
 }
 
 /** The number of a plan of a message, or the name of the call that a child turn belongs to; `null`: it is no plan. */
-export function planNumber(text: string): string | null {
+function planNumber(text: string): string | null {
   return /^#([\d.]+) /.exec(text)?.[1] ?? null;
 }
 

@@ -46,8 +46,9 @@ export type ClientContext = {
   readonly answers: Map<string, number>;
 };
 
-/** How often a client calls, and how long it waits for an answer, in milliseconds. */
+/** How often a client calls, how often it waits for a process that is down, and how long it waits for an answer, in milliseconds. */
 const maxCalls = 4;
+const maxWaits = 40;
 const answerMs = 3000;
 
 type Answer<T> =
@@ -274,12 +275,14 @@ async function callUntilAnswered<T>(
 ): Promise<Answer<T> | null> {
   const { world } = context;
   const { process: place, verb, session } = operation;
-  for (let attempt = 0; attempt < maxCalls; attempt += 1) {
-    const server = context.server((place + attempt) % context.places);
+  for (let [calls, waits] = [0, 0]; calls < maxCalls && waits < maxWaits;) {
+    const server = context.server((place + calls + waits) % context.places);
     if (server === null) {
+      waits += 1;
       await world.sleep(random.whole(50, 500));
       continue;
     }
+    calls += 1;
     const answer = await answerOf(context, operation, server, random, act);
     world.log(
       () => `client has from ${server.process.name} for ${verb} ${nameOfSession(session)}: ${describe(answer)}`,
@@ -345,13 +348,15 @@ function describe(answer: Answer<unknown> | null): string {
   if (answer === null) return "nothing";
   if (answer.type === "rejected") return answer.reason;
   const { value } = answer;
-  return typeof value === "string" ? value : "an answer";
+  // A word such as `cancelled`. Tokens are random.
+  return typeof value === "string" && value.length < 32 ? value : "an answer";
 }
 
 /** Reads the events of a session until the script is over, with several connections. */
 async function follow(context: ClientContext, { session, process }: Operation, random: Random): Promise<void> {
   const { world, observer } = context;
   const check = new ReaderCheck(observer, nameOfSession(session));
+  context.called();
   for (let place = process; !context.isOver(); place += 1) {
     const server = context.server(place % context.places);
     if (server !== null) await readOnce(context, server, session, check, random);

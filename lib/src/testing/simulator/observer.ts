@@ -306,9 +306,11 @@ export class Observer {
     if (after === null || (after !== before + 1 && !(after === 0 && session.mayReset))) {
       this.violation(`Q17: a takeover of ${id} in ${session.name} is counted as ${after ?? "none"} after ${before}`);
     }
-    const expires = session.lease?.expires ?? 0;
-    const hasJumped = this.jumpedAt >= (session.lease?.writtenAt ?? 0);
-    const waitedMs = this.#storageNow - expires;
+    const { expires = 0, writtenAt = 0, owner = "" } = session.lease ?? {};
+    const hasJumped = this.jumpedAt >= writtenAt;
+    // The backoff after a process that is known to have ended counts from its last write.
+    const holder = this.#processes.find((process) => process.name === owner);
+    const waitedMs = holder?.state === "killed" ? this.#world.now - writtenAt : this.#storageNow - expires;
     const backoffMs = Math.min(60_000, 500 * 2 ** (before - 1));
     if (after !== null && after > 1 && !hasJumped && waitedMs < backoffMs) {
       this.violation(`Q17: takeover ${after} of ${id} in ${session.name} waited ${waitedMs} ms, not ${backoffMs} ms`);

@@ -93,6 +93,8 @@ export class SimulatedProcess implements Owner {
   readonly #random: Random;
   readonly #shared: SharedStorage;
   readonly #watchers = new Set<WatchCallback>();
+  /** Callbacks for the end of other processes (`Liveness.onEnded`). */
+  readonly #endListeners = new Set<() => void>();
   #reportEnd: () => void = () => undefined;
 
   constructor(
@@ -124,10 +126,16 @@ export class SimulatedProcess implements Owner {
     };
     const hasEnded = (process: string) =>
       shared.processes.some((other) => other.name === process && other.state === "killed");
+    const onEnded = (ended: () => void) => {
+      // A function of its own: the same callback may be registered twice.
+      const listener = () => ended();
+      this.#endListeners.add(listener);
+      return () => void this.#endListeners.delete(listener);
+    };
     this.storage = {
       name: shared.real.name,
       durability: shared.real.durability,
-      ...(knowsEnded ? { liveness: { process: name, hasEnded } } : {}),
+      ...(knowsEnded ? { liveness: { process: name, hasEnded, onEnded } } : {}),
       read: (queries) =>
         this.#request(`read ${queries.map(({ table }) => table).join(" ")}`, () => this.#read(queries)),
       write: (batch) => this.#request(`write ${tablesOf(batch)}`, () => this.#write(batch)),
@@ -158,7 +166,14 @@ export class SimulatedProcess implements Owner {
     this.state = "killed";
     this.deferred.length = 0;
     this.#watchers.clear();
+    this.#endListeners.clear();
     this.#reportEnd();
+    for (const other of this.#shared.processes) other.#otherEnded();
+  }
+
+  /** Reports the end of another process, after some time. */
+  #otherEnded(): void {
+    for (const listener of this.#endListeners) this.#world.schedule(this.#random.whole(10, 500), this, listener);
   }
 
   /** Stops the process until `resume`, as SIGSTOP or a suspended machine does. */

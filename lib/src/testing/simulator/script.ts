@@ -6,7 +6,7 @@ import { toolNames } from "./agent.ts";
 import { randomStream } from "./random.ts";
 
 /** The verbs that clients call. */
-export type SimulatedVerb = (typeof verbs)[number];
+type SimulatedVerb = (typeof verbs)[number];
 
 const verbs = [
   "start",
@@ -109,7 +109,7 @@ export type SimulationScript = {
 /** The script of a seed. `operations`: how many calls clients make. */
 export function scriptOf(seed: number, operations: number): SimulationScript {
   const random = randomStream(seed, "script");
-  const processes = random.whole(2, 4);
+  const processes = random.pick([1, 2, 2, 3, 3, 4]);
   const sessions = sessionsOf(random);
   const lengthMs = random.pick([1000, 3000, 8000]);
   const starts = sessions.map((session, index) => operation(random, index + 1, "start", session, 50, processes));

@@ -1,4 +1,5 @@
-// The simulator: several processes over one storage, with crashes, pauses, partitions, lost answers and wrong clocks, all decided by a seed.
+// The simulator: several processes over one storage, with crashes, pauses, partitions, lost and repeated requests, failing effects and wrong clocks, all decided by
+// a seed.
 //
 // A run
 //   1. random phase   clients perform the operations of the script, and its faults happen
@@ -48,7 +49,10 @@ export type SimulationReport = {
   readonly seed: number;
   /** What contradicts the guarantees of the runtime, each with its rule; empty if nothing does. */
   readonly violations: readonly string[];
-  /** Numbers of the run: `events` of the scheduler, applied `writes`, begun `effects`, `takeovers`, `received` stored events, `messages` sent. */
+  /**
+   * Numbers of the run: `events` of the scheduler, `verbs` that reached a process, applied `writes`, begun `effects`, `takeovers`, `parked` turns, `received`
+   * stored events, `messages` sent.
+   */
   readonly counts: { readonly [name: string]: number };
   /** How often each verb was answered, by answer, such as `reply conflict`. */
   readonly answers: { readonly [answer: string]: number };
@@ -82,8 +86,12 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   return shrunk(options, script, report);
 }
 
+/** The largest number of runs that shrinking takes. */
+const maxAttempts = 150;
+
 /**
- * Removes operations and faults one by one, as long as the run still has a violation of the same rule. Every attempt is a complete run.
+ * Removes operations and faults, first half of them at once and then smaller parts, as long as the run still violates the same rule (delta debugging). Every
+ * attempt is a complete run.
  */
 async function shrunk(
   options: SimulationOptions,
@@ -91,8 +99,9 @@ async function shrunk(
   first: SimulationReport,
 ): Promise<SimulationReport> {
   const rule = ruleOf(first);
-  let [script, report] = [whole, first];
+  let [script, report, attempts] = [whole, first, 0];
   const attempt = async (smaller: SimulationScript): Promise<boolean> => {
+    if ((attempts += 1) > maxAttempts) return false;
     const again = await new Simulation(options, smaller).run();
     if (ruleOf(again) !== rule) return false;
     [script, report] = [smaller, again];
@@ -100,17 +109,26 @@ async function shrunk(
   };
   await attempt({ ...script, networkFaults: false });
   await attempt({ ...script, effectFaults: false });
-  for (let hasShrunk = true; hasShrunk;) {
-    hasShrunk = false;
-    for (const fault of script.faults) {
-      if (await attempt({ ...script, faults: script.faults.filter((other) => other !== fault) })) hasShrunk = true;
+  for (let size = Math.ceil((script.operations.length + script.faults.length) / 2); size >= 1;) {
+    let hasShrunk = false;
+    for (let from = 0; from < script.operations.length + script.faults.length;) {
+      if (await attempt(without(script, from, from + size))) hasShrunk = true;
+      else from += size;
     }
-    for (const operation of script.operations) {
-      const operations = script.operations.filter((other) => other !== operation);
-      if (await attempt({ ...script, operations })) hasShrunk = true;
-    }
+    size = size === 1 && !hasShrunk ? 0 : Math.max(1, Math.floor(size / 2));
   }
   return report;
+}
+
+/** The script without some of its parts: its faults, then its operations, counted from 0. */
+function without(script: SimulationScript, from: number, to: number): SimulationScript {
+  const { faults, operations } = script;
+  const isKept = (index: number) => index < from || index >= to;
+  return {
+    ...script,
+    faults: faults.filter((_, index) => isKept(index)),
+    operations: operations.filter((_, index) => isKept(faults.length + index)),
+  };
 }
 
 /** The rule of the first violation, such as `H3`. */
@@ -344,7 +362,8 @@ class Simulation {
     world.log(() => "faults stop");
     this.#isCalm = true;
     if (this.#shared !== null) this.#shared.stalledUntil = 0;
-    const isAlone = randomStream(this.#script.seed, "calm").chance(0.5);
+    // Often one new worker has to finish everything alone, which also takes the fewest events.
+    const isAlone = randomStream(this.#script.seed, "calm").chance(0.7);
     for (const process of this.#processes) {
       process.faults = noFaults;
       process.partitionedUntil = 0;
@@ -353,14 +372,15 @@ class Simulation {
       if (isAlone) process.kill();
     }
     if (isAlone) this.#servers.fill(null);
-    for (let place = 0; place < this.#script.processes; place += 1) {
-      if ((this.#servers[place] ?? null) === null && (!isAlone || place === 0)) this.#boot(place);
+    const worker = this.#boot(0);
+    const places = isAlone ? 1 : this.#script.processes;
+    for (let place = 1; place < places; place += 1) {
+      if ((this.#servers[place] ?? null) === null) this.#boot(place);
     }
-    const worker = this.#boot(this.#script.processes);
     const end = world.now + calmMs;
     // A call whose client has given up may still be accepted, so the run is over when two checks in a row find no open turn.
     for (let quietChecks = 0; quietChecks < 2 && world.now < end;) {
-      await this.#runFor(2000);
+      await this.#runFor(1000);
       if (this.#observer.violations.length > 20) break;
       const turns = [...this.#observer.sessions]
         .filter(([, { deleted }]) => !deleted)

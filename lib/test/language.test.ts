@@ -66,10 +66,11 @@ const retired = [
   /^\s*(?:\/\/|\*)?\s*The same\b/,
 ];
 
-const sources = ["lib/src", "lib/test", "apps/server", "apps/cli", "bench", "tools"].flatMap((folder) =>
-  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-    .filter((path) => /\.(?:ts|mjs)$/.test(path) && !/(?:^|\/)(?:node_modules|dist|\.snippets)\//.test(path))
-    .map((path) => `${folder}/${path}`),
+const sources = ["lib/src", "lib/templates", "lib/test", "apps/server", "apps/cli", "bench", "tools"].flatMap(
+  (folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .filter((path) => /\.(?:ts|mjs)$/.test(path) && !/(?:^|\/)(?:node_modules|dist|\.snippets)\//.test(path))
+      .map((path) => `${folder}/${path}`),
 );
 const documents = readdirSync(root, { recursive: true, encoding: "utf8" }).filter(
   (path) => path.endsWith(".md") && !/(?:^|\/)(?:node_modules|dist|fixtures)\//.test(path),

@@ -55,6 +55,7 @@ export function createProgram(io: Io, done: (code: number) => void): Command {
   addSessions(program, io, done);
   addShow(program, io, done);
   addReplay(program, io, done);
+  addInit(program, io, done);
   addTrust(program, io, done);
   addDoctor(program, io, done);
   addStats(program, io, done);
@@ -70,6 +71,7 @@ const rootExamples = `Examples:
   everturn run "What time is it? Use clock."   run one turn
   git diff | everturn run "Review this"        run one turn with piped input
   everturn serve                               serve the HTTP API
+  everturn init my-app                         create a project
   everturn doctor                              check the settings
 
 Settings: flags override environment variables, which override the
@@ -408,6 +410,22 @@ function addReplay(program: Command, io: Io, done: Done): void {
           json: flag(command, "json"),
         }),
       );
+    });
+}
+
+function addInit(program: Command, io: Io, done: Done): void {
+  program
+    .command("init")
+    .summary("create a project: an agent with a tool, a test, a server and a page")
+    .description(
+      "Create a small project in a folder: an agent with one tool that needs an approval, a test with a scripted model, a configuration file, and a chat page. Existing files are not overwritten.",
+    )
+    .argument("[folder]", "the folder of the project; default: this folder", ".")
+    .option("--everturn <version>", "the version or file of everturn that package.json names; default: this version")
+    .addHelpText("after", examples(["everturn init my-app", "npm create everturn my-app"]))
+    .action(async (folder: string, _, command: Command) => {
+      const { init } = await import("./commands/init.ts");
+      done(await init(contextOf(command, io), { folder, everturn: value(command, "everturn") }));
     });
 }
 

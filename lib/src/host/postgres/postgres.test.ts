@@ -456,7 +456,7 @@ describe("ended processes", () => {
     stop?.();
   });
 
-  test("a process is known by its notifications, so it is recognised although nobody has asked about it", async () => {
+  test("a process is known by its notifications, so it is recognised although no other process has asked about it", async () => {
     const schema = "ended";
     const [one, other] = [opened({ schema }), opened({ schema })];
     await Promise.all([one.open(), other.open()]);

@@ -1,0 +1,95 @@
+// `everturn init`: the project of the template is type-checked, tested, served, and used, as its README describes. The page runs in a browser in
+// test/long/template.ts.
+
+import { execFile } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+import { createClient } from "everturn/client";
+import { afterAll, describe, expect, it } from "vitest";
+
+import { createPlace, ended, says } from "./harness.ts";
+
+const place = createPlace();
+afterAll(place.remove);
+const packages = fileURLToPath(new URL("../../../node_modules", import.meta.url));
+const project = join(place.folder, "My App");
+const node = (...argv: readonly string[]) => promisify(execFile)(process.execPath, argv, { cwd: project });
+
+describe("the project of everturn init", () => {
+  it("is created, trusted, and never overwrites a file", async () => {
+    const { code, stdout } = await place.run(["init", "My App"]);
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/created \S+My App\n {2}package\.json\n[\s\S]*cd My App\n {2}npm install\n {2}npm start/),
+    ]);
+    const { name, scripts, dependencies } = JSON.parse(readFileSync(join(project, "package.json"), "utf8"));
+    expect([name, scripts.start, dependencies.everturn]).toEqual([
+      "my-app",
+      "everturn serve --config everturn.config.ts",
+      "^0.1.0",
+    ]);
+    expect(readFileSync(join(project, "README.md"), "utf8")).toMatch(/^# my-app\n/);
+    expect(readdirSync(project)).toContain(".gitignore");
+    symlinkSync(packages, join(project, "node_modules"));
+
+    const trusted = JSON.parse(readFileSync(join(place.folder, "everturn", "trusted.json"), "utf8"));
+    expect(Object.keys(trusted.folders[project]["everturn.config.ts"])).toEqual([
+      "everturn.config.ts",
+      "src/agent.ts",
+      "src/tools.ts",
+    ]);
+
+    const again = await place.run(["init", "My App"]);
+    expect([again.code, again.stderr]).toEqual([
+      2,
+      expect.stringMatching(/already has package\.json, .*; nothing was written/),
+    ]);
+    mkdirSync(join(place.folder, "other"));
+    writeFileSync(join(place.folder, "other", "tsconfig.json"), "mine");
+    expect((await place.run(["init", "other"])).code).toBe(2);
+    expect(readdirSync(join(place.folder, "other"))).toEqual(["tsconfig.json"]);
+  });
+
+  it("type-checks, and its test passes", async () => {
+    // The condition "source" makes the compiler read the sources of the library, with one of their settings, in place of its built declarations.
+    const [, tests] = await Promise.all([
+      node(join(packages, "typescript/bin/tsc"), "--customConditions", "source", "--exactOptionalPropertyTypes"),
+      node("--import", "tsx", "--test", "test/agent.test.ts"),
+    ]);
+    expect(tests.stdout).toMatch(/# pass 1\n# fail 0\n/);
+  });
+
+  it("serves the page and the sessions, and an approval survives a restart of the server", async () => {
+    const serve = async () => {
+      const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);
+      return { child, url: /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "" };
+    };
+    const first = await serve();
+    const page = await (await fetch(first.url)).text();
+    expect(page).toContain(`<script type="module" src="chat.js"></script>`);
+    expect((await fetch(`${first.url}/chat.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    const post = async (url: string, body: object): Promise<unknown> => {
+      const headers = { "content-type": "application/json", prefer: "wait=20" };
+      return (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).json();
+    };
+    const waiting = await post(`${first.url}/sessions`, { id: "s1", input: "book_table" });
+    expect(waiting).toMatchObject({
+      haltedReason: "approval",
+      session: { pendingToolCalls: [{ name: "book_table", arguments: { name: "Ada", guests: 2 } }] },
+    });
+    first.child.kill("SIGKILL");
+    await ended(first.child);
+
+    const second = await serve();
+    const view = await createClient({ url: second.url }).get("s1");
+    const toolCallId = view?.session.pendingToolCalls[0]?.id;
+    expect(await post(`${second.url}/sessions/s1/decisions`, { toolCallId, type: "approve" })).toMatchObject({
+      text: "The tool returned:\n\n- `book_table`: booked a table for 2 at 20:00, for Ada",
+    });
+    second.child.kill("SIGTERM");
+    await ended(second.child);
+  });
+});

@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { fake } from "../adapters/internal.ts";
 import { engine } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
+import { handClock } from "../testing/hand-clock.ts";
 import { runtime } from "./index.ts";
 
 /** A storage that lists the tables of every read. */
@@ -90,4 +91,50 @@ test("a turn built from late input is driven without reading back its rows", asy
   const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s"] }]);
   expect(lease?.tag).toBe(2);
   expect(lease?.remainingMs).toBeLessThanOrEqual(0);
+});
+
+test("a stored turn is claimed and loaded without the reads that only a takeover or a limit needs", async () => {
+  const memory = memoryStorage();
+  const { storage, reads } = counted(memory);
+  const agent = engine({ adapter: fake({ scripts: [text("one")] }), model: "fake:m" });
+  const accepting = runtime({ host: memory, engines: { default: agent }, live: false, drive: false });
+  await accepting.start("hi", { id: "s" });
+  const driving = runtime({ host: storage, engines: { default: agent }, live: false });
+  await driving.recover();
+  await driving.close();
+  const ofTurn = reads.filter((tables) => tables.some((table) => ["turns", "contents", "entries"].includes(table)));
+  expect(ofTurn).toEqual([
+    ["sessions", "open", "starts", "turns", "records", "cancels", "journal"],
+    ["contents", "entries"],
+  ]);
+});
+
+test("the upkeep of an idle worker is one read for deadlines, retention and open turns", async () => {
+  const clock = handClock();
+  const { storage, reads } = counted(memoryStorage({ clock }));
+  const liveness = { process: "one", hasEnded: () => false };
+  const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
+  const sessions = runtime({ host: { ...storage, liveness }, engines: { default: agent }, clock, live: false });
+  const stop = new AbortController();
+  const working = sessions.work({ signal: stop.signal });
+  await clock.advance(5000);
+  stop.abort();
+  await clock.advance(0);
+  await working;
+  const upkeep = reads.filter((tables) => tables.includes("deadlines"));
+  expect(upkeep.length).toBeGreaterThanOrEqual(5);
+  expect(upkeep.every((tables) => tables.includes("retained") && tables.includes("open"))).toBe(true);
+});
+
+test("the end of a turn does not wake processes that wait for cancels", async () => {
+  const storage = memoryStorage();
+  const written = new Set<string>();
+  storage.watch((_, tables) => tables?.forEach((table) => written.add(table)));
+  const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
+  const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+  await (
+    await sessions.start("hi", { id: "s" })
+  ).result;
+  expect(written.has("turns")).toBe(true);
+  expect(written.has("cancels")).toBe(false);
 });

@@ -56,11 +56,14 @@ export type WrittenNames = {
 /** A write of which nothing is known. */
 export const unknownWrite: WrittenNames = { sessions: undefined, tables: undefined };
 
-/** The names of what a batch writes. */
+/**
+ * The names of what a batch writes. The removal of a cancel is not reported: every end of a turn removes the cancels of the turn, and nothing waits for that.
+ */
 export function namesOf({ puts, removals }: Pick<Batch, "puts" | "removals">): WrittenNames {
   const written = new Set<TableName>();
   let sessions: Set<string> | undefined = new Set();
-  for (const { table, key } of [...puts, ...removals.map(({ table, prefix }) => ({ table, key: prefix }))]) {
+  const removed = removals.filter(({ table }) => table !== "cancels");
+  for (const { table, key } of [...puts, ...removed.map(({ table, prefix }) => ({ table, key: prefix }))]) {
     written.add(table);
     if (!isOfSession(table)) continue;
     const [tenant, session] = key;

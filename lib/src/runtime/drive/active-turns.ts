@@ -349,7 +349,8 @@ export class ActiveTurns {
     if (claimed.type === "busy") return "left";
     const { check, put, lease, freeMs } = claimed;
     const now = clock.now();
-    const { turnRow, decision } = await this.#admission(key, open, attempt);
+    const countsTakeover = claimed.takesOver || force;
+    const { turnRow, decision } = await this.#admission(key, open, attempt, countsTakeover);
     const admitted = { ...open, limit: decision.limit };
     if (decision.limit?.type === "waiting") {
       // The next epoch, as for a claim: of several processes that examine the turn at once, one writes.
@@ -365,7 +366,7 @@ export class ActiveTurns {
       moveDue(key, admitted, now + timings.ttlMs),
       decision.changes,
     );
-    if (turnRow === null || !(claimed.takesOver || force)) {
+    if (turnRow === null || !countsTakeover) {
       return (await this.#writeClaim(claiming, open)) ?? { lease, isLimit: false };
     }
     const progress = readValue("turns", turnRow);
@@ -394,16 +395,20 @@ export class ActiveTurns {
     return (await this.#writeClaim(merge(claiming, counted), open)) ?? { lease, isLimit: takeovers >= maxTakeovers };
   }
 
-  /** Reads the row of the turn, and what the limits decide. A turn that is to be cancelled performs nothing and needs no slot. */
+  /** Reads the row of the turn if it is needed, and what the limits decide. A turn that is to be cancelled performs nothing and needs no slot. */
   async #admission(
     key: SessionKey,
     open: OpenTurn,
     attempt: number,
+    needsRow: boolean,
   ): Promise<{ readonly turnRow: Row | null; readonly decision: Decision }> {
     const { storage } = this.#context;
     const at = turnKey(key, open.turn);
     const { queries, decide } = admissionOf(this.#context, { ...open, key });
     const cancelQuery = queries.length === 0 ? [] : [{ table: "cancels", prefix: at } as const];
+    if (queries.length === 0 && !needsRow) {
+      return { turnRow: null, decision: await decide([], { turn: open.turn, attempt }) };
+    }
     const [turns = [], ...rest] = await storage.read([{ table: "turns", prefix: at }, ...cancelQuery, ...queries]);
     const isCancelled = queries.length > 0 && (rest[0] ?? []).length > 0;
     const decision = isCancelled

@@ -17,6 +17,7 @@ import { orThrow, RuntimeError } from "../../model/internal.ts";
 import { readPinned } from "../../run/internal.ts";
 import { readOne } from "../context.ts";
 import { loadHistory } from "../history-cache.ts";
+import { JoinedReads } from "../read/joined-reads.ts";
 import { recordName } from "../rows/journal-rows.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { limitKeyOf } from "../rows/session-write.ts";
@@ -140,11 +141,15 @@ export async function storedPlan(
   engine?: Engine,
 ): Promise<Plan> {
   const { key, head } = stored;
-  const contents = await readOne(context.storage, { table: "contents", prefix: [key.tenant, start.pinned] });
+  // One read for both.
+  const storage = { ...context.storage, read: new JoinedReads(context.storage).read };
+  const [contents, history] = await Promise.all([
+    readOne(storage, { table: "contents", prefix: [key.tenant, start.pinned] }),
+    loadHistory({ storage, histories: context.histories }, key, { length: start.base, digest: start.digest }),
+  ]);
   if (contents === null) {
     throw new RuntimeError("corrupt_row", { message: `the pinned configuration of turn ${id} is not in the storage` });
   }
   const pinned = orThrow(readPinned(readValue("contents", contents)));
-  const history = await loadHistory(context, key, { length: start.base, digest: start.digest });
   return planTurn(context, key, id, start, head.session, history, pinned, engine);
 }

@@ -16,6 +16,7 @@ import type { OpenCursor } from "./restore-due.ts";
 
 import { MisuseError } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
+import { JoinedReads } from "../read/joined-reads.ts";
 import { collectUnused } from "./collect.ts";
 import { DueTenants } from "./due-tenants.ts";
 import { pickUpDue } from "./due.ts";
@@ -78,6 +79,7 @@ export async function work(
   });
   signal.addEventListener("abort", wake);
   const tenants = new DueTenants(storage);
+  const joined = { ...context, storage: { ...storage, read: new JoinedReads(storage).read } };
   let upkeepAt = Number.NEGATIVE_INFINITY;
   let collectAt = Number.NEGATIVE_INFINITY;
   let linesAt = Number.NEGATIVE_INFINITY;
@@ -109,12 +111,14 @@ export async function work(
       const passEndedAt = clock.now();
       if (polledAt >= upkeepAt + upkeepMs) {
         upkeepAt = polledAt;
-        await expire(context).catch(() => 0);
-        await removeRetained(context).catch(() => 0);
-        endedCursor = await takeOverEnded(context, endedCursor, concurrency).then(
-          ({ next }) => next,
-          () => null,
-        );
+        // At the same time, so that their first reads are one.
+        const taking: Promise<Taken> = takeOverEnded(joined, endedCursor, concurrency).catch(() => noneTaken);
+        const [page] = await Promise.all([
+          taking,
+          expire(joined).catch(() => 0),
+          removeRetained(joined).catch(() => 0),
+        ]);
+        endedCursor = page.next;
       }
       if (polledAt >= linesAt + (context.limits === null ? collectMs : limitsMs)) {
         linesAt = polledAt;

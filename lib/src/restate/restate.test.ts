@@ -146,7 +146,7 @@ const startRequest = {
 
 const driveRequest = { ...startRequest, service: "EverturnSession", handler: "drive", input: { turnId: null } };
 
-describe("drive", () => {
+describe("[lash 89] drive", () => {
   test("at its deadline hands the session over to the next invocation, and repeats no recorded effect", async () => {
     const gates = [latch(), latch()];
     let calls = 0;

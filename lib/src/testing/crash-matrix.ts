@@ -13,7 +13,15 @@
 
 import type { Engine } from "../engine/internal.ts";
 import type { Json } from "../model/internal.ts";
-import type { Runtime, RuntimeEvent, TurnEnd, TurnHandle, HostStorage, TableName } from "../runtime/internal.ts";
+import type {
+  Runtime,
+  RuntimeEvent,
+  RuntimeOptions,
+  TurnEnd,
+  TurnHandle,
+  HostStorage,
+  TableName,
+} from "../runtime/internal.ts";
 import type { Ended, Run } from "./crash-expectations.ts";
 import type { CrashPoint } from "./crashable-process.ts";
 
@@ -73,6 +81,11 @@ export type CrashOptions = {
   readonly again?: number | null;
   /** At every n-th point, also pauses the first process until another has taken over. The default is `null`: never. */
   readonly away?: number | null;
+  /**
+   * Builds the runtime of a process, for turns that another system drives. It must not outlive the process: `stopped` of the process resolves when it is
+   * killed. The default is `runtime`: the process drives its turns.
+   */
+  readonly build?: (options: RuntimeOptions, process: CrashableProcess) => Promise<Runtime>;
 };
 
 /** The result of a crash matrix: the number of runs, and every difference from the run without a kill. */
@@ -170,7 +183,7 @@ const betweenProcessesMs = 3_600_000;
 
 async function run(
   scenario: CrashScenario,
-  { open }: CrashOptions,
+  { open, build = async (options) => runtime(options) }: CrashOptions,
   kills: readonly number[],
   resumesAt: number | null = null,
 ): Promise<Run> {
@@ -184,7 +197,7 @@ async function run(
     for (let index = 0; ; index += 1) {
       const process = new CrashableProcess(world, kills[index] ?? null, resumed);
       if (resumesAt !== null) process.atPoint(resumesAt, () => stopped.forEach((paused) => paused.resume()));
-      const finished = runProcess(scenario, process, host, index).then(
+      const finished = runProcess(scenario, process, host, index, build).then(
         () => null,
         (error: unknown) => ({
           failed: `the script failed: ${error instanceof Error ? error.message : String(error)}`,
@@ -237,15 +250,17 @@ async function runProcess(
   process: CrashableProcess,
   host: HostStorage,
   index: number,
+  build: NonNullable<CrashOptions["build"]>,
 ): Promise<void> {
-  const sessions = runtime({
+  const options: RuntimeOptions = {
     host: process.host(host),
     engines: process.engines(scenario.engines(process)),
     clock: process.clock,
     owner: process.owner,
     // Live pieces are flushed by size and never by time, so that the number of crash points is deterministic. Every second process has them off.
     live: index % 2 === 0 ? { bytes: 100, everyMs: betweenProcessesMs } : false,
-  });
+  };
+  const sessions = await build(options, process);
   if (index > 0) await sessions.recover();
   await scenario.script({ runtime: sessions, process, untilIdle: (turn) => untilIdle(scenario, sessions, turn) });
   await sessionIdle(scenario, sessions);

@@ -1,0 +1,26 @@
+// A service process of the test with Restate. On a stop message it hands its turns over and ends.
+
+import { serveRestate } from "everturn/restate";
+import { runtime } from "everturn/runtime";
+
+import { openStorage, slowAgent, WorldLog } from "../long/world.ts";
+
+const [, , database = "", log = "", port = "", ingress = ""] = process.argv;
+const { storage, close } = await openStorage(database);
+const sessions = runtime({ host: storage, engines: { default: slowAgent(new WorldLog(log)) }, drive: false });
+const server = await serveRestate({
+  sessions,
+  port: Number(port),
+  restate: { ingress },
+  sweepMs: 1000,
+  onLog: () => undefined,
+});
+process.on("message", () => {
+  void server
+    .close({ graceMs: 2000 })
+    .then(close)
+    .then(() => process.disconnect());
+});
+// Ends with its parent process.
+process.on("disconnect", () => process.exit(0));
+process.send?.("ready");

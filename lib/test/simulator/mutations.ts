@@ -158,11 +158,15 @@ export const mutations: readonly Mutation[] = [
     name: "late-results-kept",
     rule: "Q18",
     source: {
-      file: "runtime/drive/lease-holder.ts",
+      file: "runtime/drive/journal.ts",
       replacements: [
         [
-          'if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();',
-          'if (row === null || (row.tag !== this.epoch && !readValue("leases", row).released)) throw this.lost();',
+          "    const response = await perform();\n",
+          "    const response = lateResults.get(effect.id) ?? (await perform());\n    lateResults.set(effect.id, response);\n",
+        ],
+        [
+          "/** The journal port of one turn. */\n",
+          "const lateResults = new Map<string, EffectResponse>();\n\n/** The journal port of one turn. */\n",
         ],
       ],
     },

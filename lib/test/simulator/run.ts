@@ -190,8 +190,11 @@ async function runMutations(only: string | null): Promise<boolean> {
     const [violation = ""] = found?.violations ?? [];
     const isFound = found !== undefined && violation.startsWith(mutation.rule ?? "");
     if (!isFound) allFound = false;
+    const rules = [...new Set(found?.violations.map((text) => text.split(":")[0]))];
     const where =
-      found === undefined ? `NOT FOUND in ${mutationSeeds} seeds` : `seed ${found.seed}: ${violation.slice(0, 160)}`;
+      found === undefined
+        ? `NOT FOUND in ${mutationSeeds} seeds`
+        : `seed ${found.seed}, by ${rules.join(", ")}: ${violation.slice(0, 160)}`;
     console.log(`mutation ${mutation.name}: ${where}${isFound ? "" : ` (expected: ${mutation.rule ?? "any rule"})`}`);
   }
   return allFound;

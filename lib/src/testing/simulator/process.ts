@@ -136,8 +136,11 @@ export class SimulatedProcess implements Owner {
       name: shared.real.name,
       durability: shared.real.durability,
       ...(knowsEnded ? { liveness: { process: name, hasEnded, onEnded } } : {}),
-      read: (queries) =>
-        this.#request(`read ${queries.map(({ table }) => table).join(" ")}`, () => this.#read(queries)),
+      // Like the databases, without a request if nothing is asked for.
+      read: async (queries) =>
+        queries.length === 0
+          ? []
+          : this.#request(`read ${queries.map(({ table }) => table).join(" ")}`, () => this.#read(queries)),
       write: (batch) => this.#request(`write ${tablesOf(batch)}`, () => this.#write(batch)),
       watch: (changed) => {
         // A function of its own: the same callback may be registered twice.

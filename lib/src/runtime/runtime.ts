@@ -181,8 +181,8 @@ export type Runtime = {
   readonly list: (options?: { readonly limit?: number; readonly after?: string }) => Promise<Page<SessionSummary>>;
   /**
    * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the session cannot
-   * write it again. Retention entries and tokens hold ids and digests only, and are removed when they expire. Pinned configurations are
-   * shared by content and remain.
+   * write it again. Retention entries and tokens hold ids and digests only; workers remove them later. Pinned configurations of engines are
+   * shared by content and remain; those with texts of a call, such as `instructions`, are deleted.
    */
   readonly delete: (id: string) => Promise<void>;
   /**

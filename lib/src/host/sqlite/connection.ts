@@ -6,6 +6,11 @@
 //   which no batch is lasting is committed under `synchronous=NORMAL`, without an fsync; the fsync of the next lasting transaction covers it, because
 //   both are in the same WAL. `OFF` would be wrong: a checkpoint under it could lose rows that had been reported as written.
 //
+// Deletion
+//   `secure_delete`: SQLite overwrites deleted rows with zeros instead of only marking their space as free. Earlier versions of the pages are still in the
+//   WAL, so a transaction that deleted messages is followed by a checkpoint that truncates the WAL. While another connection reads an older
+//   snapshot this fails, and it is tried again after the next transaction.
+//
 // Invariants
 //   1. One call of `write` is one transaction. A batch in it sees the rows that the batches before it wrote.
 //   2. A batch whose check fails writes nothing and does not affect the other batches of its transaction.
@@ -45,6 +50,8 @@ export class SqliteConnection {
   readonly #clock: Clock;
   /** The name of a read-only storage; `null`: the storage may be written. */
   readonly #readOnly: string | null;
+  /** Deleted rows may still be in the WAL. */
+  #isTruncationDue = false;
 
   /**
    * Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a later release wrote them. A read-only
@@ -62,6 +69,7 @@ export class SqliteConnection {
       versionOf(database, tablePrefix, storage);
       useWal(database);
       database.exec(`PRAGMA synchronous = ${synchronous}`);
+      database.exec("PRAGMA secure_delete = ON");
       migrate(database, tablePrefix, storage);
     }
     this.#readOnly = readOnly ? storage : null;
@@ -94,7 +102,25 @@ export class SqliteConnection {
         return results;
       });
     const lasting = this.#synchronous === "normal" || batches.some((batch) => batch.lasting !== false);
-    return this.#attempt(() => (lasting ? commit() : this.#withoutSync(commit)));
+    const written = this.#attempt(() => (lasting ? commit() : this.#withoutSync(commit)));
+    if (batches.some((batch, index) => written[index]?.ok === true && deletesSession(batch)))
+      this.#isTruncationDue = true;
+    if (this.#isTruncationDue) this.#isTruncationDue = !this.#truncateWal();
+    return written;
+  }
+
+  /** Moves the WAL into the database file and truncates it. Does not wait: false if another connection uses the WAL. */
+  #truncateWal(): boolean {
+    this.#database.exec("PRAGMA busy_timeout = 0");
+    try {
+      return integer(field(this.#database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get(), "busy")) === 0;
+    } catch (error) {
+      if (isBusy(error)) return false;
+      // The transaction is committed, so this must not fail it. A damaged file is reported by the next operation.
+      return true;
+    } finally {
+      this.#database.exec(`PRAGMA busy_timeout = ${this.#busyTimeoutMs}`);
+    }
   }
 
   /** The sizes of the tables. Counts their rows, which reads every table once. */
@@ -144,6 +170,11 @@ export class SqliteConnection {
       throw error;
     }
   }
+}
+
+/** Returns whether a batch deletes the messages of a session. */
+function deletesSession({ removals }: Batch): boolean {
+  return removals.some(({ table, prefix }) => table === "entries" && prefix.length === 2);
 }
 
 /** The path of the database; empty for one that is gone when its handle is closed. */

@@ -15,6 +15,7 @@ import type { NewTurn } from "../rows/session-write.ts";
 import type { Check } from "../rows/storage.ts";
 import type { InboxEntry, TurnStart } from "../rows/values.ts";
 
+import { isRunOption, runOptionTable } from "../../engine/internal.ts";
 import { canonicalJson, historyThread, kernelRevision } from "../../kernel/internal.ts";
 import { planRun } from "../../run/internal.ts";
 import { isOpen } from "../../session/internal.ts";
@@ -23,6 +24,7 @@ import { frozen } from "../history-cache.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { deliveryOf, nextInputs, settleInputs } from "../rows/inbox.ts";
+import { ownPinnedName } from "../rows/own-pinned.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { runOptions } from "../verbs/durable-options.ts";
@@ -75,7 +77,7 @@ export async function newTurn(
     revision,
     base: history.length,
     digest: history.digest,
-    pinned: await sha256(canonicalJson(pinned)),
+    pinned: await pinnedName(key, request, pinned),
     spentBefore,
     acceptedAt: now,
   };
@@ -84,6 +86,21 @@ export async function newTurn(
   const pinnedTtlMs = retentionMs === null ? null : 2 * Math.ceil(retentionMs) + dayMs;
   return { id, start, pinned, pinnedTtlMs, plan };
 }
+
+/**
+ * The key of the configuration in `contents`. A configuration of the engine is shared by all sessions of the tenant. One that contains texts of the call, for example
+ * `instructions`, belongs to the session and is deleted with it.
+ */
+async function pinnedName({ session }: SessionKey, { options }: TurnRequest, pinned: Pinned): Promise<string> {
+  const isOwn = Object.keys(options).some(
+    (name) => isRunOption(name) && ownParts.includes(runOptionTable[name].pinned),
+  );
+  const content = canonicalJson(pinned);
+  return isOwn ? ownPinnedName(await sha256(`${session}\n${content}`)) : sha256(content);
+}
+
+/** The parts of the pinned configuration that hold texts. */
+const ownParts: readonly string[] = ["environment", "params", "policy"];
 
 /** The fields of `TurnStart` that a plan depends on. */
 type PlannedStart = TurnRequest & Pick<TurnStart, "revision" | "spentBefore">;

@@ -58,7 +58,7 @@ export type TurnStart = {
   readonly base: number;
   /** The rolling digest of these messages. */
   readonly digest: string;
-  /** The digest of the pinned configuration: its key in `contents`. */
+  /** The digest of the pinned configuration: its key in `contents`. See `own-pinned.ts` for configurations of one session. */
   readonly pinned: string;
   /** Results and decisions for pending calls, with which the turn begins. */
   readonly answers: readonly CallAnswer[];

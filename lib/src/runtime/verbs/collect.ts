@@ -4,6 +4,7 @@
 //   contents   are shared by content. A row expires two retention times and one day after the last turn that was accepted with it, if the
 //              runtime has a retention time, and is then removed unless an open turn is pinned to it. A turn that stays parked for longer can
 //              still be ended, but not restarted
+//   tokens     of sessions that were deleted: they complete nothing any more
 //   slots      of rates expire, and one slot for each turn of a busy second would stay. Slots of concurrent turns are removed with their turn; one that
 //              has no open turn is a leak, for instance of a session that was deleted although its row could not be read
 // Each pass examines one page of a table, and the next pass continues after it, so a pass has bounded cost.
@@ -16,6 +17,7 @@ import { readOne } from "../context.ts";
 import { readableOpen } from "../drive/waiting-turns.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
+import { readableHead } from "./browse.ts";
 
 /** How many sessions with pieces, and how many expired configurations of one tenant, a pass examines. */
 const pageSize = 64;
@@ -27,6 +29,7 @@ const slotPages = 16;
 type Progress = {
   piecesAfter: readonly [tenant: string, session: string] | null;
   contentsAfter: string | null;
+  tokensAfter: string | null;
   slotsAfter: Key | null;
 };
 
@@ -35,10 +38,16 @@ const progress = new WeakMap<ActiveTurns, Progress>();
 
 /** Runs one pass. Workers call it about once a minute. */
 export async function collectUnused(context: VerbContext): Promise<void> {
-  const at = progress.get(context.turns) ?? { piecesAfter: null, contentsAfter: null, slotsAfter: null };
+  const at = progress.get(context.turns) ?? {
+    piecesAfter: null,
+    contentsAfter: null,
+    tokensAfter: null,
+    slotsAfter: null,
+  };
   progress.set(context.turns, at);
   await collectPieces(context, at);
   if (context.retentionMs !== null) await collectContents(context, at);
+  await collectTokens(context, at);
   for (let page = 0; page < slotPages; page += 1) {
     await collectSlots(context, at);
     if (at.slotsAfter === null) return;
@@ -124,6 +133,25 @@ async function nextPiece({ storage }: VerbContext, after: Progress["piecesAfter"
     { table: "pieces", prefix: [], after: tenant, limit: 1 },
   ]);
   return same[0] ?? later[0] ?? null;
+}
+
+/** Removes the tokens of sessions that were deleted. */
+async function collectTokens({ storage }: VerbContext, at: Progress): Promise<void> {
+  const after = at.tokensAfter === null ? {} : { after: at.tokensAfter };
+  const [rows = []] = await storage.read([{ table: "tokens", prefix: [], limit: pageSize, ...after }]);
+  at.tokensAfter = rows.length < pageSize ? null : String(rows.at(-1)?.key[0] ?? "");
+  const tokens = rows.map((row) => ({ row, token: readValue("tokens", row) }));
+  const heads = await storage.read(
+    tokens.map(({ token }) => ({ table: "sessions", prefix: [token.tenant, token.session] }) as const),
+  );
+  const orphaned = tokens.filter((_, index) => {
+    const head = heads[index]?.[0];
+    return head === undefined || readableHead(head)?.deleted === true;
+  });
+  for (const { row } of orphaned) {
+    const checks = [{ table: "tokens", key: row.key, tag: row.tag } as const];
+    await storage.write({ checks, removals: [{ table: "tokens", prefix: row.key }], puts: [] });
+  }
 }
 
 /** Removes expired configurations of one tenant that no open turn uses. */

@@ -11,6 +11,7 @@ import { readOne } from "../context.ts";
 import { merge } from "../rows/batch.ts";
 import { releasePut } from "../rows/lease.ts";
 import { freedScopes, limitRemovals } from "../rows/limits.ts";
+import { isOwnPinned } from "../rows/own-pinned.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { deleteRows, emptyHead } from "../rows/session-write.ts";
 import { readValue, salvageHead } from "../rows/stored.ts";
@@ -20,9 +21,9 @@ import { openCallDeadlines } from "./waits.ts";
 
 /**
  * Deletes a session, also one whose rows cannot be read. A tombstone remains, so that a writer with the old version cannot restore the
- * session; the lease epoch is increased, so that a process that drives the session is fenced. Rows that are not keyed by session are removed
- * when they are due (retention entries, and deadlines of answered calls) or hold no content of the session (tokens are digests; pinned
- * configurations are shared by content).
+ * session; the lease epoch is increased, so that a process that drives the session is fenced. Pinned configurations with texts of a call are deleted too. Rows that
+ * are not keyed by session hold ids and digests only, and are removed later: retention entries and deadlines of answered calls when they are
+ * due, tokens by `collect.ts`. Pinned configurations of engines are shared, and hold nothing of a session.
  */
 export async function deleteSession(context: VerbContext, id: string): Promise<void> {
   const { storage, histories, owner } = context;
@@ -39,7 +40,11 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {
         checks: [{ table: "leases", key: keyOf(key), tag: lease?.tag ?? null }, ...check],
-        removals: [...(await deadlineRemovals(context, before)), ...openRemovals(key, open)],
+        removals: [
+          ...(await deadlineRemovals(context, before)),
+          ...openRemovals(key, open),
+          ...(await ownPinnedRemovals(context, key)),
+        ],
         puts: [fencing],
       }),
     );
@@ -97,6 +102,22 @@ async function deadlineRemovals(context: VerbContext, stored: StoredSession): Pr
   } catch {
     // A start row that cannot be read must not prevent the deletion.
     return [];
+  }
+}
+
+/** The removals of the pinned configurations that belong to the session. */
+async function ownPinnedRemovals({ storage }: VerbContext, key: SessionKey): Promise<readonly Removal[]> {
+  const [starts = []] = await storage.read([{ table: "starts", prefix: keyOf(key) }]);
+  const names = new Set(starts.flatMap((row) => pinnedOf(row) ?? []).filter(isOwnPinned));
+  return Array.from(names, (name): Removal => ({ table: "contents", prefix: [key.tenant, name] }));
+}
+
+/** The name of the configuration of a turn; `null`: its row cannot be read, which must not prevent the deletion. */
+function pinnedOf(row: Row): string | null {
+  try {
+    return readValue("starts", row).pinned;
+  } catch {
+    return null;
   }
 }
 

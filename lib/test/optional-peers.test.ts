@@ -26,6 +26,7 @@ let folder = "";
 
 type Manifest = {
   readonly dependencies: { readonly [name: string]: string };
+  readonly devDependencies: { readonly [name: string]: string };
   readonly peerDependenciesMeta: { readonly [name: string]: { readonly optional?: boolean } };
 };
 const manifest: Manifest = JSON.parse(readFileSync(join(library, "package.json"), "utf8"));
@@ -37,7 +38,7 @@ beforeAll(() => {
   cpSync(join(library, "src"), join(modules, "everturn", "src"), { recursive: true });
   cpSync(join(library, "package.json"), join(modules, "everturn", "package.json"));
   // The worker of the SQLite storage registers tsx itself if it is loaded from its source.
-  for (const name of [...Object.keys(manifest.dependencies), "tsx"]) {
+  for (const name of [...Object.keys({ ...manifest.dependencies, ...manifest.devDependencies }), "tsx"]) {
     mkdirSync(dirname(join(modules, name)), { recursive: true });
     symlinkSync(realpathSync(join(library, "..", "node_modules", name)), join(modules, name), "dir");
   }

@@ -1,0 +1,154 @@
+// The build of the package (tools/package): entry points, published package.json, and the bundler of declaration files on a package of a few files.
+
+import type { Manifest } from "../../tools/package/entry-files.ts";
+
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { bundleDeclarations } from "../../tools/package/bundle-declarations.ts";
+import { entryPoints, inputModules } from "../../tools/package/entry-files.ts";
+import { publishedManifest } from "../../tools/package/published-manifest.ts";
+
+const base: Manifest = { name: "everturn", version: "1.0.0", exports: {} };
+
+describe("entry points", () => {
+  test("are read from exports of lib/package.json, and the files are named after the subpath or the module", () => {
+    const exports = {
+      ".": { source: "./src/index.ts", types: "./dist/index.d.ts", default: "./dist/index.js" },
+      "./host/x": { source: "./src/host/x/index.ts", types: "./dist/host-x.d.ts", default: "./dist/host-x.js" },
+      "./host/x/worker": {
+        source: "./src/host/x/x-worker.ts",
+        types: "./dist/x-worker.d.ts",
+        default: "./dist/x-worker.js",
+      },
+      "./package.json": "./package.json",
+    };
+    expect(entryPoints({ ...base, exports }).map(({ name, source }) => [name, source])).toEqual([
+      ["index", "lib/src/index.ts"],
+      ["host-x", "lib/src/host/x/index.ts"],
+      ["x-worker", "lib/src/host/x/x-worker.ts"],
+    ]);
+  });
+
+  test("that name a file which the build does not write are an error", () => {
+    const target = { source: "./src/mcp/index.ts", types: "./dist/mcp/index.d.ts", default: "./dist/mcp.js" };
+    expect(() => entryPoints({ ...base, exports: { "./mcp": target } })).toThrow(
+      '"./mcp" must name ./dist/mcp.d.ts and ./dist/mcp.js',
+    );
+    expect(() => entryPoints({ ...base, exports: { "./mcp": { default: "./dist/mcp.js" } } })).toThrow(
+      'no condition "source"',
+    );
+  });
+
+  test("and programs of the workspace have different names", () => {
+    expect(Object.keys(inputModules())).toEqual(
+      expect.arrayContaining(["index", "cli", "demo-worker", "sqlite-worker"]),
+    );
+  });
+});
+
+test("the published package.json has no sources, scripts and development dependencies", () => {
+  const manifest = {
+    ...base,
+    scripts: { prepack: "x" },
+    devDependencies: { hono: "4" },
+    dependencies: { a: "1" },
+    exports: {
+      ".": { source: "./src/index.ts", types: "./dist/index.d.ts", default: "./dist/index.js" },
+      "./p": "./p",
+    },
+  };
+  expect(publishedManifest(manifest)).toEqual({
+    ...base,
+    dependencies: { a: "1" },
+    exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, "./p": "./p" },
+  });
+});
+
+describe("bundled declarations", () => {
+  const files = {
+    "index.d.ts": 'export { create } from "./engine/create.ts";\nexport type { Options } from "./engine/create.ts";\n',
+    "session.d.ts": 'export { create } from "./session/index.ts";\n',
+    "engine/create.d.ts": [
+      'import type { Json as Value } from "../model/json.ts";',
+      'import { helper } from "./helper.ts";',
+      "/** Options of {@link create}. */",
+      "export type Options = {",
+      "    /** A value. */",
+      "    readonly value: Value;",
+      "    readonly hidden: Hidden;",
+      "};",
+      "type Hidden = ReturnType<typeof helper>;",
+      "type Unused = string;",
+      "/** Creates. */",
+      "export declare function create(options: Options): Value;",
+      'export declare function create(options: Options, more: import("./helper.ts").More): Value;',
+    ].join("\n"),
+    "engine/helper.d.ts": [
+      "type Hidden = 1;",
+      "export declare function helper(): Hidden;",
+      "export declare class More {",
+      "    #private;",
+      "    [Symbol.iterator](): Iterator<Hidden>;",
+      "}",
+    ].join("\n"),
+    "model/json.d.ts": "export type Json = string | readonly Json[];\n",
+    "session/index.d.ts":
+      'import { create as createEngine } from "../engine/create.ts";\nexport declare function create(engine: typeof createEngine): void;\n',
+  };
+  let folder = "";
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "declarations-"));
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(folder, path)), { recursive: true });
+      await writeFile(join(folder, path), text);
+    }
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  const bundle = () =>
+    bundleDeclarations(
+      ["index", "session"].map((name) => ({ name, path: join(folder, `${name}.d.ts`) })),
+      folder,
+    );
+
+  test("are one file for each entry point and each layer", () => {
+    expect([...bundle().keys()].sort()).toEqual([
+      "index.d.ts",
+      "session.d.ts",
+      "types/engine.d.ts",
+      "types/model.d.ts",
+      "types/session.d.ts",
+    ]);
+    expect(bundle().get("index.d.ts")).toBe('export { create, Options } from "./types/engine.js";\n');
+  });
+
+  test("keep doc comments and overloads, and leave out what no entry point needs", () => {
+    const engine = bundle().get("types/engine.d.ts");
+    expect(engine).toContain("/** Options of {@link create}. */\ntype Options = {\n    /** A value. */\n");
+    expect(engine).toContain(
+      "/** Creates. */\ndeclare function create(options: Options): Json;\ndeclare function create(",
+    );
+    expect(engine).toContain("more: More): Json;");
+    expect(engine).not.toContain("Unused");
+  });
+
+  test("import from other layers, and number a private name that two files of a layer declare", () => {
+    const engine = bundle().get("types/engine.d.ts");
+    expect(engine).toMatch(/^import \{ Json \} from "\.\/model\.js";\n/);
+    expect(engine).toContain("type Hidden = ReturnType<typeof helper>;");
+    expect(engine).toContain("type Hidden2 = 1;");
+    expect(engine).toContain("declare function helper(): Hidden2;");
+    expect(engine).toContain("[Symbol.iterator](): Iterator<Hidden2>;");
+  });
+
+  test("alias an imported name that the layer declares itself", () => {
+    expect(bundle().get("types/session.d.ts")).toBe(
+      'import { create as create2 } from "./engine.js";\ndeclare function create(engine: typeof create2): void;\nexport { create };\n',
+    );
+  });
+});

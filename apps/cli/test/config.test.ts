@@ -104,8 +104,7 @@ describe("a configuration file that was found in the folder", () => {
     write(".env", `OPENAI_BASE_URL=${url}\nOPENAI_API_KEY=sk-from-file\n`);
     const environment = { OPENAI_API_KEY: "sk-of-the-environment" };
     expect((await place.run(["run", "hello"], { environment })).code).toBe(2);
-    const child = place.start(["doctor", "--no-config", "--json"], environment);
-    const report = await ended(child);
+    const report = await place.run(["doctor", "--no-config"], { environment });
     expect(report.stdout).not.toContain(url);
     expect(received).toEqual([]);
     await place.run(["trust"]);
@@ -144,6 +143,9 @@ describe("engines of the configuration file", () => {
       `${engines} export default { engines: { default: engine({ tools: [greet] }), other: answering("mine", [greet]) }, database: "own.db" };`,
     );
     expect((await run("greet")).stdout).toMatch(/`greet`: hello/);
+    expect((await place.run(["doctor", "--config", "everturn.config.mjs"])).stdout).toMatch(
+      /tools +greet\n[\s\S]*scripted.*engine default of default, other\n[\s\S]*maxTurns +- +engine default\n/,
+    );
     expect((await run("--engine", "other", "greet")).stdout).toBe("mine\n");
     expect((await run("--engine", "other", "--model", "offline:demo", "greet")).stdout).toMatch(/`greet`: hello/);
     expect((await run("--model", "openai:m", "greet")).stderr).toMatch(/openai:m \(--model\) needs an API key/);

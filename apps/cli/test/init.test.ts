@@ -62,34 +62,24 @@ describe("the project of everturn init", () => {
     expect(tests.stdout).toMatch(/# pass 1\n# fail 0\n/);
   });
 
-  it("serves the page and the sessions, and an approval survives a restart of the server", async () => {
-    const serve = async () => {
-      const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);
-      return { child, url: /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "" };
-    };
-    const first = await serve();
-    const page = await (await fetch(first.url)).text();
+  it("serves the page and the sessions, and runs the tool after its approval", async () => {
+    const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);
+    const url = /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "";
+    const page = await (await fetch(url)).text();
     expect(page).toContain(`<script type="module" src="chat.js"></script>`);
-    expect((await fetch(`${first.url}/chat.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
-    const post = async (url: string, body: object): Promise<unknown> => {
-      const headers = { "content-type": "application/json", prefer: "wait=20" };
-      return (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).json();
-    };
-    const waiting = await post(`${first.url}/sessions`, { id: "s1", input: "book_table" });
-    expect(waiting).toMatchObject({
-      haltedReason: "approval",
-      session: { pendingToolCalls: [{ name: "book_table", arguments: { name: "Ada", guests: 2 } }] },
-    });
-    first.child.kill("SIGKILL");
-    await ended(first.child);
-
-    const second = await serve();
-    const view = await createClient({ url: second.url }).get("s1");
-    const toolCallId = view?.session.pendingToolCalls[0]?.id;
-    expect(await post(`${second.url}/sessions/s1/decisions`, { toolCallId, type: "approve" })).toMatchObject({
-      text: "The tool returned:\n\n- `book_table`: booked a table for 2 at 20:00, for Ada",
-    });
-    second.child.kill("SIGTERM");
-    await ended(second.child);
+    expect((await fetch(`${url}/chat.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    const client = createClient({ url });
+    await (
+      await client.start("book_table", { id: "s1" })
+    ).result;
+    const [pending] = (await client.get("s1"))?.session.pendingToolCalls ?? [];
+    expect(pending).toMatchObject({ name: "book_table", arguments: { name: "Ada", guests: 2 } });
+    const approved = await client.decide("s1", pending?.id ?? "", { type: "approve" });
+    expect((await approved.result).text).toBe(
+      "The tool returned:\n\n- `book_table`: booked a table for 2 at 20:00, for Ada",
+    );
+    const over = ended(child);
+    child.kill("SIGTERM");
+    expect((await over).code).toBe(0);
   });
 });

@@ -13,6 +13,7 @@ import type { ProgramConfig } from "./program-config.ts";
 import type { Origin, ServerToken } from "./setting-readers.ts";
 import type { System } from "./user-folders.ts";
 import type { Tool } from "everturn";
+import type { EverturnConfig } from "everturn/config";
 import type { WhenBusy } from "everturn/engine";
 
 import { join } from "node:path";
@@ -83,7 +84,8 @@ export type SettingValues = {
   readonly static: string | null;
 };
 
-export type SettingName = keyof SettingValues;
+/** The compiler refuses a setting that `EverturnConfig`, the type of the configuration file, does not have. */
+export type SettingName = keyof SettingValues & keyof EverturnConfig;
 
 /** All settings with their sources. */
 export type Settings = { readonly [Name in SettingName]: Setting<SettingValues[Name]> } & {

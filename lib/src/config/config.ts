@@ -29,6 +29,8 @@ export type EverturnConfig = {
    * `serve` name one in their requests. An engine without an adapter gets the model of the settings (`model`). Default: one engine, built from the other fields.
    */
   readonly engines?: { readonly [name: string]: Engine };
+  /** The name of the engine that `chat` and `run` use. Default: `default`. */
+  readonly engine?: string;
   /** Tools, or paths of modules that export tools. They are added to every engine; two tools of one name are an error. Default: none. */
   readonly tools?: string | Tool | readonly (string | Tool)[];
   /** Where sessions are stored. In place of `database`, which names a SQLite file or a Postgres URL; a file with both is rejected. */
@@ -57,6 +59,8 @@ export type EverturnConfig = {
   readonly tokens?: string | readonly string[];
   /** Origins of web pages that may call `serve` (CORS allowlist). Pages in `static` need none. Default: none. */
   readonly cors?: string | readonly string[];
+  /** Whether `serve` serves OpenAI's chat completions at `/v1`. Default: true. */
+  readonly completions?: boolean | "on" | "off";
   /** Whether `serve` writes a line for each request. Default: true. */
   readonly requestLog?: boolean | "on" | "off";
   /** A folder whose files `serve` serves without authentication, for example a chat page. A file takes precedence over a route of the API with the same path. Default: none. */

@@ -124,12 +124,15 @@ async function databaseFinding(settings: Settings): Promise<Finding> {
   }
 }
 
-async function toolsFinding({ tools, model }: Settings): Promise<Finding> {
+/** The tools of the settings, or those of the selected engine of the configuration file. */
+async function toolsFinding({ tools, model, program, engine }: Settings): Promise<Finding> {
   try {
     const warnings: string[] = [];
     const loaded = await loadTools(tools.value, (message) => warnings.push(message));
-    const names = loaded.map(({ name }) => name).join(", ");
-    const offline = isOffline(model.value) ? "; the offline model adds demonstration tools" : "";
+    const own = program.engines?.[engine.value]?.tools ?? [];
+    const names = [...new Set([...own, ...loaded].map(({ name }) => name))].join(", ");
+    const isAdded = isOffline(model.value) && (program.engines === null || names === "");
+    const offline = isAdded ? "; the offline model adds demonstration tools" : "";
     const text = names === "" ? `none${offline}` : `${names}${offline}`;
     if (warnings.length > 0) return { state: "hint", name: "tools", said: [text, ...warnings].join("; ") };
     return ok("tools", text);
@@ -185,9 +188,16 @@ function settingLines(settings: Settings): readonly Line[] {
           : source.from === "default" && source.name !== "default"
             ? `default: ${source.name}`
             : source.name;
-      return { name, value: valueText(value), source: sourceText };
+      const isOfEngine =
+        settings.program.engines !== null && source.from === "default" && engineSettings.includes(name);
+      return isOfEngine
+        ? { name, value: "-", source: `engine ${settings.engine.value}` }
+        : { name, value: valueText(value), source: sourceText };
     });
 }
+
+/** Settings whose defaults do not apply to engines of a configuration file. */
+const engineSettings: readonly string[] = ["instructions", "maxTurns", "whenBusy"];
 
 /** The database, or the storage of the configuration file in its place. */
 function databaseSetting({ database, program, configFile }: Settings): Setting<string> {

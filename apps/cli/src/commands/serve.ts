@@ -23,16 +23,17 @@ export async function serve(context: CommandContext): Promise<number> {
   const serving = async ({ sessions, engines, engine, model, database }: Workspace): Promise<number> => {
     const { host, port, cors, completions, requestLog, program } = settings;
     const auth = authOf(settings);
+    const { openai = { ...engines, [model]: engine }, ...http } = program.http;
     const server = await startServer({
       sessions,
       host: host.value,
       port: port.value,
       auth,
       origins: cors.value,
-      ...(completions.value ? { openai: { ...engines, [model]: engine } } : {}),
+      ...(completions.value ? { openai } : {}),
       // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: auth === "none",
-      ...program.http,
+      ...http,
       ...(settings.static.value === null ? {} : { staticFolder: settings.static.value }),
       onError: (error) => note(err.red(log(`error: ${brief(error instanceof Error ? error.message : error, 500)}`))),
       ...(requestLog.value ? { onRequest: (entry) => note(err.dim(log(requestLine(entry)))) } : {}),

@@ -19,9 +19,12 @@ export const bookTable = tool({
   needsApproval: true,
   // Not run again if the process dies while it runs. With "safe" it would be.
   replay: "never",
-  handler: async ({ name, guests, time }, { idempotencyKey }) => {
-    // Call your booking system here, and pass it this key: if the request is repeated, it books once.
-    console.error(`booking ${idempotencyKey}`);
-    return `booked a table for ${guests} at ${time}, for ${name}`;
-  },
+  handler: (table, { idempotencyKey }) => book({ ...table, idempotencyKey }),
 });
+
+type Booking = { name: string; guests: number; time: string; idempotencyKey: string };
+
+/** Replace it with a request to your booking system. Send the key with it: a repeated request then books once. */
+async function book({ name, guests, time }: Booking): Promise<string> {
+  return `booked a table for ${guests} at ${time}, for ${name}`;
+}

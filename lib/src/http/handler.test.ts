@@ -393,6 +393,30 @@ describe("sessions", () => {
   });
 });
 
+describe("limits of turns", () => {
+  test("are counted under the limit key of the authenticated caller, which a request cannot choose", async () => {
+    const scripts = Array.from({ length: 2 }, () => words("Hello."));
+    const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
+    const host = memoryStorage();
+    const limits = { perLimitKey: { rate: { turns: 1, perMs: 60_000 } } };
+    const sessions = runtime({ host, engines: { default: agent }, limits });
+    const auth = (request: Request) => ({ limitKey: request.headers.get("x-user") ?? "nemo" });
+    const { ask } = world([], { sessions, auth });
+    const [ann, bob] = [{ "x-user": "ann" }, { "x-user": "bob" }];
+    await ask("POST", "/sessions", { input: "hi", id: "a" }, { ...wait, ...ann });
+    await ask("POST", "/sessions", { input: "hi", id: "b" }, ann);
+    await ask("POST", "/sessions", { input: "hi", id: "c" }, { ...wait, ...bob });
+    const { json } = await ask("GET", "/sessions/b", undefined, ann);
+    expect(json["openTurn"]).toMatchObject({ status: "queued", limitWait: { limit: "key" } });
+    const page = await ask("GET", "/sessions", undefined, ann);
+    expect(page.text).toContain('"limitWait":{"limit":"key"');
+    expect((await sessions.get("c"))?.openTurn).toBe(null);
+    const chosen = await ask("POST", "/sessions", { input: "hi", options: { limitKey: "x" } }, ann);
+    expect(chosen.status).toBe(400);
+    await sessions.close({ graceMs: 0 });
+  });
+});
+
 describe("authentication and origins", () => {
   test.each([
     ["no credentials", {}],
@@ -479,6 +503,7 @@ describe("authentication and origins", () => {
     ["one with a space", [{ token: "a token with spaces in it" }]],
     ["one of fifteen characters", [{ token: "123456789012345" }]],
     ["the same twice", [{ token }, { token }]],
+    ["a limit key that is empty", [{ token, limitKey: "" }]],
   ])("rejects unusable keys at start-up: %s", (_, auth) => {
     const { sessions } = world([]);
     expect(() => createHandler({ sessions, auth })).toThrow(/auth: /);

@@ -14,6 +14,7 @@ import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 
 import { startPostgres } from "../../../test/postgres-server.ts";
+import { runLimited } from "../../../test/runtime/limited-turns.ts";
 import { simulateAsInMemory, simulatedStorage } from "../../../test/simulator/storages.ts";
 import { tables } from "../../runtime/rows/tables.ts";
 import { schemaVersion } from "./schema.ts";
@@ -525,4 +526,13 @@ test("[H7] a simulation runs as in memory", async () => {
   } finally {
     await close();
   }
+}, 60_000);
+
+test.each(["function", "transaction"] as const)("limits of turns hold for two processes, mode %s", async (mode) => {
+  const storages = [0, 1].map(() => opened({ schema: `limits_${mode}`, mode }));
+  await storages[0]?.open();
+  const limits = { engines: { default: { concurrency: 3 } }, perLimitKey: { concurrency: 1 } };
+  const run = await runLimited(storages, { turns: 10, users: 4, limits });
+  expect(run).toMatchObject({ peakOfUser: 1, calls: 10, completed: 10, left: 0 });
+  expect(run.peak).toBeLessThanOrEqual(3);
 }, 60_000);

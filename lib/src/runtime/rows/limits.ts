@@ -12,8 +12,9 @@
 //
 // Invariants
 //   1. At most n rows of a scope and kind are taken, because only the numbers 0 to n - 1 are used.
-//   2. After a limit was lowered, slots with higher numbers may still be taken. Each of them makes one lower number unusable, so the sum never exceeds the new
-//      limit once all processes have it. While processes have different limits, the largest one holds.
+//   2. After a limit was lowered to n, slots with higher numbers may still be taken. A claim uses only numbers below u, where u plus the number of taken slots
+//      from u on is at most n. So the sum never exceeds n once all processes have the new limit: slots from u on are only released. While processes have
+//      different limits, the largest one holds.
 //   3. A turn takes all its slots in one batch or none of them, so turns cannot wait for each other's slots (no hold and wait).
 
 import type { Changes } from "./batch.ts";
@@ -253,7 +254,9 @@ export function slotState(
   const byNumber = new Map(rows.map((row) => [Number(row.key[2]), row]));
   const taken = rows.filter(isTaken);
   const takenNumbers = new Set(taken.map(({ key }) => Number(key[2])));
-  const usable = size - [...takenNumbers].filter((number) => number >= size).length;
+  const usable = usableOf(size, [...takenNumbers]);
+  // The sample lacks taken slots that invariant 2 needs: the whole set has to be read.
+  if (sample !== null && usable < size) return { free: 0, freeInMs: null, choices: () => [] };
   const numbers = sample?.filter((number) => number < usable).toSorted((left, right) => left - right);
   const takenUsable = [...takenNumbers].filter((number) => number < usable).length;
   const check = (number: number): Check => {
@@ -278,6 +281,15 @@ export function slotState(
     freeInMs: kind === "rate" && remaining.length > 0 ? Math.max(1, Math.ceil(Math.min(...remaining))) : null,
     choices,
   };
+}
+
+/** The numbers below this one may be taken (invariant 2). */
+function usableOf(size: number, taken: readonly number[]): number {
+  for (let usable = size; ;) {
+    const above = taken.filter((number) => number >= usable).length;
+    if (usable + above <= size) return Math.max(0, usable);
+    usable = size - above;
+  }
 }
 
 /** The row of a slot that a turn takes. The tag identifies the turn, so that a slot which was released and taken again is recognised. */

@@ -164,6 +164,9 @@ function addRun(program: Command, io: Io, done: Done): void {
     });
 }
 
+const limitHelp =
+  "a limit of turns over all processes, for example tenant.concurrency=20 or engine:default.rate=600/1m; may be repeated (EVERTURN_LIMITS)";
+
 function addServe(program: Command, io: Io, done: Done): void {
   program
     .command("serve")
@@ -180,6 +183,7 @@ function addServe(program: Command, io: Io, done: Done): void {
     )
     .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
     .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
+    .option("--limit <limit>", limitHelp, collect)
     .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
     .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
@@ -201,6 +205,7 @@ function addWork(program: Command, io: Io, done: Done): void {
       "Drive queued turns and turns whose process has died, until SIGINT or SIGTERM; then hand the running turns over. Several workers may share a database.",
     )
     .option("--concurrency <n>", "how many turns to drive at once", wholeNumber, 16)
+    .option("--limit <limit>", limitHelp, collect)
     .addHelpText(
       "after",
       examples(["everturn work", "everturn work --database postgres://app@db.example/app --concurrency 64"]),
@@ -515,6 +520,7 @@ function contextOf(command: Command, io: Io): CommandContext {
     instructions: text("instructions"),
     maxTurns: text("maxTurns"),
     whenBusy: text("whenBusy"),
+    limits: list("limit"),
     host: text("host"),
     port: text("port"),
     tools: list("tools"),

@@ -54,7 +54,13 @@ export async function openWorkspace(
   checkKey(created, settings, environment);
   const { engines, selected: engineName, model } = created;
   const engine = engines[engineName] ?? newEngine();
-  const opened = await openOver(settings, engines, { ...settings.program.runtime, ...options, drive: true });
+  const limits = settings.limits.value;
+  const opened = await openOver(settings, engines, {
+    ...settings.program.runtime,
+    ...(limits === null ? {} : { limits }),
+    ...options,
+    drive: true,
+  });
   return { ...opened, settings, engines, engine, engineName, model };
 }
 

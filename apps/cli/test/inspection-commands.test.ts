@@ -267,7 +267,7 @@ describe("stats", () => {
     const { code, stdout } = await run(["stats", ...database]);
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      /^database +\S*stats\.db \(\S+, schema \d+\)\nopen turns +0\ndue turns +0\nparked turns +0\n/,
+      /^database +\S*stats\.db \(\S+, schema \d+\)\nopen turns +0\ndue turns +0\nturns at a limit +0\nparked turns +0\n/,
     );
     expect(stdout).toMatch(/waiting sessions +1\noverdue deadlines +0\nended in 1 hour +\w+ 1, \w+ 1\n/);
     expect(stdout).toMatch(/\nTABLE +ROWS +SIZE\nsessions +2 +\d+\.\d KB\n/);

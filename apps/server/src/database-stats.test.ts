@@ -27,6 +27,7 @@ test("an empty database has nothing open, and a storage without sizes has no tab
   expect(await databaseStats(storage, opened(storage), 0)).toEqual({
     open: { count: 0, isCapped: false },
     due: { count: 0, isCapped: false },
+    limited: { count: 0, isCapped: false },
     oldestDueMs: null,
     waiting: { count: 0, isCapped: false },
     parked: { count: 0, isCapped: false },
@@ -64,11 +65,13 @@ test("a count that reaches its limit is capped", async () => {
     ...[10, 20, 30].flatMap((due) => [
       { table: "due", key: ["default", `tenant ${due}`, due, "s"], ...row } as const,
       { table: "deadlines", key: [due, "", "s", "call"], ...row } as const,
+      { table: "waiting", key: ["tenant:", "", due, "s"], ...row } as const,
     ]),
   );
   const found = await databaseStats(storage, sessions, Date.now(), { rows: 2, sessions: 2 });
   expect(found).toMatchObject({
     due: { count: 2, isCapped: true },
+    limited: { count: 2, isCapped: true },
     overdueDeadlines: { count: 2, isCapped: true },
     waiting: { count: 0, isCapped: true },
     endedInLastHour: { byStatus: { completed: 2 }, isCapped: true },

@@ -20,6 +20,8 @@ export type DatabaseStats = {
   readonly due: Count;
   /** For how long the oldest of them has been due, in milliseconds; `null`: none is due. */
   readonly oldestDueMs: number | null;
+  /** Open turns that wait because a limit of the runtime is reached. They are not due. */
+  readonly limited: Count;
   /** Deadlines of waiting calls that have passed and were not acted upon yet. */
   readonly overdueDeadlines: Count;
   /** Sessions whose last turn has ended within the last hour, by their status. */
@@ -51,8 +53,9 @@ export async function databaseStats(
     { table: "open", prefix: [], limit },
     { table: "due", prefix: [], limit },
     { table: "deadlines", prefix: [], before: now, limit },
+    { table: "waiting", prefix: [], limit },
   ];
-  const [open = [], dueRows = [], deadlines = []] = await storage.read(queries);
+  const [open = [], dueRows = [], deadlines = [], limited = []] = await storage.read(queries);
   const dueTimes = dueRows.slice(0, limits.rows).map(({ key }) => Number(key[2]));
   const passed = dueTimes.filter((due) => due <= now);
   const oldest = passed.reduce((least, due) => Math.min(least, due), Number.POSITIVE_INFINITY);
@@ -60,6 +63,7 @@ export async function databaseStats(
   return {
     open: capped(open.length, limits.rows),
     due: { count: passed.length, isCapped: dueRows.length > limits.rows },
+    limited: capped(limited.length, limits.rows),
     oldestDueMs: passed.length === 0 ? null : now - oldest,
     overdueDeadlines: capped(deadlines.length, limits.rows),
     ...counts,

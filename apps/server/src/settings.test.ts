@@ -96,6 +96,28 @@ describe("precedence is flag, environment variable, configuration file, default"
       file: "reject",
       values: ["queue", "interrupt", "reject", null],
     },
+    {
+      name: "limits",
+      flag: ["tenant.concurrency=2", "tenant.rate=60/m", "tenant:acme.concurrency=9", "engine:default.rate=5/30s"],
+      variable: ["EVERTURN_LIMITS", "key.concurrency=1, key:ann.rate=1/500ms"],
+      file: ["engine:a.b.concurrency=4"],
+      values: [
+        {
+          engines: { default: { rate: { turns: 5, perMs: 30_000 } } },
+          tenants: { acme: { concurrency: 9 } },
+          limitKeys: {},
+          perTenant: { concurrency: 2, rate: { turns: 60, perMs: 60_000 } },
+        },
+        {
+          engines: {},
+          tenants: {},
+          limitKeys: { ann: { rate: { turns: 1, perMs: 500 } } },
+          perLimitKey: { concurrency: 1 },
+        },
+        { engines: { "a.b": { concurrency: 4 } }, tenants: {}, limitKeys: {} },
+        null,
+      ],
+    },
     { name: "pace", flag: "1", variable: ["EVERTURN_OFFLINE_PACE", "0"], file: 3, values: [1, 0, 3, 25] },
     { name: "host", flag: "a", variable: ["EVERTURN_HOST", "b"], file: "c", values: ["a", "b", "c", "127.0.0.1"] },
     { name: "port", flag: "1", variable: ["EVERTURN_PORT", "0"], file: 3, values: [1, 0, 3, 4242] },
@@ -188,6 +210,16 @@ describe("an invalid value is rejected with its source and what was expected", (
     [{ config: { tools: [1] } }, /tools has to be a path, a tool, or a list of them, not \[1\]$/],
     [{ config: { baseUrls: { openai: "ftp://x" } } }, /baseUrls\.openai has to be a URL/],
     [{ config: { baseUrls: "http://x" } }, /baseUrls has to be an object of base URLs/],
+    ...[
+      "engine.concurrency=1",
+      "tenant.concurrency=0",
+      "tenant.rate=5",
+      "tenant.concurrency=5/1m",
+      "user.rate=1/s",
+    ].map(
+      (limit) =>
+        [{ flags: { limits: [limit] } }, /^--limit has to be SCOPE\.concurrency=N or SCOPE\.rate=N\/PERIOD/] as const,
+    ),
     [{ flags: { whenBusy: "later" } }, /^--when-busy has to be one of steer, queue, interrupt, reject, not "later"$/],
     [{ flags: { maxTurns: "0" } }, /^--max-turns has to be a whole number of 1 or more/],
     [

@@ -15,11 +15,13 @@ import type { System } from "./user-folders.ts";
 import type { Tool } from "everturn";
 import type { EverturnConfig } from "everturn/config";
 import type { WhenBusy } from "everturn/engine";
+import type { RuntimeLimits } from "everturn/runtime";
 
 import { join } from "node:path";
 
 import { loadConfig } from "./config-file.ts";
 import { defaultModel } from "./known-providers.ts";
+import { limits } from "./limit-settings.ts";
 import { programFieldNames, readProgram } from "./program-config.ts";
 import {
   addresses,
@@ -64,6 +66,8 @@ export type SettingValues = {
   readonly maxTurns: number;
   /** What happens to a message that arrives while a turn is open; `null`, the default: `reply` is rejected, `send` and the chat steer the turn. */
   readonly whenBusy: WhenBusy | null;
+  /** Limits of turns by engine, tenant and limit key; `null`, the default: none, or `runtime.limits` of the configuration file. */
+  readonly limits: RuntimeLimits | null;
   /** Base URLs by provider name. An unknown name is a server that implements the Chat Completions API. */
   readonly baseUrls: { readonly [provider: string]: string };
   /** The delay between two words of the offline model, in milliseconds. Default: 25. */
@@ -163,6 +167,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     variable: "EVERTURN_WHEN_BUSY",
     list: false,
     read: busyPolicy,
+    fallback: () => ({ value: null, why: defaultReason }),
+  },
+  limits: {
+    flag: "--limit",
+    variable: "EVERTURN_LIMITS",
+    list: true,
+    read: limits,
     fallback: () => ({ value: null, why: defaultReason }),
   },
   baseUrls: {
@@ -294,6 +305,7 @@ export function resolveSettings(sources: {
     instructions: resolve("instructions"),
     maxTurns: resolve("maxTurns"),
     whenBusy: resolve("whenBusy"),
+    limits: resolve("limits"),
     baseUrls: resolve("baseUrls"),
     pace: resolve("pace"),
     host: resolve("host"),

@@ -47,6 +47,11 @@ export type EverturnConfig = {
   readonly maxTurns?: number;
   /** What happens to a message that arrives while a turn is open, for engines that do not say. Default: `reply` rejects it, `send` and the chat steer. */
   readonly whenBusy?: WhenBusy;
+  /**
+   * Limits of turns as texts, as `--limit` has them: `tenant.concurrency=20`, `engine:default.rate=600/1m`. They replace `runtime.limits`, which has the same as
+   * an object. Default: none.
+   */
+  readonly limits?: string | readonly string[];
   /** Base URLs by provider. A name that is not a known provider is a server with the Chat Completions API. Default: those of the providers. */
   readonly baseUrls?: { readonly [provider: string]: string };
   /** The delay between two words of the scripted offline model, in milliseconds. Default: 25. */

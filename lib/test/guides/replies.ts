@@ -66,6 +66,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     [],
   ],
   deploying: [[{ text: "The Tiber." }]],
+  limits: [[{ text: "The Tiber." }, { text: "The Loire." }], []],
   postgres: [[{ text: "The Po." }]],
   http: [[{ text: "No, it is sunny." }]],
   client: [[{ text: "Rome has more than nine hundred churches." }]],

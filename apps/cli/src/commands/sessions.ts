@@ -42,7 +42,7 @@ export async function listSessions(context: CommandContext, { limit, after, json
 function cells(item: SessionSummary, words: string, now: number): readonly string[] {
   return [
     brief(item.id, 200),
-    item.turnStatus ?? item.status,
+    item.limitWait === null ? (item.turnStatus ?? item.status) : `queued (${item.limitWait.limit} limit)`,
     String(item.length),
     age(now - item.changedAt),
     brief(words, 60),

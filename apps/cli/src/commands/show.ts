@@ -91,7 +91,10 @@ async function exportRecord(
 /** The status of the session, its open turn, and what it waits for. */
 function headLines({ session, length, openTurn }: SessionView, id: string, cost: string): readonly string[] {
   const facts = [openTurn?.status ?? session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
-  const open = openTurn === null ? [] : [`  open: ${openTurn.turnId} (${openTurn.status}, step ${openTurn.step + 1})`];
+  const limit = openTurn?.limitWait?.limit;
+  const waits = limit === undefined ? "" : `, waits for the limit of its ${limit}`;
+  const open =
+    openTurn === null ? [] : [`  open: ${openTurn.turnId} (${openTurn.status}, step ${openTurn.step + 1}${waits})`];
   const failure = openTurn?.failure ?? null;
   const parked = failure === null ? [] : [`  parked: ${brief(failure.message, 300)}`];
   const asks = session.pendingQuestion === null ? [] : [`  asks: ${brief(session.pendingQuestion, 300)}`];

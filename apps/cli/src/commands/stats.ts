@@ -38,13 +38,14 @@ export async function stats(context: CommandContext, { json }: { readonly json: 
 }
 
 function countLines(found: DatabaseStats): readonly (readonly string[])[] {
-  const { open, due, oldestDueMs, waiting, parked, overdueDeadlines, endedInLastHour } = found;
+  const { open, due, limited, oldestDueMs, waiting, parked, overdueDeadlines, endedInLastHour } = found;
   const oldest = oldestDueMs === null ? "" : `; the oldest has been due for ${duration(oldestDueMs)}`;
   const ended = Object.entries(endedInLastHour.byStatus).map(([status, count]) => `${status} ${count}`);
   const endedText = ended.length === 0 ? "none" : ended.join(", ");
   return [
     ["open turns", countText(open)],
     ["due turns", `${countText(due)}${oldest}`],
+    ["turns at a limit", countText(limited)],
     ["parked turns", countText(parked)],
     ["waiting sessions", countText(waiting)],
     ["overdue deadlines", countText(overdueDeadlines)],

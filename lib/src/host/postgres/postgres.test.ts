@@ -528,11 +528,15 @@ test("[H7] a simulation runs as in memory", async () => {
   }
 }, 60_000);
 
-test.each(["function", "transaction"] as const)("limits of turns hold for two processes, mode %s", async (mode) => {
-  const storages = [0, 1].map(() => opened({ schema: `limits_${mode}`, mode }));
-  await storages[0]?.open();
-  const limits = { engines: { default: { concurrency: 3 } }, perLimitKey: { concurrency: 1 } };
-  const run = await runLimited(storages, { turns: 10, users: 4, limits });
-  expect(run).toMatchObject({ peakOfUser: 1, calls: 10, completed: 10, left: 0 });
-  expect(run.peak).toBeLessThanOrEqual(3);
-}, 60_000);
+test.each(["function", "transaction"] as const)(
+  "limits of turns hold for two processes, mode %s",
+  async (mode) => {
+    const storages = [0, 1].map(() => opened({ schema: `limits_${mode}`, mode }));
+    await storages[0]?.open();
+    const limits = { engines: { default: { concurrency: 3 } }, perLimitKey: { concurrency: 1 } };
+    const run = await runLimited(storages, { turns: 10, users: 4, limits });
+    expect(run).toMatchObject({ peakOfUser: 1, calls: 10, completed: 10, left: 0 });
+    expect(run.peak).toBeLessThanOrEqual(3);
+  },
+  60_000,
+);

@@ -39,7 +39,7 @@ export type PostgresOptions = {
    */
   readonly transactionPooler?: boolean;
   /**
-   * How often to look for writes of other processes while the storage is watched, in milliseconds. Default: 2,000 beside notifications, 100
+   * How often to look for writes of other processes while the storage is watched, in milliseconds. Default: 5,000 beside notifications, 100
    * without them.
    */
   readonly pollMs?: number;

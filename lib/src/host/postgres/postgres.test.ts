@@ -418,6 +418,36 @@ describe("writes of other processes", () => {
     expect(reader.statistics().notificationsReceived).toBe(0);
   });
 
+  test("are replaced by polling every 100 ms if the client cannot report them, without a connection that is kept", async () => {
+    const client = postgres(url, { max: 2 });
+    let connections = 0;
+    const counted: PostgresPool = {
+      connect: () => {
+        connections += 1;
+        return postgresJsPool(client).connect();
+      },
+    };
+    const clock = handClock();
+    const reader = postgresStorage({ pool: counted, schema: "deaf", clock });
+    await reader.open();
+    let reports = 0;
+    const unwatch = reader.watch(() => void (reports += 1));
+    const before = connections;
+    for (let count = 0; count < 10; count += 1) await clock.advance(100);
+    await reader.read([{ table: "sessions", prefix: [] }]);
+    // Ten polls and the read, and no attempts to listen.
+    expect(connections - before).toBe(11);
+    await opened({ schema: "deaf" }).write(puts(session("a")));
+    const reported = reports;
+    await vi.waitFor(async () => {
+      await clock.advance(100);
+      expect(reports).toBeGreaterThan(reported);
+    });
+    unwatch();
+    await reader.close();
+    await client.end();
+  });
+
   test("that were missed while the connection was down count as a write when it is back", async () => {
     const reader = opened({ schema: "missed", pollMs: 600_000 });
     await reader.open();

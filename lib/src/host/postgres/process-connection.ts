@@ -64,6 +64,8 @@ export class ProcessConnection {
   /** The name of the installation: schema and prefix. */
   readonly #scope: string;
   readonly #canNotify: boolean;
+  /** The client reports no notifications, so the connection is not kept. */
+  #isDeaf = false;
   #connection: PostgresConnection | null = null;
   #connecting: Promise<void> | null = null;
   /** The first attempt to connect. */
@@ -105,7 +107,7 @@ export class ProcessConnection {
 
   /** Opens the connection. Does nothing if it is open, or if the database cannot notify. Never rejects. */
   start(): Promise<void> {
-    if (this.#isClosed || !this.#canNotify || this.#connection !== null) return Promise.resolve();
+    if (this.#isClosed || !this.#canNotify || this.#isDeaf || this.#connection !== null) return Promise.resolve();
     this.#connecting ??= this.#connect()
       .catch(() => undefined)
       .finally(() => {
@@ -120,6 +122,8 @@ export class ProcessConnection {
     const connection = await this.#database.connect();
     if (connection.on === undefined) {
       connection.release();
+      this.#isDeaf = true;
+      if (this.#watching > 0) this.#startPolling();
       return;
     }
     const lost = () => this.#lost(connection);
@@ -173,18 +177,20 @@ export class ProcessConnection {
   /** Reports writes of other processes while it is active. Returns the function that ends it. */
   watch(): () => void {
     this.#watching += 1;
-    if (this.#watching === 1) {
-      const { clock, pollMs } = this.#options;
-      const { withNotifications, without } = defaultPollMs;
-      this.#stopPolling = startInterval(clock, pollMs ?? (this.#canNotify ? withNotifications : without), () => {
-        void this.#poll();
-      });
-    }
+    if (this.#watching === 1) this.#startPolling();
     void this.start();
     return () => {
       this.#watching -= 1;
       if (this.#watching === 0) this.#stopPolling();
     };
+  }
+
+  #startPolling(): void {
+    this.#stopPolling();
+    const { clock, pollMs } = this.#options;
+    const { withNotifications, without } = defaultPollMs;
+    const defaultMs = this.#canNotify && !this.#isDeaf ? withNotifications : without;
+    this.#stopPolling = startInterval(clock, pollMs ?? defaultMs, () => void this.#poll());
   }
 
   /** Reports a write if any transaction of the database has written since the last poll. */

@@ -78,7 +78,7 @@ export async function openSessions(settings: Settings): Promise<Pick<Workspace, 
   return openOver(settings, { default: newEngine() }, { drive: false });
 }
 
-/** Opens the configured database without creating, migrating or writing anything. A storage of the configuration file opens itself; it cannot be written either. */
+/** Opens the configured database without creating, migrating or writing anything. A function of the configuration file receives `readOnly`. */
 export async function openReadOnly(settings: Settings): Promise<OpenDatabase> {
   const database = await openNamed(settings, { readOnly: true });
   return { ...database, storage: { ...database.storage, write: refuseWrite } };
@@ -113,7 +113,8 @@ async function openNamed(
   { database: { value, source }, program: { storage } }: Settings,
   { readOnly = false }: { readonly readOnly?: boolean } = {},
 ): Promise<OpenDatabase> {
-  if (storage !== null && source.from !== "flag" && source.from !== "environment") return openStorage(storage);
+  if (storage !== null && source.from !== "flag" && source.from !== "environment")
+    return openStorage(storage, { readOnly });
   if (!isPostgresUrl(value) && statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }

@@ -45,6 +45,9 @@ describe("a configuration file that was found in the folder", () => {
       expect([argv[0], code]).toEqual([argv[0], argv[0] === "doctor" ? 1 : 2]);
       expect(stdout + stderr).toMatch(/everturn\.config\.mjs is not trusted[\s\S]*`everturn trust`/);
     }
+    expect((await place.run(["doctor"])).stdout).toMatch(
+      /✗ +config .*not trusted[\s\S]*✓ +database [\s\S]*model +offline:demo/,
+    );
     expect(existsSync(join(place.folder, "ran"))).toBe(false);
     const trusted = await place.run(["trust"]);
     expect([trusted.code, trusted.stdout]).toEqual([
@@ -232,6 +235,17 @@ describe("replay --open", () => {
       problems: [{ sessionId: "s1", status: "missing", missing: ["tool greet"] }],
     });
     expect(readFileSync(path).equals(before)).toBe(true);
+    const custom = (storage: string) =>
+      write(
+        "custom.mjs",
+        `import { sqliteStorage } from "everturn/host/sqlite"; ${engines} export default { engines: { default: answering("a") }, storage: ${storage} };`,
+      );
+    custom(`({ readOnly }) => sqliteStorage({ path: ${JSON.stringify(join(place.folder, "none.db"))}, readOnly })`);
+    expect((await replay("custom.mjs")).stderr).toMatch(/there is no file .*none\.db/);
+    custom(`sqliteStorage({ path: ${JSON.stringify(join(place.folder, "none.db"))} })`);
+    write("built.mjs", readFileSync(join(place.folder, "custom.mjs"), "utf8"));
+    expect((await replay("built.mjs")).stderr).toMatch(/this command only reads, .*write a function/);
+    expect(existsSync(join(place.folder, "none.db"))).toBe(false);
     expect((await place.run(["replay"])).stderr).toMatch(/name a file or a session, or use --open/);
     expect((await replay("next.mjs", "s1")).code).toBe(2);
   });

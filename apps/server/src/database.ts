@@ -39,9 +39,20 @@ export async function openDatabase(
   return isPostgresUrl(target) ? openPostgres(target, readOnly) : openFile(target, readOnly);
 }
 
-/** Opens the storage of a configuration module. `close` calls its method of that name, if it has one. Throws `SettingsError` if it is not a storage. */
-export async function openStorage(configured: ConfigStorage): Promise<OpenDatabase> {
-  const storage: unknown = typeof configured === "function" ? await configured() : configured;
+/**
+ * Opens the storage of a configuration module. `close` calls its method of that name, if it has one. Throws `SettingsError` if it is not a storage. `readOnly`
+ * is passed on to a function; a storage that the module has built already is refused, because its first operation may create or migrate tables.
+ */
+export async function openStorage(
+  configured: ConfigStorage,
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
+): Promise<OpenDatabase> {
+  if (readOnly && typeof configured !== "function") {
+    throw new SettingsError(
+      "storage: this command only reads, and a storage may create or migrate tables: write a function in the configuration file, storage: ({ readOnly }) => postgresStorage({ url, readOnly }), or use --database",
+    );
+  }
+  const storage: unknown = typeof configured === "function" ? await configured({ readOnly }) : configured;
   if (!isStorage(storage)) throw new SettingsError("storage: the function has to return a storage");
   const { name } = storage;
   const opened: unknown = await callMethod(storage, "open");

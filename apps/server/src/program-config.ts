@@ -7,6 +7,7 @@ import type { GivenConfig } from "./config-file.ts";
 import type { Engine } from "everturn";
 import type { ConfigHttp, ConfigRuntime, ConfigStorage } from "everturn/config";
 import type { Auth } from "everturn/http";
+import type { HostStorage } from "everturn/runtime";
 
 import { preview, SettingsError } from "./setting-readers.ts";
 
@@ -89,11 +90,11 @@ function readStorage(value: unknown, name: string): ConfigStorage {
 }
 
 /** Returns whether a value implements the storage contract, as far as its fields show. */
-export function isStorage(value: unknown): value is Exclude<ConfigStorage, () => unknown> {
+export function isStorage(value: unknown): value is HostStorage {
   return isMap(value) && typeof value["read"] === "function" && typeof value["write"] === "function";
 }
 
-function isFactory(value: unknown): value is Extract<ConfigStorage, () => unknown> {
+function isFactory(value: unknown): value is Exclude<ConfigStorage, HostStorage> {
   return typeof value === "function";
 }
 

@@ -106,8 +106,9 @@ function changedFiles(trusted: CoveredFiles, current: CoveredFiles): readonly st
 const moduleFile = /\.[cm]?[jt]sx?$/;
 /** Files that a name between quotation marks may mean. A database is not among them: it changes with every turn. */
 const namedFile = /\.(?:[cm]?[jt]sx?|json|md|txt|node|wasm)$/;
-/** Longer texts between two quotation marks are not names of files. */
+/** Longer texts between two quotation marks are not names of files, and neither are texts with these characters: most lines of code. */
 const longestName = 500;
+const notName = /^\s|\s$|[{};<>|*\0]/;
 
 /** Reads the configuration file and every file that it covers. */
 export function coveredFiles(configPath: string): CoveredFiles {
@@ -133,7 +134,7 @@ export function coveredFiles(configPath: string): CoveredFiles {
  */
 function namedFiles(text: string, from: string, bare: boolean): readonly string[] {
   return text.split(/["'`\n]/).flatMap((candidate) => {
-    if (candidate === "" || candidate.length > longestName || candidate.includes("\0")) return [];
+    if (candidate === "" || candidate.length > longestName || notName.test(candidate)) return [];
     const isInstructions = bare && candidate.startsWith("@");
     const name = isInstructions ? candidate.slice(1) : candidate.replace(/[?#].*$/s, "");
     if (!bare && !/^\.{0,2}\//.test(name)) return [];

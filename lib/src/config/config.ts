@@ -7,8 +7,13 @@ import type { Engine, Tool, WhenBusy } from "../engine/internal.ts";
 import type { Auth, HttpOptions } from "../http/internal.ts";
 import type { HostStorage, RuntimeOptions } from "../runtime/internal.ts";
 
-/** A storage, or a function that opens one. The command calls its method `close`, if it has one, before it exits. */
-export type ConfigStorage = HostStorage | (() => HostStorage | Promise<HostStorage>);
+/**
+ * A storage, or a function that opens one. The command calls its method `close`, if it has one, before it exits. `readOnly`: the command only reads, so the storage
+ * must not create or migrate tables; pass the option on to `sqliteStorage` or `postgresStorage`.
+ */
+export type ConfigStorage =
+  | HostStorage
+  | ((options: { readonly readOnly: boolean }) => HostStorage | Promise<HostStorage>);
 
 /** Options of the durable runtime that a configuration file may set. The command sets the others. */
 export type ConfigRuntime = Omit<

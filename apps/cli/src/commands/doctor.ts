@@ -13,6 +13,7 @@ import {
   isOffline,
   keyVariable,
   knownProviders,
+  loadSettings,
   loadTools,
   missingKey,
   offlineModel,
@@ -34,14 +35,18 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
   const { say, out, io } = context;
   const lines: Line[] = [];
   const findings = [nodeFinding(), ok("everturn", packageVersion())];
-  const settings = await context.settings().catch((error: unknown) => {
-    findings.push(broken(error instanceof UntrustedConfigError ? "config" : "settings", error));
-    return null;
+  const settings = await context.settings().catch(async (error: unknown) => {
+    const isUntrusted = error instanceof UntrustedConfigError;
+    findings.push(broken(isUntrusted ? "config" : "settings", error));
+    return isUntrusted ? settingsWithoutFile(context) : null;
   });
   findings.push(...keyFindings(io.environment));
   if (settings !== null) {
     lines.push(...settingLines(settings));
-    findings.push(ok("config", settings.configFile ?? "no configuration file in this folder (optional)"));
+    const isReported = findings.some(({ name }) => name === "config");
+    if (!isReported) {
+      findings.push(ok("config", settings.configFile ?? "no configuration file in this folder (optional)"));
+    }
     findings.push(
       await databaseFinding(settings),
       await toolsFinding(settings),
@@ -65,6 +70,12 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
       say(line);
   }
   return isBroken ? exitCodes.failed : exitCodes.ok;
+}
+
+/** The settings as if the folder had no configuration file, so that the other checks run; `null`: they are invalid. */
+async function settingsWithoutFile({ io, flags }: CommandContext): Promise<Settings | null> {
+  const { environment, folder } = io;
+  return loadSettings({ flags, environment, folder, config: false }).catch(() => null);
 }
 
 function ok(name: string, said: string): Finding {

@@ -157,7 +157,10 @@ export async function perform(context: ClientContext, operation: Operation): Pro
     }
     case "drive": {
       const deadlineMs = random.pick([0, 200, 2000]);
-      await call((runtime) => runtime.drive(id, { deadlineMs }));
+      await call((runtime) => {
+        observer.drives(name, deadlineMs);
+        return runtime.drive(id, { deadlineMs });
+      });
       return;
     }
     case "sweep":

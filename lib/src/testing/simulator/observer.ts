@@ -15,7 +15,7 @@
 //   Q17  the stored count of takeovers is the number of takeovers since the last journal row; a claim of a released lease does not count; takeovers wait for
 //        their backoff; a turn at the limit performs no effect, and is parked with an effect or a step
 //   Q18  the recorded response is that of an execution in the process that writes it, and no other process has claimed the session since the execution began; a process
-//        to which the storage has answered performs no tool again while no other process claims the session
+//        to which the storage has answered performs no tool again while no other process claims the session, unless it hands the session over
 //   K5   a turn that has ended does not change
 //   replay  a turn is parked for its takeovers only: every process can replay every journal
 //
@@ -33,6 +33,9 @@ import { networkError } from "./process.ts";
 
 /** How long a healthy process may take to notice a cancel, in milliseconds. */
 const cancelMs = 1000;
+
+/** How long a hand-over may take, in milliseconds. */
+const handOverMs = 5000;
 
 type ObservedLease = {
   readonly epoch: number;
@@ -84,6 +87,8 @@ export type ObservedSession = {
   readonly cancels: Map<string, number>;
   /** A client has called a verb that resets the count of takeovers. */
   mayReset: boolean;
+  /** Until when a call of `drive` may hand the session over, in true time. */
+  handsOverUntil: number;
   /** The calls whose decisions a turn was started with. */
   readonly decisions: Map<string, readonly string[]>;
   /** Names of effects with a recorded response. */
@@ -143,6 +148,7 @@ export class Observer {
       turns: new Map(),
       cancels: new Map(),
       mayReset: false,
+      handsOverUntil: 0,
       decisions: new Map(),
       recorded: new Set(),
       started: new Set(),
@@ -267,7 +273,12 @@ export class Observer {
         session.robbed.set(before.owner, before.endsAt);
       }
       const hasJumped = this.jumpedAt >= before.writtenAt;
-      if (!before.released && !hasJumped && holder?.isHealthySince(before.writtenAt - 2) === true) {
+      if (
+        !before.released &&
+        !hasJumped &&
+        !session.wasDeleted &&
+        holder?.isHealthySince(before.writtenAt - 2) === true
+      ) {
         this.violation(
           `H3: ${writer.name} took ${name} from ${before.owner}, which is healthy and did not extend its lease`,
         );
@@ -453,9 +464,10 @@ export class Observer {
       this.violation(`H1: ${what} began again in ${process.name} although it is recorded`);
     }
     if (effect.type === "tool") this.#judgeTool(session, effect, what, earlier.length + 1);
-    // A model call is repeated by retries.
+    // A model call is repeated by retries. A process that hands a session over aborts its effects; if the lease has expired, it cannot release it.
     const previous = earlier.at(-1);
-    if (effect.type === "tool" && previous?.tenure === tenure && process.failedAt < previous.at) {
+    const mayRepeat = effect.type === "model" || session.handsOverUntil > (previous?.at ?? 0);
+    if (!mayRepeat && previous?.tenure === tenure && process.failedAt < previous.at) {
       this.violation(`Q18: ${what} began again in ${process.name}, and no other process has held the session`);
     }
     const [id, turn] = [...session.turns].find(([, { status }]) => status !== "ended") ?? [null, null];
@@ -490,6 +502,11 @@ export class Observer {
   /** A client calls a verb that resets the count of takeovers: `recover` with an id, `cancel`, or an interrupting message. */
   resets(name: string): void {
     this.of(name).mayReset = true;
+  }
+
+  /** A process begins a call of `drive`, which hands the session over when its time is over. */
+  drives(name: string, deadlineMs: number): void {
+    this.of(name).handsOverUntil = this.#world.now + deadlineMs + handOverMs;
   }
 
   /** A cancel was answered. */

@@ -187,9 +187,27 @@ function addServe(program: Command, io: Io, done: Done): void {
     .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
     .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
+    .option("--drive <here|restate>", "who drives turns: this process, or Restate; default: here (EVERTURN_DRIVE)")
+    .option("--restate-ingress <url>", "Restate's ingress; default: http://127.0.0.1:8080 (EVERTURN_RESTATE_INGRESS)")
+    .option(
+      "--restate-listen <[host:]port>",
+      "where Restate calls this process; default: 127.0.0.1:9080 (EVERTURN_RESTATE_LISTEN)",
+    )
+    .option("--restate-admin <url>", "register this process at Restate's admin API (EVERTURN_RESTATE_ADMIN)")
+    .option("--restate-uri <url>", "the URL to register; default: that of this process (EVERTURN_RESTATE_URI)")
+    .option(
+      "--restate-key <key>",
+      "a public key of Restate, which signs its requests; may be repeated (EVERTURN_RESTATE_KEYS)",
+      collect,
+    )
     .addHelpText(
       "after",
-      examples(["everturn serve", "everturn serve --port 0", "EVERTURN_TOKEN=… everturn serve --host 0.0.0.0"]),
+      examples([
+        "everturn serve",
+        "everturn serve --port 0",
+        "EVERTURN_TOKEN=… everturn serve --host 0.0.0.0",
+        "everturn serve --drive restate --restate-admin http://127.0.0.1:9070",
+      ]),
     )
     .action(async (_, command: Command) => {
       const { serve } = await import("./commands/serve.ts");
@@ -528,6 +546,12 @@ function contextOf(command: Command, io: Io): CommandContext {
     cors: list("cors"),
     completions: text("completions"),
     requestLog: text("requestLog"),
+    drive: text("drive"),
+    restateIngress: text("restateIngress"),
+    restateListen: text("restateListen"),
+    restateAdmin: text("restateAdmin"),
+    restateUri: text("restateUri"),
+    restateKeys: list("restateKey"),
     engine: text("engine"),
     static: text("static"),
   };

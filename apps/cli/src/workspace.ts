@@ -2,6 +2,7 @@
 
 import type { Engines, Environment, OpenDatabase, Settings } from "@everturn/server";
 import type { Engine } from "everturn";
+import type { RestateRuntimeOptions } from "everturn/restate";
 import type { Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { statSync } from "node:fs";
@@ -16,6 +17,7 @@ import {
   SettingsError,
 } from "@everturn/server";
 import { engine as newEngine, isEverturnError } from "everturn";
+import { restateRuntime } from "everturn/restate";
 import { runtime } from "everturn/runtime";
 
 /** How long the lease of a turn lasts without a renewal, in milliseconds: the time after which another process continues the turn of a killed one. */
@@ -37,6 +39,8 @@ export type Workspace = {
 
 /** Options that depend on the command. */
 export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
+  /** Restate drives the turns. Default: this process does. */
+  readonly restate?: Pick<RestateRuntimeOptions, "restate" | "onSendFailure">;
   /** Receives warnings about the tool modules, for example exports that are not used. Default: they are discarded. */
   readonly onWarning?: (message: string) => void;
 };
@@ -48,19 +52,20 @@ export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
 export async function openWorkspace(
   settings: Settings,
   environment: Environment = process.env,
-  { onWarning, ...options }: WorkspaceOptions = {},
+  { onWarning, restate, ...options }: WorkspaceOptions = {},
 ): Promise<Workspace> {
   const created = await createEngines(settings, environment, onWarning);
   checkKey(created, settings, environment);
   const { engines, selected: engineName, model } = created;
   const engine = engines[engineName] ?? newEngine();
   const limits = settings.limits.value;
-  const opened = await openOver(settings, engines, {
+  const runtimeOptions = {
     ...settings.program.runtime,
     ...(limits === null ? {} : { limits }),
     ...options,
     drive: true,
-  });
+  };
+  const opened = await openOver(settings, engines, runtimeOptions, restate ?? null);
   return { ...opened, settings, engines, engine, engineName, model };
 }
 
@@ -92,11 +97,13 @@ async function openOver(
   settings: Settings,
   engines: RuntimeOptions["engines"],
   options: Omit<RuntimeOptions, "host" | "engines">,
+  restate: WorkspaceOptions["restate"] | null = null,
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
   const database = await openNamed(settings);
   try {
     const lease = { ttlMs: leaseMs, renewMs: leaseMs / 3 };
-    const sessions = runtime({ host: database.storage, engines, lease, ...options });
+    const base = { host: database.storage, engines, lease, ...options };
+    const sessions = restate === null ? runtime(base) : restateRuntime({ ...base, ...restate });
     const close = async () => {
       await sessions.close({ graceMs: 2000 });
       await database.close();

@@ -173,4 +173,10 @@ describe("the command as a process", () => {
     const { code, stderr } = await run(["serve", "--host", "0.0.0.0"]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("set a token, or listen on 127.0.0.1")]);
   });
+
+  it("refuses an address for Restate that is not loopback without a key", async () => {
+    const { code, stderr } = await run(["serve", "--port", "0", "--drive", "restate", "--restate-listen", "0.0.0.0:0"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("other machines can reach 0.0.0.0: set a key of Restate (--restate-key)");
+  });
 });

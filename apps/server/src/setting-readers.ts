@@ -115,6 +115,28 @@ export function busyPolicy(value: unknown, { name }: Origin): WhenBusy {
   throw new SettingsError(`${name} has to be one of ${busyPolicies.join(", ")}, not ${preview(value)}`);
 }
 
+/** Who drives turns. */
+export function driver(value: unknown, { name }: Origin): "here" | "restate" {
+  if (value === "here" || value === "restate") return value;
+  throw new SettingsError(`${name} has to be here or restate, not ${preview(value)}`);
+}
+
+/** A URL of HTTP, without a trailing slash. The value is not shown: it may contain a password. */
+export function url(value: unknown, { name }: Origin): string {
+  if (typeof value === "string" && /^https?:\/\//.test(value) && URL.canParse(value)) return value.replace(/\/+$/, "");
+  throw new SettingsError(`${name} has to be a URL that begins with http:// or https://`);
+}
+
+/** Where a process listens. */
+export type ListenAddress = { readonly host: string; readonly port: number };
+
+/** `HOST:PORT`, or `PORT` on the loopback address. */
+export function listenAddress(value: unknown, origin: Origin): ListenAddress {
+  const given = typeof value === "number" ? String(value) : text(value, origin);
+  const [, host = "127.0.0.1", digits = ""] = /^(?:(.+):)?(\d+)$/.exec(given) ?? [];
+  return { host: host.replace(/^\[(.*)\]$/, "$1"), port: port(digits === "" ? given : digits, origin) };
+}
+
 /** The delay between two words of the offline model, in milliseconds. */
 export function pace(value: unknown, { name }: Origin): number {
   return integerBetween(value, 0, 60_000, `${name} has to be a number of milliseconds from 0 to 60000`);

@@ -157,6 +157,53 @@ describe("precedence is flag, environment variable, configuration file, default"
       file: false,
       values: [false, true, false, true],
     },
+    {
+      name: "drive",
+      flag: "restate",
+      variable: ["EVERTURN_DRIVE", "here"],
+      file: "restate",
+      values: ["restate", "here", "restate", "here"],
+    },
+    {
+      name: "restateIngress",
+      flag: "http://a:8080/",
+      variable: ["EVERTURN_RESTATE_INGRESS", "http://b"],
+      file: "https://c",
+      values: ["http://a:8080", "http://b", "https://c", "http://127.0.0.1:8080"],
+    },
+    {
+      name: "restateListen",
+      flag: "0.0.0.0:9081",
+      variable: ["EVERTURN_RESTATE_LISTEN", "[::1]:0"],
+      file: 9082,
+      values: [
+        { host: "0.0.0.0", port: 9081 },
+        { host: "::1", port: 0 },
+        { host: "127.0.0.1", port: 9082 },
+        { host: "127.0.0.1", port: 9080 },
+      ],
+    },
+    {
+      name: "restateAdmin",
+      flag: "http://a",
+      variable: ["EVERTURN_RESTATE_ADMIN", "http://b"],
+      file: "http://c",
+      values: ["http://a", "http://b", "http://c", null],
+    },
+    {
+      name: "restateUri",
+      flag: "http://a",
+      variable: ["EVERTURN_RESTATE_URI", "http://b"],
+      file: "http://c",
+      values: ["http://a", "http://b", "http://c", null],
+    },
+    {
+      name: "restateKeys",
+      flag: ["publickeyv1_a"],
+      variable: ["EVERTURN_RESTATE_KEYS", "publickeyv1_b,publickeyv1_c"],
+      file: "publickeyv1_d",
+      values: [["publickeyv1_a"], ["publickeyv1_b", "publickeyv1_c"], ["publickeyv1_d"], []],
+    },
   ];
   it.each(rows)("$name", ({ name, flag, variable: [variable, text], file, values }) => {
     const environment = { [variable]: text };
@@ -205,6 +252,9 @@ describe("an invalid value is rejected with its source and what was expected", (
     [{ flags: { port: "x" } }, /^--port has to be a port, .* not "x"$/],
     [{ environment: { EVERTURN_PORT: "70000" } }, /^EVERTURN_PORT has to be a port/],
     [{ config: { port: "80.5" } }, /^\/etc\/e\/everturn\.config\.json: port has to be a port/],
+    [{ flags: { drive: "there" } }, /^--drive has to be here or restate, not "there"$/],
+    [{ flags: { restateIngress: "localhost:8080" } }, /^--restate-ingress has to be a URL that begins with http/],
+    [{ flags: { restateListen: "localhost" } }, /^--restate-listen has to be a port/],
     [{ flags: { requestLog: "maybe" } }, /^--request-log has to be on or off, not "maybe"$/],
     [{ config: { model: 7 } }, /model has to be text, not 7$/],
     [{ config: { tools: [1] } }, /tools has to be a path, a tool, or a list of them, not \[1\]$/],

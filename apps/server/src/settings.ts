@@ -10,7 +10,7 @@
 
 import type { GivenConfig } from "./config-file.ts";
 import type { ProgramConfig } from "./program-config.ts";
-import type { Origin, ServerToken } from "./setting-readers.ts";
+import type { ListenAddress, Origin, ServerToken } from "./setting-readers.ts";
 import type { System } from "./user-folders.ts";
 import type { Tool } from "everturn";
 import type { EverturnConfig } from "everturn/config";
@@ -28,8 +28,10 @@ import {
   busyPolicy,
   count,
   database,
+  driver,
   file,
   instructions,
+  listenAddress,
   onOff,
   pace,
   port,
@@ -38,6 +40,7 @@ import {
   texts,
   tokens,
   toolModules,
+  url,
 } from "./setting-readers.ts";
 import { dataFolder, systemOf } from "./user-folders.ts";
 
@@ -86,6 +89,18 @@ export type SettingValues = {
   readonly requestLog: boolean;
   /** The absolute path of a folder whose files the server serves; `null`, the default: none. */
   readonly static: string | null;
+  /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
+  readonly drive: "here" | "restate";
+  /** The URL of Restate's ingress, to which turns are sent. Default: http://127.0.0.1:8080. */
+  readonly restateIngress: string;
+  /** The address at which Restate calls this process. Default: 127.0.0.1:9080. */
+  readonly restateListen: ListenAddress;
+  /** The URL of Restate's admin API, at which this process is registered when it starts; `null`, the default: it is registered by other means. */
+  readonly restateAdmin: string | null;
+  /** The URL that is registered, for example of a proxy; `null`, the default: that of this process. */
+  readonly restateUri: string | null;
+  /** Public keys of the Restate servers that may call this process. Default: none, which is allowed on a loopback address only. */
+  readonly restateKeys: readonly string[];
 };
 
 /** The compiler refuses a setting that `EverturnConfig`, the type of the configuration file, does not have. */
@@ -239,6 +254,48 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: file,
     fallback: () => ({ value: null, why: defaultReason }),
   },
+  drive: {
+    flag: "--drive",
+    variable: "EVERTURN_DRIVE",
+    list: false,
+    read: driver,
+    fallback: () => ({ value: "here", why: defaultReason }),
+  },
+  restateIngress: {
+    flag: "--restate-ingress",
+    variable: "EVERTURN_RESTATE_INGRESS",
+    list: false,
+    read: url,
+    fallback: () => ({ value: "http://127.0.0.1:8080", why: defaultReason }),
+  },
+  restateListen: {
+    flag: "--restate-listen",
+    variable: "EVERTURN_RESTATE_LISTEN",
+    list: false,
+    read: listenAddress,
+    fallback: () => ({ value: { host: "127.0.0.1", port: 9080 }, why: defaultReason }),
+  },
+  restateAdmin: {
+    flag: "--restate-admin",
+    variable: "EVERTURN_RESTATE_ADMIN",
+    list: false,
+    read: url,
+    fallback: () => ({ value: null, why: defaultReason }),
+  },
+  restateUri: {
+    flag: "--restate-uri",
+    variable: "EVERTURN_RESTATE_URI",
+    list: false,
+    read: url,
+    fallback: () => ({ value: null, why: defaultReason }),
+  },
+  restateKeys: {
+    flag: "--restate-key",
+    variable: "EVERTURN_RESTATE_KEYS",
+    list: true,
+    read: texts,
+    fallback: () => ({ value: [], why: defaultReason }),
+  },
 };
 
 /** The names of all settings, as a configuration file has them. */
@@ -315,6 +372,12 @@ export function resolveSettings(sources: {
     completions: resolve("completions"),
     requestLog: resolve("requestLog"),
     static: resolve("static"),
+    drive: resolve("drive"),
+    restateIngress: resolve("restateIngress"),
+    restateListen: resolve("restateListen"),
+    restateAdmin: resolve("restateAdmin"),
+    restateUri: resolve("restateUri"),
+    restateKeys: resolve("restateKeys"),
   };
 }
 

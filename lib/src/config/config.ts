@@ -75,6 +75,18 @@ export type EverturnConfig = {
   readonly requestLog?: boolean | "on" | "off";
   /** A folder whose files `serve` serves without authentication, for example a chat page. A file takes precedence over a route of the API with the same path. Default: none. */
   readonly static?: string;
+  /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
+  readonly drive?: "here" | "restate";
+  /** The URL of Restate's ingress. Default: http://127.0.0.1:8080. */
+  readonly restateIngress?: string;
+  /** Where Restate calls this process: a port, or `host:port`. Default: 127.0.0.1:9080. Another host needs `restateKeys`. */
+  readonly restateListen?: string | number;
+  /** The URL of Restate's admin API, at which `serve` registers itself. Default: it does not. */
+  readonly restateAdmin?: string;
+  /** The URL that is registered, for example of a proxy. Default: that of the process. */
+  readonly restateUri?: string;
+  /** Public keys of the Restate servers that may call this process. Default: none. */
+  readonly restateKeys?: string | readonly string[];
   /** Options of the durable runtime: leases, retention, limits. */
   readonly runtime?: ConfigRuntime;
   /** Options of the HTTP handler of `serve`. */

@@ -73,7 +73,7 @@ async function startHaproxy(
 }
 
 /** The path of haproxy; `null`: it is not installed, or `EVERTURN_HAPROXY` is `none`. */
-function haproxyPath(): string | null {
+export function haproxyPath(): string | null {
   const given = process.env["EVERTURN_HAPROXY"] ?? "";
   if (given === "none") return null;
   for (const path of given === "" ? ["haproxy", "/usr/sbin/haproxy"] : [given]) {

@@ -160,7 +160,7 @@ async function isHealthy(ingress: string, admin: string): Promise<boolean> {
 }
 
 /** The path of the server's binary, which is installed if the cache lacks it. */
-async function serverBinary(): Promise<string> {
+export async function serverBinary(): Promise<string> {
   const name = `@restatedev/restate-server-${process.platform}-${process.arch}`;
   const folder = join(cache, "node_modules", name);
   const manifest = join(folder, "package.json");

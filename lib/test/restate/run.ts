@@ -2,12 +2,14 @@
 // be performed again.
 //
 //   npm run test:restate                       all parts
-//   npm run test:restate -- kills 40           one part: crash N (every n-th point), kills N, spread, cluster, upgrade
+//   npm run test:restate -- kills 40           one part: crash N (every n-th point), kills N, spread, cluster,
+//                                              upgrade, example
 //
 // All files and processes are removed at the end, also after a failure.
 
 import { clusterTest } from "./cluster.ts";
 import { crashMatrixOnRestate } from "./crash-matrix.ts";
+import { exampleTest } from "./example.ts";
 import { killTest } from "./kills.ts";
 import { buildPrograms } from "./programs.ts";
 import { spreadTest } from "./spread.ts";
@@ -19,6 +21,7 @@ const parts: { readonly [name: string]: () => Promise<readonly string[]> } = {
   upgrade: upgradeTest,
   spread: spreadTest,
   cluster: clusterTest,
+  example: exampleTest,
   kills: () => killTest(numberOr(40)),
   crash: () => crashMatrixOnRestate(numberOr(6)),
 };

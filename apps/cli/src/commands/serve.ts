@@ -1,12 +1,14 @@
 // `everturn serve`: serves the workspace over HTTP until SIGINT or SIGTERM, then shuts down gracefully. The server also drives queued turns and turns
-// whose process has died. Requests, failed turns and internal errors are logged to standard error (server-log.ts).
+// whose process has died. With `--drive restate`, Restate calls this process or others for every turn. Requests, failed turns and internal errors are logged to standard error (server-log.ts).
 
 import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
 import type { ServerOptions, Settings } from "@everturn/server";
+import type { RestateServer, SendFailure } from "everturn/restate";
 import type { TurnFailure } from "everturn/runtime";
 
-import { startServer } from "@everturn/server";
+import { isLoopback, startServer } from "@everturn/server";
+import { registerRestateDeployment, serveRestate } from "everturn/restate";
 
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -17,6 +19,7 @@ import { brief } from "./text.ts";
 export async function serve(context: CommandContext): Promise<number> {
   const { say, note, err, io } = context;
   const settings = await context.settings();
+  const isRestate = settings.drive.value === "restate";
   const redact = redactor(settings, io.environment);
   const log = (line: string): string => `${new Date().toISOString()} ${redact(line)}`;
   const onTurnFailure = (report: TurnFailure): void => note(err.red(log(turnFailureLine(report))));
@@ -24,6 +27,7 @@ export async function serve(context: CommandContext): Promise<number> {
     const { host, port, cors, completions, requestLog, program } = settings;
     const auth = authOf(settings);
     const { openai = { ...engines, [model]: engine }, ...http } = program.http;
+    const service = isRestate ? await startService(settings, sessions, (line) => note(err.red(log(line)))) : null;
     const server = await startServer({
       sessions,
       host: host.value,
@@ -33,14 +37,18 @@ export async function serve(context: CommandContext): Promise<number> {
       ...(completions.value ? { openai } : {}),
       // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: auth === "none",
+      // Restate calls this process or another one for every turn.
+      ...(isRestate ? { work: false } : {}),
       ...http,
       ...(settings.static.value === null ? {} : { staticFolder: settings.static.value }),
       onError: (error) => note(err.red(log(`error: ${brief(error instanceof Error ? error.message : error, 500)}`))),
       ...(requestLog.value ? { onRequest: (entry) => note(err.dim(log(requestLine(entry)))) } : {}),
-    }).catch((error: unknown) => {
+    }).catch(async (error: unknown) => {
+      await service?.close({ graceMs: 0 });
       throw usageErrorOf(error, host.value, port.value);
     });
     say(`everturn listens on ${server.url}`);
+    if (service !== null) say(`Restate calls ${service.url}`);
     note(
       err.dim(
         `${model} · ${database.name} · ${auth === "none" ? "no token" : typeof auth === "function" ? "with authentication" : "with tokens"}`,
@@ -48,10 +56,57 @@ export async function serve(context: CommandContext): Promise<number> {
     );
     await stopSignal(context);
     note(err.dim("shutting down; press Ctrl-C again to exit immediately"));
+    // First the turns: other processes continue them while responses are still sent here.
+    await service?.close();
     await server.close();
     return exitCodes.ok;
   };
-  return withWorkspace(context, serving, { onTurnFailure });
+  const onSendFailure = ({ sessionId, error }: SendFailure): void =>
+    note(
+      err.red(
+        log(
+          `error: session ${sessionId} was not sent to Restate: ${brief(error instanceof Error ? error.message : error, 500)}`,
+        ),
+      ),
+    );
+  const restate = { restate: { ingress: settings.restateIngress.value }, onSendFailure };
+  return withWorkspace(context, serving, { onTurnFailure, ...(isRestate ? { restate } : {}) });
+}
+
+/** Lets Restate call this process, and registers it if the admin API is set. */
+async function startService(
+  { restateIngress, restateListen, restateAdmin, restateUri, restateKeys }: Settings,
+  sessions: Workspace["sessions"],
+  onError: (line: string) => void,
+): Promise<RestateServer> {
+  const { host, port } = restateListen.value;
+  if (restateKeys.value.length === 0 && !isLoopback(host)) {
+    throw new UsageError(
+      `other machines can reach ${host}: set a key of Restate (--restate-key), or listen on 127.0.0.1`,
+    );
+  }
+  const restate = { ingress: restateIngress.value };
+  const service = await serveRestate({
+    sessions,
+    host,
+    port,
+    restate,
+    identityKeys: restateKeys.value,
+    onLog: (level, message) => {
+      // On loopback, unsigned requests are intended.
+      if (level === "error" && !message.includes("without validating")) onError(`Restate: ${brief(message, 500)}`);
+    },
+  }).catch((error: unknown) => {
+    throw usageErrorOf(error, host, port, "--restate-listen");
+  });
+  if (restateAdmin.value === null) return service;
+  try {
+    await registerRestateDeployment({ ...restate, admin: restateAdmin.value, uri: restateUri.value ?? service.url });
+    return service;
+  } catch (error) {
+    await service.close({ graceMs: 0 });
+    throw error;
+  }
 }
 
 /**
@@ -66,10 +121,10 @@ function authOf({ tokens, program }: Settings): ServerOptions["auth"] {
 }
 
 /** Converts errors of `listen` that another `--host` or `--port` avoids to usage errors. */
-function usageErrorOf(error: unknown, host: string, port: number): unknown {
+function usageErrorOf(error: unknown, host: string, port: number, flag = "--port"): unknown {
   const code = error instanceof Error && "code" in error ? error.code : null;
   if (code === "EADDRINUSE") {
-    return new UsageError(`port ${port} of ${host} is in use; --port 0 chooses a free one`, { cause: error });
+    return new UsageError(`port ${port} of ${host} is in use; ${flag} 0 chooses a free one`, { cause: error });
   }
   if (code === "EACCES" || code === "EADDRNOTAVAIL" || code === "ENOTFOUND") {
     return new UsageError(`cannot listen on ${host}, port ${port} (${code})`, { cause: error });

@@ -182,6 +182,12 @@ export function proofsFor(log: Logged[]): Proofs {
     },
     maxToolResultLength: { value: 10, scripts: looks, shows: isTold("x".repeat(11), 1), effect: false },
     onToolError: { value: "halt", scripts: [calls("broken"), says("ok")], shows: countCalls, effect: 1 },
+    hideErrorsFromModel: {
+      value: true,
+      scripts: [calls("broken"), says("ok")],
+      shows: isTold("the tool failed", 1),
+      effect: true,
+    },
     toolExecutor: { value: () => "executed", scripts: looks, shows: isTold("executed", 1), effect: true },
     toolResultEncoder: { value: () => "encoded", scripts: looks, shows: isTold("encoded", 1), effect: true },
     onUnknownTool: { value: "answer", scripts: [calls("nothing"), says("ok")], shows: countCalls, effect: 2 },

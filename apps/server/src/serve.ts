@@ -35,6 +35,7 @@ import { setTimeout } from "node:timers/promises";
 
 import { getRequestListener } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import { subscribe } from "everturn/engine";
 import { createHandler, defaultHttpLimits } from "everturn/http";
 import { MisuseError } from "everturn/model";
 
@@ -141,6 +142,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const drained = trackResponses(server);
   server.listen({ port, host: address, backlog });
   await once(server, "listening");
+  reportToolErrors(handlerOptions.onError, stopping.signal);
   const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
   const socketAddress = server.address();
   const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
@@ -151,6 +153,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     close: ({ graceMs = 10_000 } = {}) =>
       (closing ??= close({ server, drained, sessions, working, stopping }, graceMs)),
   };
+}
+
+/** Reports exceptions of tools to `onError`, with the id of the call, which callers read in place of the text. */
+function reportToolErrors(onError: ServerOptions["onError"], until: AbortSignal): void {
+  if (onError === undefined) return;
+  const stop = subscribe((event) => {
+    if (event.type !== "exception" || event.name !== "tool") return;
+    const { tool, toolCallId } = event.metadata;
+    onError(new Error(`the tool ${String(tool)} failed (error of call ${String(toolCallId)}): ${event.error}`), null);
+  });
+  until.addEventListener("abort", stop, { once: true });
 }
 
 /**

@@ -28,6 +28,7 @@ import type {
   KeySource,
   Timeouts,
   TransportLimits,
+  Secrets,
 } from "../engine/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest, ProviderRoute } from "../model/internal.ts";
 import type { Codec, CodecLoader, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
@@ -39,6 +40,8 @@ import {
   defaultLimits,
   defaultTimeouts,
   failureWithoutKey,
+  hasRedaction,
+  redacted,
   findKey,
   sendRequest,
   requestIdOf,
@@ -177,8 +180,8 @@ function createExchange(
       const timeouts = { ...server.timeouts, total: remainingMs };
       return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
     },
-    failureOf: (response) => failureOf(codec, response, context, key, call.clock.now()),
-    redact: (events) => redactKeys(events, key),
+    failureOf: (response) => failureOf(codec, response, context, secretsOf(server, call, key), call.clock.now()),
+    redact: (events) => redactKeys(events, () => secretsOf(server, call, key)),
     begin: opening(encoded),
   };
 }
@@ -217,7 +220,7 @@ async function* streamReply(
   }
   const response = await send(server, call, key, encoded, "POST", encoded.body);
   if (response.type !== "stream") {
-    yield begin(replyWithoutStream(profile, codec, response, context, key, call.clock.now()));
+    yield begin(replyWithoutStream(profile, codec, response, context, secretsOf(server, call, key), call.clock.now()));
     return;
   }
   const decoder = codec.decoder(context);
@@ -225,7 +228,7 @@ async function* streamReply(
   let hasStarted = false;
   try {
     for await (const frames of response.frames) {
-      const events = redactKeys(decoder.push(frames), key);
+      const events = redactKeys(decoder.push(frames), () => secretsOf(server, call, key));
       if (events.length === 0) continue;
       yield hasStarted ? events : begin(events);
       hasStarted = true;
@@ -237,16 +240,16 @@ async function* streamReply(
     if (!(error instanceof TransportFailure)) throw error;
     if (hasTerminated) return;
     // Invariant 2: a reply that was complete when the connection broke is kept.
-    const decodedEnd = redactKeys(decoder.end(), key);
+    const decodedEnd = redactKeys(decoder.end(), () => secretsOf(server, call, key));
     const failedEvent: ModelEvent = {
       type: "error",
-      error: failureWithoutKey(withRequestId(error.failure, response.headers), key),
+      error: failureWithoutKey(withRequestId(error.failure, response.headers), secretsOf(server, call, key)),
     };
     const lastEvents = decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent];
     yield hasStarted ? lastEvents : begin(lastEvents);
     return;
   }
-  const lastEvents = redactKeys(decoder.end(), key);
+  const lastEvents = redactKeys(decoder.end(), () => secretsOf(server, call, key));
   if (lastEvents.length > 0) yield hasStarted ? lastEvents : begin(lastEvents);
 }
 
@@ -298,14 +301,14 @@ function failureOf(
   codec: Codec,
   response: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
   context: WireContext,
-  key: string | null,
+  secrets: Secrets,
   now: number,
 ): Failure {
-  if (response.type === "failed") return failureWithoutKey(response.failure, key);
+  if (response.type === "failed") return failureWithoutKey(response.failure, secrets);
   const { status, headers, text } = response;
   const body = parseJson(text)?.value ?? text;
   const errorResponse = { status, body, requestId: requestIdOf(headers), retryAfterMs: retryAfter(headers, now) };
-  return failureWithoutKey(codec.decodeError(errorResponse, context), key);
+  return failureWithoutKey(codec.decodeError(errorResponse, context), secrets);
 }
 
 /** The events of a response that is not a stream: a whole reply, an HTTP error, or no response. */
@@ -314,19 +317,19 @@ function replyWithoutStream(
   codec: Codec,
   response: Exclude<HttpAnswer, { readonly type: "stream" }>,
   context: WireContext,
-  key: string | null,
+  secrets: Secrets,
   now: number,
 ): readonly ModelEvent[] {
-  if (response.type !== "body") return [{ type: "error", error: failureOf(codec, response, context, key, now) }];
+  if (response.type !== "body") return [{ type: "error", error: failureOf(codec, response, context, secrets, now) }];
   const { text } = response;
   const body = parseJson(text);
   const requestId = requestIdOf(response.headers);
   if (body === null) {
     const message = `${provider} answered with a body that is not JSON`;
     const error = adapterFailure("malformed_response", { provider, requestId, message, raw: text });
-    return [{ type: "error", error: failureWithoutKey(error, key) }];
+    return [{ type: "error", error: failureWithoutKey(error, secrets) }];
   }
-  return redactKeys(codec.decodeReply(body.value, context), key);
+  return redactKeys(codec.decodeReply(body.value, context), () => secrets);
 }
 
 /** The model name that the provider knows. Throws `EngineError` (`missing_model`) if none is set, or if it is of another provider. */
@@ -404,11 +407,34 @@ function withRequestId(failure: Failure, headers: Headers): Failure {
 }
 
 /** Removes the key from error events: servers repeat it in error messages, also inside a stream. */
-function redactKeys(events: readonly ModelEvent[], key: string | null): readonly ModelEvent[] {
-  if (!events.some(({ type }) => type === "error")) return events;
-  return events.map((event) =>
-    event.type === "error" ? { ...event, error: failureWithoutKey(event.error, key) } : event,
+function redactKeys(events: readonly ModelEvent[], secrets: () => Secrets): readonly ModelEvent[] {
+  if (!events.some(({ type }) => type === "error" || type === "raw_chunk")) return events;
+  return events.map((event) => {
+    if (event.type === "error") return { ...event, error: failureWithoutKey(event.error, secrets()) };
+    return event.type === "raw_chunk" && hasRedaction() ? redactedChunk(event) : event;
+  });
+}
+
+/** The chunk after the redaction hook of the program. */
+function redactedChunk(event: Extract<ModelEvent, { readonly type: "raw_chunk" }>): ModelEvent {
+  const text = JSON.stringify(event.chunk, (_, value: unknown) =>
+    typeof value === "string" ? redacted(value, "provider") : value,
   );
+  return { ...event, chunk: JSON.parse(text) };
+}
+
+/** Headers whose values are public. All other headers that a program adds are treated as secrets. */
+const publicHeaders = /^(?:accept.*|content-.*|user-agent|referer|http-referer|x-title|.*-(?:version|beta))$/;
+
+/** The secrets of a call: the key, and the values of headers that the program added to the adapter or to the call. */
+function secretsOf({ profile, options }: Server, call: AdapterCall, key: string | null): Secrets {
+  const added = {
+    ...lowerCaseNames(options.headers ?? {}),
+    ...headersOfCall(profile.provider, call.options, profile.betaHeader ?? null),
+  };
+  const values = Object.entries(added).flatMap(([name, value]) => (publicHeaders.test(name) ? [] : [value]));
+  // A scheme such as `Bearer` is no part of the secret.
+  return [...(key === null ? [] : [key]), ...values.map((value) => value.replace(/^(?:Bearer|Basic|Token) /i, ""))];
 }
 
 function isTerminal({ type }: ModelEvent): boolean {

@@ -8,6 +8,7 @@ const libraryDefaults: Configuration = {
   structuredFinalizeNudge: "Now provide your final structured response.",
   toolTimeout: 30_000,
   maxToolResultLength: 100_000,
+  redact: null,
 };
 
 let current: Configuration = libraryDefaults;

@@ -41,6 +41,7 @@ import type {
   ToolExecutor,
   ToolResultEncoder,
 } from "./options.ts";
+import type { Redact } from "./redaction.ts";
 import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
@@ -128,6 +129,11 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly maxToolResultLength?: number;
   /** What a failed tool call does to the run. Default: `"continue"`. */
   readonly onToolError?: OnToolError;
+  /**
+   * The model reads a general message in place of the text of an exception that a tool threw. Failures that a tool returns (`fail`) are not affected. Default:
+   * `false`: the model reads the text, so that it can correct itself.
+   */
+  readonly hideErrorsFromModel?: boolean;
   /** Runs tool calls in place of their handlers. */
   readonly toolExecutor?: ToolExecutor;
   /** Encodes tool results for the model. Default: JSON. */
@@ -282,6 +288,7 @@ export const runOptionTable = {
     number: { least: 0, whole: true },
   },
   onToolError: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "limits" },
+  hideErrorsFromModel: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "no" },
   toolExecutor: { level: "step", engine: "both", durable: "function", http: "no", pinned: "no" },
   toolResultEncoder: { level: "step", engine: "both", durable: "function", http: "no", pinned: "no" },
   onUnknownTool: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "protocol" },
@@ -351,7 +358,13 @@ export type EngineOptions<Context extends CallerContext = CallerContext> = Pick<
 >;
 
 /** Defaults of the whole process, used where neither the call nor the engine has a value. */
-export type Configuration = Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>>;
+export type Configuration = Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>> & {
+  /**
+   * A redaction hook: returns each text as it may be shown in HTTP messages and events, in logs, and in stored failures of providers. Text deltas are redacted one
+   * by one, so a secret that spans two deltas is not found in them. If the hook throws, the text is replaced. Default: `null`, none.
+   */
+  readonly redact: Redact | null;
+};
 
 /** Returns whether a name is an option. `hasOwn` keeps names such as `constructor` and `__proto__` out. */
 export function isRunOption(name: string): name is RunOptionName {

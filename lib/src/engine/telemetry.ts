@@ -7,6 +7,7 @@
 import type { JsonObject } from "../model/internal.ts";
 
 import { toCause } from "../model/internal.ts";
+import { redacted } from "./redaction.ts";
 
 /** What a span measures. `generate`, `step` and `chat` are verbs; the others are effects inside them. */
 export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image";
@@ -88,7 +89,7 @@ export function startSpan(
     id: span.id,
     stop: (result) => emitTelemetry({ type: "stop", ...span, durationMs: now() - startedAt, result }),
     fail: (error) => {
-      const message = toCause(error)?.message ?? "a value that is not an Error was thrown";
+      const message = redacted(toCause(error)?.message ?? "a value that is not an Error was thrown", "log");
       emitTelemetry({ type: "exception", ...span, durationMs: now() - startedAt, error: message });
     },
   };

@@ -14,6 +14,7 @@
 
 import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts";
 
+import { hasRedaction, redacted } from "../engine/internal.ts";
 import { isEverturnError, MisuseError, failureTypes, httpStatusOf, httpStatuses } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 
@@ -86,14 +87,19 @@ function publicFailure(failure: Failure): HttpFailure {
   return {
     type,
     reason,
-    message: publicMessage(failure),
+    message: publicMessage({ toolCallId: null, ...failure }),
     ...("issues" in failure ? { issues: failure.issues.map((issue): JsonObject => ({ ...issue })) } : {}),
     ...("paths" in failure && failure.paths.length > 0 ? { paths: failure.paths } : {}),
   };
 }
 
 /** The message that a client may read: the original one, or one made of the reason if the original may name accounts, hosts or files. */
-function publicMessage({ type, reason, message }: Pick<HttpFailure, "type" | "reason" | "message">): string {
+function publicMessage({
+  type,
+  reason,
+  message,
+  toolCallId,
+}: Pick<HttpFailure, "type" | "reason" | "message"> & { readonly toolCallId: unknown }): string {
   switch (type) {
     case "adapter_error":
     case "image_adapter_error":
@@ -108,8 +114,9 @@ function publicMessage({ type, reason, message }: Pick<HttpFailure, "type" | "re
     case "misuse":
     case "validation_error":
     case "session_error":
-    case "tool_error":
       return message;
+    case "tool_error":
+      return hiddenToolReasons.has(reason) ? hiddenToolError(toolCallId) : message;
   }
 }
 
@@ -122,19 +129,61 @@ const callerCausedReasons: ReadonlySet<string> = new Set([
   "unsupported_operation",
 ]);
 
-/** Serialises a response body and redacts every failure in it, at any depth. */
-export function redactedJson(body: unknown): string {
-  return JSON.stringify(body, (_, part: unknown) => redactFailure(part));
+/**
+ * Reasons of tool failures whose message is the text of an exception, which may name hosts, paths or queries. A failure that a tool returns (`fail`) is written for its
+ * reader and stays visible.
+ */
+const hiddenToolReasons: ReadonlySet<string> = new Set(["handler_raised", "handler_exit", "encoding_failed"]);
+
+/** The id is that of the call: telemetry and the log of the server report the exception with it. */
+function hiddenToolError(toolCallId: unknown): string {
+  return `the tool failed${typeof toolCallId === "string" ? ` (error of call ${toolCallId})` : ""}`;
+}
+
+/** The message of a failed tool call that a caller may read. `reason`: of the failure, or the code of a stored tool message. */
+export function publicToolMessage(reason: string | null, toolCallId: string | null, message: string): string {
+  return hiddenToolReasons.has(reason ?? "") ? hiddenToolError(toolCallId) : message;
+}
+
+/** Keys whose values are ids and words of the protocol, not texts. */
+const notTexts: ReadonlySet<string> = new Set([
+  "id",
+  "type",
+  "cursor",
+  "next",
+  "turnId",
+  "sessionId",
+  "toolCallId",
+  "role",
+  "status",
+]);
+
+/** Serialises a response body: redacts every failure in it, at any depth, and applies the redaction hook of the program to its texts. */
+export function redactedJson(body: unknown, place: "message" | "event" = "message"): string {
+  const isHooked = hasRedaction();
+  return JSON.stringify(body, (key, part: unknown) => {
+    if (typeof part === "string") return isHooked && !notTexts.has(key) ? redacted(part, place) : part;
+    return redactFailure(part);
+  });
 }
 
 /** Replaces the message of a failure by its public one and its cause by `null`. Returns every other value as it is. */
 function redactFailure(part: unknown): unknown {
-  if (!isPlainObject(part) || !("cause" in part)) return part;
+  if (!isPlainObject(part)) return part;
+  if (isRaisedAnswer(part)) return { ...part, content: hiddenToolError(part["toolCallId"] ?? part["id"]) };
+  if (!("cause" in part)) return part;
   const { reason, message } = part;
   const type = failureTypes.find((candidate) => candidate === part["type"]);
   if (type === undefined || typeof reason !== "string" || typeof message !== "string") return part;
   const raw = "raw" in part ? { raw: null } : {};
-  return { ...part, message: publicMessage({ type, reason, message }), cause: null, ...raw };
+  const toolCallId = part["toolCallId"];
+  return { ...part, message: publicMessage({ type, reason, message, toolCallId }), cause: null, ...raw };
+}
+
+/** Returns whether a value is a tool message, or the event of one, whose content is the text of an exception. */
+function isRaisedAnswer(part: { readonly [key: string]: unknown }): boolean {
+  const isAnswer = part["role"] === "tool" || part["type"] === "tool_result_encoded";
+  return isAnswer && part["status"] === "failure" && hiddenToolReasons.has(String(part["code"]));
 }
 
 /** Reasons of transient failures. Their responses carry `Retry-After: 1`. */

@@ -8,8 +8,10 @@
 //   3. Failures are redacted before they leave the library: providers echo keys in error messages ("Incorrect API key provided: sk-…").
 
 import type { Failure } from "../../model/internal.ts";
+import type { Secrets } from "../redaction.ts";
 
 import { adapterFailure, EngineError, parse } from "../../model/internal.ts";
+import { redacted, secretRemover } from "../redaction.ts";
 
 /** A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is searched. */
 export type KeySource = string | (() => string | null | Promise<string | null>);
@@ -73,32 +75,25 @@ export function parseDotenv(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(pairs);
 }
 
-/**
- * Shorter keys are not redacted. They are placeholders such as `none` for servers without authentication, and redacting them would destroy
- * ordinary words of a message.
- */
-const shortestKey = 8;
-
-/** Redacts a key: replaces every occurrence of it in the text with `[key]`. */
-export function withoutKey(text: string, key: string | null): string {
-  const secret = key?.trim() ?? "";
-  return secret.length < shortestKey ? text : text.replaceAll(secret, "[key]");
+/** Redacts secrets: replaces every occurrence in the text, also encoded ones, with `[key]`. */
+export function withoutKey(text: string, secrets: Secrets): string {
+  return secretRemover(secrets)(text);
 }
 
 /**
- * Redacts the key of a call from a failure, in every string value at any depth: message, cause, raw body, metadata. Returns the same
- * object if the key does not occur.
+ * Redacts the secrets of a call from a failure, in every string value at any depth: message, cause, raw body, metadata. The redaction hook of the program
+ * applies too. Returns the same object if nothing was redacted.
  */
-export function failureWithoutKey(failure: Failure, key: string | null): Failure {
-  const secret = key?.trim() ?? "";
-  if (secret.length < shortestKey) return failure;
+export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
+  const remove = secretRemover(secrets);
   let isRedacted = false;
-  const text = JSON.stringify(failure, (_, value: unknown) => {
-    if (typeof value !== "string" || !value.includes(secret)) return value;
-    isRedacted = true;
-    return withoutKey(value, secret);
+  const text = JSON.stringify(failure, (key, value: unknown) => {
+    if (typeof value !== "string" || key === "type" || key === "reason") return value;
+    const shown = redacted(remove(value), "provider");
+    if (shown !== value) isRedacted = true;
+    return shown;
   });
   if (!isRedacted) return failure;
-  const redacted = parse("failure", JSON.parse(text));
-  return redacted.ok ? redacted.value : adapterFailure("unknown");
+  const result = parse("failure", JSON.parse(text));
+  return result.ok ? result.value : adapterFailure("unknown");
 }

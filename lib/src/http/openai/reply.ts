@@ -14,6 +14,7 @@ import type { ChatResult, Json, JsonObject, ModelReply, ToolCall, TurnEvent, Usa
 import type { OpenaiError, OpenaiErrorResponse } from "./error.ts";
 
 import { replyText, totalTokens } from "../../model/internal.ts";
+import { redactedJson } from "../failure.ts";
 import { noRetry, openaiError, errorOfFailure, errorOfPendingCalls } from "./error.ts";
 
 /** How a run is encoded. */
@@ -172,7 +173,7 @@ function usageOf(usage: Usage): JsonObject | null {
 
 /** A chunk as an SSE frame. */
 export function renderChunk(chunk: JsonObject): string {
-  return `data: ${JSON.stringify(chunk)}\n\n`;
+  return `data: ${redactedJson(chunk, "event")}\n\n`;
 }
 export function renderError(error: OpenaiError): string {
   return renderChunk({ error: { ...error } });

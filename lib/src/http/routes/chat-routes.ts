@@ -18,7 +18,7 @@ import type { ResponseDescription, RouteCall, Route } from "./route.ts";
 import { renderPath } from "../../model/internal.ts";
 import { jsonObject } from "../../model/parse/reading.ts";
 import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
-import { errorResponse, failureOf } from "../failure.ts";
+import { errorResponse, failureOf, redactedJson } from "../failure.ts";
 import { openaiChat, openaiModel, openaiModels } from "../openai/chat.ts";
 import { openaiError } from "../openai/error.ts";
 import { renderError } from "../openai/reply.ts";
@@ -53,7 +53,7 @@ function sdkOf({ request }: RouteCall): UiSdk {
 
 const doneFrame = frame("[DONE]");
 
-const uiFrame = (chunk: UiChunk) => frame(JSON.stringify(chunk));
+const uiFrame = (chunk: UiChunk) => frame(redactedJson(chunk, "event"));
 
 /** The client would take a stream that ends without an error for a complete one. */
 const uiShutdownFrame = uiFrame({

@@ -15,6 +15,7 @@ import type { SseSource } from "../sse.ts";
 import type { Route, RouteCall } from "./route.ts";
 
 import { startTimer } from "../../clock/timer.ts";
+import { hasRedaction } from "../../engine/internal.ts";
 import { HttpError, redactedJson } from "../failure.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { frame, onAbort } from "../sse.ts";
@@ -82,11 +83,11 @@ export function turnSource(
 export function eventFrame({ cursor, turnId, sequence, delta, event }: RuntimeEvent): string {
   const data = { turnId, sequence, delta, event };
   // Text deltas are the most frequent events and contain no failures, so they skip the redaction.
-  return frame(delta === null ? redactedJson(data) : JSON.stringify(data), { id: cursor });
+  return frame(delta === null || hasRedaction() ? redactedJson(data, "event") : JSON.stringify(data), { id: cursor });
 }
 
 function endFrame(end: TurnEnd): string {
-  return frame(redactedJson(end), { event: "end" });
+  return frame(redactedJson(end, "event"), { event: "end" });
 }
 
 /** The responses of a route that cancels a turn. */

@@ -131,7 +131,12 @@ describe("a conversation", () => {
       { type: "step-start" },
       { type: "text", text: "Looking." },
       { type: "tool-look", toolCallId: "a", state: "output-available", input: { at: 1 }, output: { seen: { at: 1 } } },
-      { type: "tool-broken", toolCallId: "b", state: "output-error", errorText: "handler_raised: it broke" },
+      {
+        type: "tool-broken",
+        toolCallId: "b",
+        state: "output-error",
+        errorText: "handler_raised: the tool failed (error of call b)",
+      },
       { type: "data-tool-progress", data: { toolCallId: "a", toolName: "look", progress: { percent: 50 } } },
       { type: "step-start" },
       { type: "text", text: "Seen." },

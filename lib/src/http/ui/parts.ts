@@ -17,7 +17,7 @@ import type {
 
 import { decodeToolValue, errorFromFailure, isAttachment, visibleText } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
-import { failureOf } from "../failure.ts";
+import { failureOf, publicToolMessage } from "../failure.ts";
 
 /** A message of `useChat`. */
 export type UiMessage = {
@@ -142,11 +142,12 @@ export function resultOf(outcome: ToolOutcome): UiResult | null {
 
 function failedResult(failure: ToolFailure): UiResult {
   if (failure.reason === "denied") return { type: "denied", reason: failure.message };
-  return { type: "error", errorText: `${failure.code}: ${failure.message}` };
+  const { reason, code, toolCallId, message } = failure;
+  return { type: "error", errorText: `${code}: ${publicToolMessage(reason, toolCallId, message)}` };
 }
 
 /** The result from the stored tool message, which contains only what the model was shown. */
-export function resultOfMessage({ content: storedContent, status, code }: ToolMessage): UiResult | null {
+export function resultOfMessage({ content: storedContent, status, code, toolCallId }: ToolMessage): UiResult | null {
   const content = typeof storedContent === "string" ? storedContent : storedContent.filter((part) => !isEditNote(part));
   switch (status) {
     case "success":
@@ -154,7 +155,10 @@ export function resultOfMessage({ content: storedContent, status, code }: ToolMe
     case "failure":
     case "not_run":
       if (code === "denied") return { type: "denied", reason: errorMessageOf(content) };
-      return { type: "error", errorText: `${code ?? status}: ${errorMessageOf(content)}` };
+      return {
+        type: "error",
+        errorText: `${code ?? status}: ${publicToolMessage(code, toolCallId, errorMessageOf(content))}`,
+      };
     case "cancelled":
       return { type: "error", errorText: `cancelled: ${errorMessageOf(content)}` };
     case "awaiting_user":

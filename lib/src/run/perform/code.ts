@@ -5,11 +5,13 @@
 
 import type { CodeSettings } from "../../engine/internal.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, RunCode, Turn } from "../../kernel/internal.ts";
+import type { CellCall } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 
 import { checkValue, defaultCellLimits, startSpan } from "../../engine/internal.ts";
 import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
 import { isEverturnError, toCause, toolCall } from "../../model/internal.ts";
+import { forModel } from "./tool-answer.ts";
 
 /** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. */
 export async function performCode(
@@ -32,7 +34,11 @@ export async function performCode(
     const message = `The cell was started by ${effect.executor.name} ${effect.executor.version}; the engine now has ${current.name} ${current.version}.`;
     return codeFailed(id, message, { reason: "diverged" });
   }
-  const calls = cellCalls(turn);
+  const calls = cellCalls(turn).map((call): CellCall =>
+    call.answer?.type === "failure"
+      ? { ...call, answer: { ...call.answer, failure: forModel(call.answer.failure, plan) } }
+      : call,
+  );
   const { tools } = turn.environment;
   const span = startSpan("code", plan.requestId, { cellId, answers: calls.length }, parentSpan, plan.clock.now);
   try {

@@ -194,7 +194,8 @@ export class ToolAnswers<Context extends CallerContext> {
   }
 
   /** Encodes a failure with the encoder of the run. If that encoder fails, or caused the failure, the default encoding is used. */
-  #encodeFailure(failure: ToolFailure): ToolMessage["content"] {
+  #encodeFailure(given: ToolFailure): ToolMessage["content"] {
+    const failure = forModel(given, this.#plan);
     try {
       if (failure.reason !== "encoding_failed") return checkedContent(this.#plan.encode({ type: "error", failure }));
     } catch {
@@ -229,4 +230,16 @@ function checkedContent(content: ToolMessage["content"]): ToolMessage["content"]
   const parsed = parse("message", { role: "tool", toolCallId: "x", content });
   if (parsed.ok && parsed.value.role === "tool") return parsed.value.content;
   throw new TypeError("a tool result encoder must return text or a list of parts");
+}
+
+/** Reasons of failures whose message is the text of an exception. */
+const raisedReasons: readonly string[] = ["handler_raised", "handler_exit", "encoding_failed"];
+
+/** The failure as the model may read it (`hideErrorsFromModel`). */
+export function forModel(
+  failure: ToolFailure,
+  { hideErrorsFromModel }: { readonly hideErrorsFromModel: boolean },
+): ToolFailure {
+  if (!hideErrorsFromModel || !raisedReasons.includes(failure.reason)) return failure;
+  return { ...failure, message: "the tool failed", cause: null, raw: null, metadata: {} };
 }

@@ -137,6 +137,7 @@ export type RunPlan = {
   /** Tool calls that run at once; `Infinity`: no limit. */
   readonly maxConcurrency: number;
   readonly maxToolCalls: number;
+  readonly hideErrorsFromModel: boolean;
   /** Characters of each text of a tool result; longer texts are cut in the middle. */
   readonly maxToolResultLength: number;
   readonly onToolError: OnToolError;
@@ -263,6 +264,7 @@ export function planRun<Context extends CallerContext>(
     cancelGraceMs: limits.cancelGraceMs,
     maxConcurrency: limits.maxConcurrency ?? defaultMaxConcurrency,
     maxToolCalls: limits.maxToolCalls ?? defaultMaxToolCalls,
+    hideErrorsFromModel: pick(sources, "hideErrorsFromModel") === true,
     maxToolResultLength: limits.maxToolResultLength,
     onToolError: limits.onToolError ?? onToolError,
     toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,

@@ -1,0 +1,75 @@
+// Exceptions of tools over HTTP: callers read a general message with the id of the call, on every route; the model reads the text unless
+// `hideErrorsFromModel` is set.
+
+import { configure, engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { createHandler } from "everturn/http";
+import { runtime } from "everturn/runtime";
+import { afterEach, describe, expect, test } from "vitest";
+
+const detail = "connect ECONNREFUSED db.internal:5432";
+afterEach(() => void configure({ redact: null }));
+
+function server(options: { readonly hideErrorsFromModel?: boolean } = {}, text = "Sorry.") {
+  const query = tool({
+    name: "query",
+    description: "Queries.",
+    schema: { type: "object" },
+    handler: () => Promise.reject(new Error(detail)),
+  });
+  const adapter = fake({
+    scripts: [[{ type: "tool_call", id: "call-7", name: "query", arguments: {} }], [{ type: "text", text }]],
+  });
+  const of = engine({ adapter, model: "fake:m", tools: [query], options });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
+  const handler = createHandler({ sessions, auth: "none" });
+  const ask = async (path: string, body?: object, headers: { readonly [name: string]: string } = {}) => {
+    const init = { method: "POST", body: JSON.stringify(body) };
+    const json = { "content-type": "application/json", ...headers };
+    return (
+      await handler(new Request(`http://localhost${path}`, { ...(body === undefined ? {} : init), headers: json }))
+    ).text();
+  };
+  return { adapter, ask, sessions };
+}
+
+describe("the text of an exception of a tool", () => {
+  test("is on no route; a general message with the id of the call is", async () => {
+    const { ask, adapter, sessions } = server();
+    const started = await ask("/sessions", { id: "s1", input: "hi" }, { prefer: "wait=10" });
+    const texts = [
+      started,
+      await ask("/sessions/s1"),
+      await ask("/sessions/s1/messages"),
+      await ask("/sessions/s1/events?follow=false"),
+      await ask("/ui/chat/s1"),
+    ];
+    for (const text of texts) expect(text).not.toContain("ECONNREFUSED");
+    expect(texts[2]).toContain("the tool failed (error of call call-7)");
+    expect(texts[3]).toContain("the tool failed (error of call call-7)");
+    // The model and the operator read it.
+    expect(JSON.stringify(adapter.calls[1]?.request.messages)).toContain(detail);
+    expect(JSON.stringify(await sessions.messages("s1"))).toContain(detail);
+  });
+
+  test("is hidden from the model with hideErrorsFromModel", async () => {
+    const { ask, adapter } = server({ hideErrorsFromModel: true });
+    await ask("/sessions", { id: "s1", input: "hi" }, { prefer: "wait=10" });
+    const seen = JSON.stringify(adapter.calls[1]?.request.messages);
+    expect(seen).not.toContain("ECONNREFUSED");
+    expect(seen).toContain("the tool failed");
+  });
+});
+
+test("the redaction hook applies to messages and events in responses, and not to ids", async () => {
+  configure({ redact: (text, place) => text.replaceAll(/\d{4}-\d{4}/g, `<${place}>`) });
+  const { ask } = server({}, "Your card is 1234-5678.");
+  await ask("/sessions", { id: "s-1111-2222", input: "My card is 1234-5678." }, { prefer: "wait=10" });
+  const messages = await ask("/sessions/s-1111-2222/messages");
+  expect(messages).toContain("Your card is <message>.");
+  expect(messages).not.toContain("1234-5678");
+  const events = await ask("/sessions/s-1111-2222/events?follow=false");
+  expect(events).toContain("<event>");
+  expect(events).not.toContain("1234-5678");
+  expect(await ask("/sessions/s-1111-2222")).toContain("s-1111-2222");
+});

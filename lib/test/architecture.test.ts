@@ -12,7 +12,7 @@ import { runtime, storageTables } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
-const folders = ["lib/src", "lib/test", "apps/server/src", "apps/cli/src", "bench", "tools"];
+const folders = ["lib/src", "lib/templates", "lib/test", "apps/server/src", "apps/cli", "bench", "tools"];
 const sourceFiles = folders
   .flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((path) => `${folder}/${path}`),

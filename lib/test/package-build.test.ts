@@ -129,7 +129,7 @@ describe("bundled declarations", () => {
 
   test("keep doc comments and overloads, and leave out what no entry point needs", () => {
     const engine = bundle().get("types/engine.d.ts");
-    expect(engine).toContain("/** Options of {@link create}. */\ntype Options = {\n    /** A value. */\n");
+    expect(engine).toContain("/** Options of {@link create}. */\ntype Options = {\n\t/** A value. */\n");
     expect(engine).toContain(
       "/** Creates. */\ndeclare function create(options: Options): Json;\ndeclare function create(",
     );

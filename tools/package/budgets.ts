@@ -1,7 +1,8 @@
 // The budgets of the package, and how each is measured. `npm run check:package` fails above a limit.
 //
 // Time on a busy machine: the cost of an import is the CPU time of a process that imports the package, less that of a process that does nothing, each the
-// least of several runs that alternate. Other processes can only add to it. The measurement ends as soon as it is within the limit.
+// least of several runs that alternate. Load inflates both: processes share caches and the units of a core. On a machine where Node itself starts slower
+// than in 42 ms, the limit grows in the same proportion (`importShare`). The measurement ends as soon as it is within the limit.
 
 import type { Tarball } from "./packed.ts";
 
@@ -36,6 +37,8 @@ const limits = {
   unpackedBytes: 2_500_000,
   files: 150,
   importMs: 25,
+  /** The cost of an import as a part of the CPU time of a bare start. */
+  importShare: 0.6,
   /** In 1,000 bytes, minified and compressed with gzip. The goal is 55, then 25. */
   helloWorldKb: 70,
   /** The goal is 12. */
@@ -48,7 +51,7 @@ export async function measure(tarball: Tarball, project: string): Promise<readon
   return [
     { name: "unpacked size", value: tarball.unpackedSize, limit: limits.unpackedBytes, unit: "bytes" },
     { name: "files", value: tarball.files.length, limit: limits.files, unit: "" },
-    { name: "cold import of everturn", value: importCost("everturn", project), limit: limits.importMs, unit: "ms" },
+    importCost(project),
     { name: "hello world, first chunks", value: hello.first, limit: limits.helloWorldKb, unit: "KB gzip" },
     { name: "kernel alone", value: kernel.first, limit: limits.kernelKb, unit: "KB gzip" },
   ];
@@ -80,8 +83,8 @@ async function bundleSize(program: string, project: string): Promise<{ readonly 
   return { first: bytes.reduce((total, size) => total + size, 0) / 1000 };
 }
 
-/** The CPU time in milliseconds that the import of an entry point adds to a new process. */
-function importCost(specifier: string, project: string): number {
+/** The CPU time that the import of `everturn` adds to a new process. */
+function importCost(project: string): Measurement {
   const maxRuns = 40;
   const print = "const { user, system } = process.cpuUsage(); console.log((user + system) / 1000);";
   const cpuTime = (code: string) =>
@@ -89,12 +92,18 @@ function importCost(specifier: string, project: string): number {
       execFileSync(process.execPath, ["--input-type=module", "-e", code + print], { cwd: project, encoding: "utf8" }),
     );
   let [bare, importing] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const measurement = () => ({
+    name: `cold import of everturn, beside ${inWords(bare)} ms of a bare start`,
+    value: importing - bare,
+    limit: Math.max(limits.importMs, limits.importShare * bare),
+    unit: "ms CPU",
+  });
   for (let runs = 1; runs <= maxRuns; runs += 1) {
     bare = Math.min(bare, cpuTime(""));
-    importing = Math.min(importing, cpuTime(`await import(${JSON.stringify(specifier)});`));
-    if (runs >= 5 && importing - bare <= limits.importMs) break;
+    importing = Math.min(importing, cpuTime(`await import("everturn");`));
+    if (runs >= 5 && isWithin(measurement())) break;
   }
-  return importing - bare;
+  return measurement();
 }
 
 export function isWithin({ value, limit }: Measurement): boolean {

@@ -47,6 +47,8 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash].js",
     codeSplitting: { groups: [...chunks] },
+    // Shorter statements, with the names and the lines of stack traces.
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
     comments: { legal: true, annotation: true, jsdoc: false },
   });
   await bundle.close();

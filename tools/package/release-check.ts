@@ -156,7 +156,9 @@ function checkLicences(folder: string): string {
 function checkContents({ files }: Tarball): string {
   const unexpected = files.filter(
     (path) =>
-      !/^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|dist\/(?:types\/)?[^/]+\.(?:js|d\.ts|txt))$/.test(path),
+      !/^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|templates\/.+|dist\/(?:types\/)?[^/]+\.(?:js|d\.ts|txt))$/.test(
+        path,
+      ),
   );
   if (unexpected.length > 0) throw new Error(`unexpected files: ${unexpected.join(", ")}`);
   return `${files.length} files`;

@@ -2,6 +2,7 @@
 
 import type { Manifest } from "../../tools/package/entry-files.ts";
 
+import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -9,7 +10,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { bundleDeclarations } from "../../tools/package/bundle-declarations.ts";
-import { entryPoints, inputModules } from "../../tools/package/entry-files.ts";
+import { entryPoints, inputModules, readManifest } from "../../tools/package/entry-files.ts";
 import { publishedManifest } from "../../tools/package/published-manifest.ts";
 
 const base: Manifest = { name: "everturn", version: "1.0.0", exports: {} };
@@ -47,6 +48,31 @@ describe("entry points", () => {
     expect(Object.keys(inputModules())).toEqual(
       expect.arrayContaining(["index", "cli", "demo-worker", "sqlite-worker"]),
     );
+  });
+});
+
+describe("the README of the package", () => {
+  const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
+
+  test("lists every entry point", () => {
+    const table = readme.slice(readme.indexOf("## Entry points"), readme.indexOf("## Documentation"));
+    const listed = [...table.matchAll(/^\|(?<cell>[^|]+)\|/gm)].flatMap((row) =>
+      [...(row.groups?.["cell"] ?? "").matchAll(/`(?<name>[^`]+)`/g)].map((match) => match.groups?.["name"] ?? ""),
+    );
+    expect(listed.sort()).toEqual(
+      entryPoints()
+        .map(({ subpath }) => `everturn${subpath.slice(1)}`)
+        .sort(),
+    );
+  });
+
+  test("names every optional package", () => {
+    const optional = Object.keys(readManifest().peerDependencies ?? {});
+    expect(optional.filter((name) => !readme.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  test("has no links to files that are not published", () => {
+    expect(readme.match(/\]\((?!https?:|#)[^)]*\)/g) ?? []).toEqual([]);
   });
 });
 

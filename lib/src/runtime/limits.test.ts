@@ -87,6 +87,9 @@ function setUp(limits: RuntimeLimits) {
   return { world, gauge, start, engine };
 }
 
+/** `npm run test:long` tries every crash point, more seeds and longer backlogs. */
+const isLong = process.env["EVERTURN_CRASH_POINTS"] === "all";
+
 /** Starts a session whose message is its id. */
 const begin = (sessions: Pick<Process, "start">, id: string, options: object = {}) =>
   sessions.start(id, { id, ...options });
@@ -353,7 +356,7 @@ describe("limits over several processes", () => {
   test("every crash of a process leaves a state that a worker completes without a leaked slot", async () => {
     const limits = { perTenant: { concurrency: 1, rate: { turns: 2, perMs: 300 } }, perLimitKey: { concurrency: 1 } };
     const lease = { ttlMs: 900, renewMs: 300 };
-    for (let count = 1, isOver = false; !isOver; count += 1) {
+    for (let count = 1, isOver = false; !isOver; count += isLong ? 1 : 4) {
       const { world, gauge, start } = setUp(limits);
       gauge.open();
       isOver = true;
@@ -429,7 +432,7 @@ describe("concurrent processes without a worker", () => {
   const limits = { engines: { default: { concurrency: 4 } }, perLimitKey: { concurrency: 1 } };
 
   test("never exceed the limits and drive every turn once, whatever the order of their operations", async () => {
-    for (let seed = 1; seed <= 4; seed += 1) {
+    for (let seed = 1; seed <= (isLong ? 40 : 1); seed += 1) {
       const random = seeded(seed);
       const storage = memoryStorage();
       const storages = [0, 1, 2].map(() => jittered(storage, random));
@@ -468,12 +471,12 @@ describe("concurrent processes without a worker", () => {
 });
 
 describe("fairness", () => {
-  test("a tenant with 500 due turns does not delay the only turn of another tenant at a worker of two turns", async () => {
+  test("a tenant with many due turns does not delay the only turn of another tenant at a worker of two turns", async () => {
     const world = new World();
     const gauge = new Gauge();
     const engine = world.engine(gauge.adapter);
     const accepting = world.process(engine, { drive: false });
-    for (let index = 0; index < 500; index += 1) await begin(accepting.tenant("big"), `big${index}`);
+    for (let index = 0; index < (isLong ? 500 : 40); index += 1) await begin(accepting.tenant("big"), `big${index}`);
     await world.clock.advance(10);
     await begin(accepting.tenant("small"), "small");
     const stop = new AbortController();
@@ -491,10 +494,10 @@ describe("fairness", () => {
     await working;
   });
 
-  test("a tenant with 1,000 turns that wait for an engine does not delay the first turn of another tenant", async () => {
+  test("a tenant with many turns that wait for an engine does not delay the first turn of another tenant", async () => {
     const { world, gauge, start } = setUp({ engines: { default: { concurrency: 2 } } });
     const sessions = start();
-    for (let index = 0; index < 1000; index += 1) await begin(sessions.tenant("big"), `big${index}`);
+    for (let index = 0; index < (isLong ? 1000 : 40); index += 1) await begin(sessions.tenant("big"), `big${index}`);
     await begin(sessions.tenant("small"), "small");
     await world.clock.advance(0);
     const before = gauge.started.length;

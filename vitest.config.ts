@@ -8,6 +8,8 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     testTimeout: 30_000,
+    // Some hooks run the compiler over all sources, which takes seconds on an idle machine and more than the default of 10 on a busy one.
+    hookTimeout: 60_000,
     globalSetup: ["tools/test/build.ts"],
     env: { EVERTURN_BUILT_WORKER: "1" },
     // All cores. The default leaves one idle, which is half of a machine with two.

@@ -17,8 +17,8 @@ export type FailureKind = "lost" | "refused" | "failed";
 /** Errors of sockets and of the name service, as Node reports them. */
 const socketCodes = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|EADDRNOTAVAIL|ENOENT|CONNECTION_)/;
 
-/** SQLSTATE classes and codes: 08 connection, 57P01–57P05 shutdown, start and ended sessions. */
-const lostStates = /^(08|57P0)/;
+/** SQLSTATE classes and codes: 08 connection, 40003 outcome unknown to the server itself, 57P01–57P05 shutdown, start and ended sessions. */
+const lostStates = /^(08|40003|57P0)/;
 
 /** The SQLSTATE of a statement that a read-only server refused. */
 const readOnlyState = "25006";
@@ -103,6 +103,13 @@ function explain(thrown: unknown): Explanation {
       reason: "storage_failed",
       what: "refused the user or the password",
       todo: "Check the user and the password of the connection.",
+    };
+  }
+  if (code === "54000") {
+    return {
+      reason: "storage_failed",
+      what: "refused a row: a key is too long for an index of Postgres (2,704 bytes)",
+      todo: "Use shorter tenants, session ids, limit keys and idempotency keys.",
     };
   }
   if (code === "3D000") {

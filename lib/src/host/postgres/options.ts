@@ -119,12 +119,20 @@ function refuse(option: keyof PostgresOptions, rule: string): never {
   throw new MisuseError("invalid_argument", `postgresStorage: ${option} ${rule}`, { path: [option] });
 }
 
-/** The URL without user, password and parameters. Throws `MisuseError`, without the URL, if it is none. */
+/**
+ * The URL without user, password and parameters. Throws `MisuseError`, without the URL, if it is none. A `/`, `?` or `#` in a password ends the host, so the rest
+ * of the password would be part of the path and of the name.
+ */
 function nameOf(url: string): string {
-  if (!URL.canParse(url)) refuse("url", "must have the form postgres://user:password@host:port/database");
-  const { protocol, host, pathname } = new URL(url);
+  if (!URL.canParse(url))
+    refuse("url", `must have the form postgres://user:password@host:port/database, ${encodingRule}`);
+  const { protocol, host, pathname, search, hash } = new URL(url);
   if (protocol !== "postgres:" && protocol !== "postgresql:") {
     refuse("url", "must begin with postgres:// or postgresql://");
   }
+  const isCut = /^\/[^/]*[@/]/.test(pathname) || hash !== "" || (pathname.length <= 1 && search.includes("@"));
+  if (isCut) refuse("url", `has more than one path segment, or a fragment: write it ${encodingRule}`);
   return `postgres://${host}${pathname}`;
 }
+
+const encodingRule = "with special characters of the user and the password percent-encoded";

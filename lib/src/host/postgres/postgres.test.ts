@@ -4,6 +4,7 @@ import type { PostgresServer } from "../../../test/postgres-server.ts";
 import type { Batch, HostStorage, Put } from "../../runtime/rows/storage.ts";
 import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } from "everturn/host/postgres";
 
+import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
 
 import { postgresStorage } from "everturn/host/postgres";
@@ -141,6 +142,29 @@ describe("the tables", () => {
     expect(await sessionsOf(opened({ schema }))).toEqual(["s0", "s1", "s2", "s3"]);
   });
 
+  test("several processes create them at once without advisory locks", async () => {
+    const schema = "started_at_once_portable";
+    const storages = Array.from({ length: 4 }, () => opened({ schema, mode: "transaction", retryMs: 0 }));
+    await Promise.all(storages.map((storage) => storage.open()));
+    await storages[0]?.write(puts(session("s0")));
+    expect(await sessionsOf(opened({ schema, mode: "transaction" }))).toEqual(["s0"]);
+  });
+
+  test("storages with different prefixes create their schema at once", async () => {
+    const storages = Array.from({ length: 4 }, (_, index) =>
+      opened({ schema: "prefixes_at_once", tablePrefix: `p${index}_`, retryMs: 0 }),
+    );
+    await Promise.all(storages.map((storage, index) => storage.write(puts(session(`s${index}`)))));
+    expect(await Promise.all(storages.map(sessionsOf))).toEqual([["s0"], ["s1"], ["s2"], ["s3"]]);
+  });
+
+  test("created in transaction mode are completed by a process in function mode", async () => {
+    const schema = "changed_mode";
+    await opened({ schema, mode: "transaction" }).write(puts(session("a")));
+    await opened({ schema }).write(puts(session("b")));
+    expect(await sessionsOf(opened({ schema, mode: "transaction" }))).toEqual(["a", "b"]);
+  });
+
   test("tables of a newer release are refused and not changed", async () => {
     const schema = "newer";
     await opened({ schema }).open();
@@ -178,6 +202,9 @@ describe("options", () => {
     [{ url: "mysql://h/d" }, "must begin with postgres://"],
     [{ url: "user:secret" }, "must begin with postgres://"],
     [{ url: "no url, but a secret" }, "must have the form"],
+    [{ url: "postgres://user:12/secret@h/d" }, "percent-encoded"],
+    [{ url: "postgres://user:12#secret@h/d" }, "percent-encoded"],
+    [{ url: "postgres://user:12?secret@h/d" }, "percent-encoded"],
     [{ url: "postgres://h/d", schema: 'a"b' }, "lower-case letters"],
     [{ url: "postgres://h/d", tablePrefix: "A" }, "lower-case letters"],
     [{ url: "postgres://h/d", maxConnections: 1 }, "2 or more"],
@@ -249,6 +276,47 @@ describe("failures", () => {
     const guest = opened({ url: url.replace("everturn@", "guest@"), schema: "of_others" });
     expect((await rejection(guest.open())).message).toContain("Let the user create tables");
   });
+
+  test("a key that is too long for an index is named as the cause", async () => {
+    const id = Array.from({ length: 300 }, (_, index) => createHash("sha256").update(`${index}`).digest("hex")).join(
+      "",
+    );
+    const error = await rejection(opened().write(puts(session(id))));
+    expect(error.message).toContain("a key is too long");
+    expect(error.reason).toBe("storage_failed");
+  });
+
+  test("a commit whose outcome the server does not know is reported as unknown and not tried again", async () => {
+    const storage = opened({
+      schema: "ambiguous",
+      mode: "transaction",
+      pool: ambiguousPool(),
+      transactionPooler: true,
+    });
+    const error = await rejection(storage.write(puts(session("a"))));
+    expect(error.failure.metadata).toMatchObject({ outcome: "unknown" });
+    expect(storage.statistics().retries).toBe(0);
+    expect(await sessionsOf(storage)).toEqual(["a"]);
+  });
+
+  /** A pool whose server reports `statement_completion_unknown` for commits of serializable transactions, as distributed databases do. */
+  function ambiguousPool(): PostgresPool {
+    return {
+      connect: async () => {
+        const connection = await pool.connect();
+        let isSerializable = false;
+        return {
+          query: async (statement) => {
+            if (statement.text.startsWith("BEGIN")) isSerializable = statement.text.includes("SERIALIZABLE");
+            const result = await connection.query(statement);
+            if (statement.text !== "COMMIT" || !isSerializable) return result;
+            throw Object.assign(new Error("result is ambiguous"), { code: "40003" });
+          },
+          release: (destroy) => connection.release(destroy),
+        };
+      },
+    };
+  }
 
   test("an operation after close is refused", async () => {
     const storage = opened();

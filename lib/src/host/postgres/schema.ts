@@ -2,7 +2,8 @@
 //
 // Theory of operation
 //   `<prefix>schema` holds one row with the version of the tables. `migrate` runs the steps between that version and `schemaVersion` in one
-//   transaction, under an advisory lock, so of several processes that start at once the first one migrates and the others wait.
+//   transaction, under an advisory lock, so of several processes that start at once the first one migrates and the others wait. Without advisory
+//   locks (`mode: "transaction"`) a process that finds an object created by another one begins again.
 //   The writing function has the version in its name. A process of an older release that still runs during a deploy calls its own.
 //
 // The writing function
@@ -25,6 +26,9 @@ import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts"
 /** The version of the tables that this release writes. */
 export const schemaVersion = 2;
 
+/** The name of the writing function, without the prefix. */
+const writeName = `write_${schemaVersion}`;
+
 /** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
 const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes"];
 
@@ -35,15 +39,59 @@ export async function migrate(
   storage: string,
   portable: boolean,
 ): Promise<void> {
+  for (let conflicts = 0; !(await isCurrent(connection, names, storage, portable)); conflicts += 1) {
+    try {
+      await createAll(connection, names, storage, portable);
+      return;
+    } catch (error) {
+      if (!isCreatedByOther(error) || conflicts === maxConflicts) throw error;
+    }
+  }
+}
+
+/** How often the creation is tried again after another process has created the same object. */
+const maxConflicts = 20;
+
+/**
+ * Another transaction created the schema or a table between the question whether it exists and its creation; `IF NOT EXISTS` does not prevent that. The
+ * statement waited for that transaction, which has committed. Happens without an advisory lock, and for the schema of two prefixes.
+ */
+function isCreatedByOther(error: unknown): boolean {
+  const code: unknown = typeof error === "object" && error !== null ? Reflect.get(error, "code") : null;
+  return code === "23505" || code === "42P06" || code === "42P07" || code === "42710";
+}
+
+/** Returns whether the tables have the version of this release, and the function exists. A process with `mode: "transaction"` creates no function. */
+async function isCurrent(
+  connection: PostgresConnection,
+  names: Names,
+  storage: string,
+  portable: boolean,
+): Promise<boolean> {
+  if ((await versionOf(connection, names, storage)) !== schemaVersion) return false;
+  if (portable) return true;
+  const { rows } = await connection.query({
+    text: "SELECT 1 FROM information_schema.routines WHERE routine_schema = $1 AND routine_name = $2",
+    values: [names.schema, `${names.tablePrefix}${writeName}`],
+  });
+  return rows.length > 0;
+}
+
+/** Creates what is missing, in one transaction. */
+async function createAll(
+  connection: PostgresConnection,
+  names: Names,
+  storage: string,
+  portable: boolean,
+): Promise<void> {
   const run = (text: string) => connection.query({ text, values: [] });
-  if ((await versionOf(connection, names, storage)) === schemaVersion) return;
   await run("BEGIN");
   try {
     if (!portable) {
       const lock = `hashtextextended('${names.schema}.${names.tablePrefix}schema', 0)`;
       await run(`SELECT pg_advisory_xact_lock(${lock})`);
     }
-    if ((await versionOf(connection, names, storage)) !== schemaVersion) {
+    if (!(await isCurrent(connection, names, storage, portable))) {
       // Creating a schema needs a permission that a role without one may not have, also if the schema exists.
       const schemas = await run(`SELECT 1 FROM information_schema.schemata WHERE schema_name = '${names.schema}'`);
       if (schemas.rows.length === 0) await run(`CREATE SCHEMA IF NOT EXISTS "${names.schema}"`);
@@ -117,7 +165,7 @@ function settingsOf(table: TableName): string {
 
 /** The name of the writing function of this release. */
 export function writeFunction(names: Names): string {
-  return qualified(names, `write_${schemaVersion}`);
+  return qualified(names, writeName);
 }
 
 /** The function takes a batch as `batch.ts` encodes it. It returns the index of the first check that failed; -1: the batch was written. */

@@ -188,8 +188,10 @@ function withStreaming(
     withAddress(request, env.incoming);
     const response = await handler(request);
     const { body, headers } = response;
-    const isStream = headers.get("content-type")?.startsWith("text/event-stream") === true;
-    if (!isStream) env.outgoing.setTimeout(slowReaderMs);
+    const isEvents = headers.get("content-type")?.startsWith("text/event-stream") === true;
+    // The handler sends large bodies as streams too, and states their length.
+    const isStream = isEvents || headers.has("content-length");
+    if (!isEvents) env.outgoing.setTimeout(slowReaderMs);
     if (body === null || !isStream || !(env.outgoing instanceof ServerResponse)) return response;
     void sendStream(response, body, env.outgoing);
     return RESPONSE_ALREADY_SENT;

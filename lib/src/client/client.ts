@@ -40,6 +40,7 @@ import type {
 import type { ApiRequest, ReadAnswer, Sender } from "./sender.ts";
 import type {
   CallOptions,
+  ClientChat,
   ClientOptions,
   ClientTurn,
   Completed,
@@ -125,7 +126,19 @@ export function createClient(options: ClientOptions): EverturnClient {
 
     get: async (id, { messages, ...options } = {}) => {
       const path = at`/sessions/${id}` + query({ messages });
-      return ask(sender, "GET", path, options, readJson<SessionView>).catch(orNull);
+      const view = await ask(sender, "GET", path, options, readJson<SessionView>).catch(orNull);
+      return view === null ? null : withOlderMessages(sender, id, view, messages ?? 100, options);
+    },
+    chat: async (id, options) => {
+      const load = (before?: string) =>
+        ask(sender, "GET", at`/ui/chat/${id}` + query({ before }), options, readJson<ChatPage>);
+      let { previous, ...chat } = await load();
+      while (previous !== null) {
+        const page = await load(previous);
+        chat = { ...chat, messages: [...page.messages, ...chat.messages] };
+        previous = page.previous;
+      }
+      return chat;
     },
     messages: async (id, { after, limit, ...options } = {}) =>
       ask(sender, "GET", at`/sessions/${id}/messages` + query({ after, limit }), options, readJson<Page<Message>>),
@@ -333,4 +346,33 @@ function readSessionEvents(
 /** A random key of 128 bits. Not `crypto.randomUUID`, which browsers offer on secure origins only. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A page of a chat. */
+type ChatPage = ClientChat & { readonly previous: string | null };
+
+/**
+ * Adds the messages that the server left out of a view because they are larger than a page, up to `count`. Messages are only appended, so their positions stay
+ * valid between the requests.
+ */
+async function withOlderMessages(
+  sender: Sender,
+  id: string,
+  view: SessionView,
+  count: number,
+  options: CallOptions,
+): Promise<SessionView> {
+  const { session, length } = view;
+  const end = length - session.thread.messages.length;
+  const older: Message[] = [];
+  const first = Math.max(0, length - count);
+  while (first + older.length < end) {
+    const next = first + older.length;
+    const path = at`/sessions/${id}/messages` + query({ after: next - 1, limit: end - next });
+    const { items } = await ask(sender, "GET", path, options, readJson<Page<Message>>);
+    if (items.length === 0) break;
+    older.push(...items);
+  }
+  const messages = [...older, ...session.thread.messages];
+  return { ...view, session: { ...session, thread: { ...session.thread, messages } } };
 }

@@ -160,6 +160,21 @@ type AnswerOptions = DriveOptions & {
 /** A user message: the value of `user()`, or an object such as `{ role: "user", content: "hi" }`. */
 type UserInput = Extract<MessageInput, { readonly role: "user" }>;
 
+/** A chat of the AI SDK. The id of the chat is the id of its first session. */
+export type ClientChat = {
+  readonly id: string;
+  /** The session that holds the current branch of the chat. */
+  readonly sessionId: string;
+  /** UI messages of the AI SDK, oldest first. */
+  readonly messages: readonly JsonObject[];
+  readonly status: SessionSummary["status"];
+  readonly version: number;
+  /** The open turn; `null`: none is open. */
+  readonly turnId: string | null;
+  /** The failure of a session in status `error`; otherwise `null`. */
+  readonly error: string | null;
+};
+
 /** Approval, optionally with other arguments, or denial with a reason that the model reads. */
 export type DecisionAnswer =
   | { readonly type: "approve"; readonly arguments?: JsonObject }
@@ -284,6 +299,11 @@ export type EverturnClient = {
     id: string,
     options?: CallOptions & { readonly after?: number | string; readonly limit?: number },
   ) => Promise<Page<Message>>;
+  /**
+   * Returns a chat for `useChat` of the AI SDK: all its messages, as UI messages, and its open turn. The server sends them in pages, which are read one after the
+   * other.
+   */
+  readonly chat: (id: string, options?: CallOptions) => Promise<ClientChat>;
   /** Returns a page of sessions, most recently changed first. */
   readonly list: (options?: PageOptions) => Promise<Page<SessionSummary>>;
   /** Deletes a session. */

@@ -50,7 +50,9 @@ import type { AllowedOption } from "./routes/turn-options.ts";
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
+import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
+import { CopyQuota } from "./copy-quota.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
@@ -62,7 +64,7 @@ import { json, route } from "./routes/route.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
-import { sseBody, sseHeaders } from "./sse.ts";
+import { completeBody, sseBody, sseHeaders } from "./sse.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
 export type HttpOptions = {
@@ -189,7 +191,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       const input = matched.body === null ? null : await readJson(request, limits, clock);
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
-      return await matched.handle({
+      const response = await matched.handle({
         server,
         request,
         url,
@@ -200,6 +202,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         key,
         releaseRequestSlot: releaseSlot,
       });
+      return await server.countBody({ request, caller }, response);
     } finally {
       releaseSlot();
     }
@@ -290,11 +293,36 @@ function createServerContext(
   const allStreams = new ConcurrencyLimit(limits.streams, "open streams");
   const tenantStreams = new ConcurrencyLimit(limits.streamsPerTenant, "open streams");
   const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
+  const { bufferBytesPerTenant, bufferBytesTotal } = limits;
+  const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
+  const copies = new CopyQuota(limits.copiedLengthPerHour, clock);
+  const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
     base,
     limits,
     clock,
     shutdownSignal: shutdown,
+    countBody: async ({ request, caller }, response) => {
+      const { status, headers } = response;
+      if (response.body === null || !headers.has("content-length") || request.method === "HEAD") return response;
+      const bytes = new Uint8Array(await response.arrayBuffer());
+      const account = budget.open(tenantKey(caller), () => undefined);
+      const isReserved = account.take(bytes.byteLength) === "taken";
+      // A request that has started something must be answered: its body waits for memory instead.
+      if (!isReserved && request.method === "GET") {
+        account.close();
+        throw new HttpError(
+          "too_many_requests",
+          "limit reached: bytes of responses that are not read yet; try again later",
+          {
+            headers: { "retry-after": "1" },
+          },
+        );
+      }
+      const openIt = (cut: () => void) => Object.assign(account, { cut });
+      return new Response(completeBody(bytes, { limits, clock, openAccount: openIt }, isReserved), { status, headers });
+    },
+    countCopy: (caller, sessions, id, at) => copies.count(tenantKey(caller), sessions, id, at),
     acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
     acquireStream: ({ request, caller }) => {
       const releaseAll = allStreams.acquire("");
@@ -308,9 +336,8 @@ function createServerContext(
         respond: (source, headers = {}) => {
           const responseHeaders = { ...sseHeaders, ...headers };
           if (request.method !== "HEAD") {
-            return new Response(sseBody(source, { limits, clock, shutdown, onClose: release }), {
-              headers: responseHeaders,
-            });
+            const settings = { limits, clock, shutdown, onClose: release, openAccount: openAccount(caller) };
+            return new Response(sseBody(source, settings), { headers: responseHeaders });
           }
           // A response to HEAD has no body, so the source is closed without being read.
           release();

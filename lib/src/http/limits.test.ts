@@ -250,7 +250,7 @@ describe("unfinished request bodies", () => {
     const cancel = { method: "POST", body: "{}" };
     expect(await ask("/sessions/none/cancel", "ada", cancel)).toBe(404);
     expect(await ask("/sessions/none/cancel", "mallory", cancel)).toBe(404);
-    clock.advance(30_000);
+    await clock.advance(30_000);
     const statuses = await Promise.all(stalled.map(async ({ answer }) => (await answer).status));
     expect(new Set(statuses)).toEqual(new Set([408, 429]));
     expect(await ask("/sessions", "mallory")).toBe(200);
@@ -265,7 +265,7 @@ describe("unfinished request bodies", () => {
     address = "203.0.113.2";
     expect(await ask("/complete", null, complete)).toBe(404);
     expect(await ask("/sessions", "ada")).toBe(200);
-    clock.advance(30_000);
+    await clock.advance(30_000);
     await Promise.all(stalled.map(({ answer }) => answer));
   });
 
@@ -274,7 +274,7 @@ describe("unfinished request bodies", () => {
     const stalled = Array.from({ length: 32 }, () => stall("/sessions/s/reply", "mallory"));
     await expect.poll(async () => ask("/sessions", "mallory")).toBe(429);
     expect(await ask("/sessions", "ada")).toBe(200);
-    clock.advance(30_000);
+    await clock.advance(30_000);
     await Promise.all(stalled.map(({ answer }) => answer));
   });
 
@@ -282,7 +282,7 @@ describe("unfinished request bodies", () => {
     const { stall, clock } = server({ limits: { bodyMs: 2000 } });
     const { answer, isCancelled } = stall("/sessions/s/reply", "ada");
     await new Promise((resolve) => setImmediate(resolve));
-    clock.advance(2000);
+    await clock.advance(2000);
     const { status, headers } = await answer;
     expect([status, headers.get("connection"), isCancelled()]).toEqual([408, "close", true]);
   });

@@ -7,7 +7,8 @@
 // Request slots (`RequestSlots`). A slot is taken after authentication and before the body is read, and held until the response is built. Slots
 // are divided into pools, so that one kind of request cannot block another: every open route has a pool of its own, cancelling has one, and
 // all other routes share one. In each pool a tenant and an address have a share. A tenant with fewer than `reservedRequests` slots gets
-// another one also when the pool is full (an address, for open routes): many clients of other tenants cannot block it.
+// another one also when the pool or the share of its address is used up (an address, for open routes, when the pool is): many clients of other tenants, also
+// behind the same proxy, cannot block it.
 //
 // Invariants
 //   1. A concurrency limit rejects with 429 and `Retry-After`; it never queues. A queue would hold sockets and bodies of
@@ -45,10 +46,17 @@ export type HttpLimits = {
   /** Turns of one tenant that were started here and have not ended. Default: 2,000. Further ones get 429. */
   readonly turnsPerTenant: number;
   /**
-   * Bytes buffered for a slow reader. At the limit the stream is paused until the reader catches up (backpressure).
+   * Bytes buffered for one slow reader, besides one frame. At the limit the stream is paused until the reader catches up (backpressure).
    * Default: 16,384.
    */
   readonly bufferBytes: number;
+  /**
+   * Bytes of all responses of one tenant that their clients have not read yet: frames of streams, and JSON bodies. At the limit, clients that have stalled
+   * are disconnected, streams wait, and large JSON bodies get 429. Default: 16,777,216.
+   */
+  readonly bufferBytesPerTenant: number;
+  /** The same for all tenants of this handler. Default: 67,108,864. */
+  readonly bufferBytesTotal: number;
   /**
    * A reader that accepts no data for this many milliseconds is disconnected. It can resume with its cursor.
    * Default: 30,000.
@@ -61,9 +69,14 @@ export type HttpLimits = {
   /** Items per page. Default: 200. A request for more items gets this many. */
   readonly pageSize: number;
   /**
-   * The approximate size of a page, in characters. A page that would be larger has fewer items. Default: 4,194,304.
+   * The size of a page, in characters. A page that would be larger has fewer items, and at least one. Default: 1,048,576.
    */
   readonly pageLength: number;
+  /**
+   * Characters of messages that forks of one tenant may copy in one hour; regenerated and edited messages of a chat are forks. Default: 268,435,456.
+   * Further forks get 429.
+   */
+  readonly copiedLengthPerHour: number;
   /** The longest wait for a result (`Prefer: wait`), in seconds. Default: 60. Longer waits are shortened to it. */
   readonly waitSeconds: number;
 };
@@ -79,11 +92,14 @@ export const defaultHttpLimits: HttpLimits = {
   streamsPerTenant: 2000,
   turnsPerTenant: 2000,
   bufferBytes: 16_384,
+  bufferBytesPerTenant: 16_777_216,
+  bufferBytesTotal: 67_108_864,
   slowReaderMs: 30_000,
   heartbeatMs: 15_000,
   idLength: 256,
   pageSize: 200,
-  pageLength: 4_194_304,
+  pageLength: 1_048_576,
+  copiedLengthPerHour: 268_435_456,
   waitSeconds: 60,
 };
 
@@ -198,9 +214,11 @@ export class RequestSlots {
     const release = () => {
       for (const releaseSlot of releases) releaseSlot();
     };
+    const isReserved = held < this.#reserved;
     if (tenantKey !== null) releases.push(this.#tenants.acquire(tenantKey, release));
-    if (addressKey !== null) releases.push(this.#addresses.acquire(addressKey, release));
-    releases.push(this.#all.acquire(pool, release, held < this.#reserved));
+    if (addressKey !== null)
+      releases.push(this.#addresses.acquire(addressKey, release, isReserved && tenantKey !== null));
+    releases.push(this.#all.acquire(pool, release, isReserved));
     return release;
   }
 }

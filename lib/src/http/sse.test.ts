@@ -3,7 +3,8 @@
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
-import { frame, onAbort, sseBody } from "./sse.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { completeBody, frame, onAbort, sseBody } from "./sse.ts";
 
 const limits = { bufferBytes: 1000, slowReaderMs: 60_000, heartbeatMs: 60_000 };
 
@@ -119,4 +120,98 @@ test("onAbort calls each callback once, and not after it was removed", () => {
   remove();
   stop.abort();
   expect(done).toEqual(["registered"]);
+});
+
+describe("bytes that clients have not read", () => {
+  const large = "x".repeat(200_000);
+
+  function world(tenant = 500_000, process = 900_000) {
+    const clock = handClock();
+    const budget = new ByteBudget({ tenant, process }, clock);
+    const open = (name: string, count = 3) => {
+      const { source, settings, seen } = counted(count, large);
+      const openAccount = (cut: () => void) => budget.open(name, cut);
+      const reader = sseBody(source, { ...settings, clock, openAccount }).getReader();
+      return { reader, seen };
+    };
+    const settled = () => new Promise((resolve) => setImmediate(resolve));
+    return { clock, budget, open, settled };
+  }
+
+  async function bytesOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<number> {
+    let bytes = 0;
+    for (let part = await reader.read(); !part.done; part = await reader.read()) bytes += part.value.byteLength;
+    return bytes;
+  }
+
+  test("are given back as the client reads, and a large frame arrives complete, in slices", async () => {
+    const { budget, open } = world();
+    const { reader } = open("a");
+    const first = await reader.read();
+    expect(first.value?.byteLength).toBe(65_536);
+    expect(budget.held).toBeGreaterThan(100_000);
+    expect(await bytesOf(reader)).toBe(3 * 200_000 - 65_536);
+    expect(budget.held).toBe(0);
+  });
+
+  test("are bounded by tenant: a stream waits, and another tenant does not", async () => {
+    const { budget, open, settled, clock } = world();
+    const stalled = [open("a"), open("a"), open("a")];
+    await settled();
+    expect(budget.held).toBe(400_000);
+    const other = open("b");
+    expect((await other.reader.read()).value?.byteLength).toBe(65_536);
+    expect(budget.held).toBeLessThanOrEqual(600_000);
+    // Clients that have stalled for a second are disconnected when their memory is needed.
+    await clock.advance(1500);
+    await settled();
+    const [one, two, waiting] = stalled;
+    await expect(one?.reader.closed).rejects.toThrow("disconnected");
+    await expect(two?.reader.closed).rejects.toThrow("disconnected");
+    expect((await waiting?.reader.read())?.value?.byteLength).toBe(65_536);
+    await waiting?.reader.cancel();
+    await other.reader.cancel();
+    expect(budget.held).toBe(0);
+  });
+
+  test("of waiting streams are bounded too: further streams are disconnected", async () => {
+    const { open, settled } = world(250_000);
+    const streams = Array.from({ length: 4 }, () => open("a"));
+    await settled();
+    await settled();
+    const closed = await Promise.all(
+      streams.map(async ({ reader }) => {
+        const state = reader.closed.then(
+          () => "ended",
+          () => "cut",
+        );
+        return Promise.race([state, settled().then(() => "open")]);
+      }),
+    );
+    expect(closed.toSorted()).toEqual(["cut", "cut", "open", "open"]);
+    for (const { reader } of streams) await reader.cancel().catch(() => undefined);
+  });
+
+  test("of a complete body are sent in slices, without heartbeats", async () => {
+    const { budget, clock } = world();
+    const account = budget.open("a", () => undefined);
+    expect(account.take(200_000)).toBe("taken");
+    const settings = { limits, clock, openAccount: (cut: () => void) => Object.assign(account, { cut }) };
+    const reader = completeBody(new TextEncoder().encode(large), settings, true).getReader();
+    await reader.read();
+    await clock.advance(59_000);
+    expect(await bytesOf(reader)).toBe(200_000 - 65_536);
+    expect(budget.held).toBe(0);
+  });
+
+  test("no heartbeat is written inside of a frame", async () => {
+    const { source, settings } = counted(1, large);
+    const clock = handClock();
+    const reader = sseBody(source, { ...settings, clock, limits: { ...limits, heartbeatMs: 5000 } }).getReader();
+    const parts = [(await reader.read()).value];
+    await clock.advance(30_000);
+    for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
+    const text = parts.map((part) => new TextDecoder().decode(part)).join("");
+    expect(text).toBe(large);
+  });
 });

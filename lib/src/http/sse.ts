@@ -2,8 +2,10 @@
 //
 // Theory of operation
 //   `sseBody` returns a `ReadableStream`. The platform calls `pull` when the reader has room, `pull` takes one event from the
-//   source, renders it and enqueues the frame. The high-water mark is `bufferBytes`, counted in bytes, so a slow client stops
-//   the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
+//   source, renders it and enqueues the frame; a large one in slices. The high-water mark is `bufferBytes`, counted in bytes, so a slow
+//   client stops the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
+//   All bytes of a frame are taken from the budgets of the tenant and the process before it is enqueued (byte-budget.ts), and given back as the client
+//   reads them. A stream that gets none waits for the next tick of its timer.
 //   A timer runs at half of the shorter of `heartbeatMs` and `slowReaderMs`, at least every 500 ms. On each tick the stream does one of three things:
 //     - the buffer has room and nothing was written for `heartbeatMs`: it writes a heartbeat, so that proxies do not close an
 //       idle connection and the client can tell an idle stream from a dead one;
@@ -20,11 +22,13 @@
 //   client disconnects   `cancel`: the source is returned and the slot released
 //
 // Invariants
-//   1. At most one event is taken from the source beyond what fits into the buffer: memory per stream is bounded.
+//   1. At most one event is taken from the source beyond what fits into the buffer: memory per stream is bounded by the buffer and one frame,
+//      and the frames of all streams by the budgets.
 //   2. `onClose` of the source and of the settings are called exactly once, however the stream ends.
 //   3. Nothing that happens to a stream affects the turn that it shows (H6).
 
 import type { Clock } from "../clock/clock.ts";
+import type { ByteAccount } from "./byte-budget.ts";
 import type { HttpLimits } from "./limits.ts";
 
 import { startInterval } from "../clock/timer.ts";
@@ -35,7 +39,9 @@ export type SseSource<T> = {
   /** Read one at a time, when the client has room. `return` is called when the stream ends early. */
   readonly events: AsyncIterable<T>;
   /** Renders an event as frames; an empty string skips the event. */
-  readonly render: (event: T) => string;
+  readonly render: (event: T) => string | Uint8Array;
+  /** The account of the stream has taken the bytes of all events already. Default: false. */
+  readonly isReserved?: boolean;
   /** A promise whose rejection ends the stream with a failure, such as the result of the turn: if its driver failed, `events` would wait forever. */
   readonly failWith?: Promise<unknown>;
   /** Frames that are written after the last event. */
@@ -56,6 +62,8 @@ export type SseSettings = {
   readonly shutdown: AbortSignal | null;
   /** Called once, when the stream has ended. */
   readonly onClose: () => void;
+  /** Opens the account of the stream in the budgets; `cut` disconnects the client. Absent: the bytes are not counted. */
+  readonly openAccount?: (cut: () => void) => ByteAccount;
 };
 
 /** One SSE frame. `data` must be one line: a line break in it would need a second `data:` field. */
@@ -74,10 +82,18 @@ function failureFrame(error: unknown): string {
 const heartbeatComment = ": heartbeat\n\n";
 const shutdownComment = ": server shutting down; reconnect with Last-Event-ID\n\n";
 
+/** The size of a slice of a large frame, in bytes. */
+const sliceBytes = 65_536;
+
 /** Timeouts take effect within this time after what the limits say, in milliseconds. */
 const longestCheckMs = 500;
 
 const encoder = new TextEncoder();
+const noBytes = new Uint8Array();
+
+function bytesOf(rendered: string | Uint8Array): Uint8Array {
+  return typeof rendered === "string" ? encoder.encode(rendered) : rendered;
+}
 
 /** The body of a streaming response. Starts to read the source when the platform first pulls. */
 export function sseBody<T>(source: SseSource<T>, settings: SseSettings): ReadableStream<Uint8Array> {
@@ -93,6 +109,25 @@ export function sseBody<T>(source: SseSource<T>, settings: SseSettings): Readabl
   );
 }
 
+/**
+ * The body of a response that is complete: its bytes in slices, as the client reads them. `isReserved`: the account of `settings` holds them already. A
+ * client that accepts no data for `slowReaderMs` is disconnected.
+ */
+export function completeBody(
+  bytes: Uint8Array,
+  settings: Omit<SseSettings, "shutdown" | "onClose">,
+  isReserved: boolean,
+): ReadableStream<Uint8Array> {
+  // No heartbeats: a comment would be part of the body.
+  const limits = { ...settings.limits, heartbeatMs: Infinity };
+  const source = { events: once(bytes), render: (all: Uint8Array) => all, isReserved };
+  return sseBody(source, { ...settings, limits, shutdown: null, onClose: () => undefined });
+}
+
+async function* once<T>(item: T): AsyncGenerator<T> {
+  yield item;
+}
+
 type State = "open" | "closed";
 
 class SseStream<T> {
@@ -105,12 +140,20 @@ class SseStream<T> {
   #state: State = "open";
   /** The time of the last write, in milliseconds of the clock. */
   #lastWrite: number;
+  /** The rest of a frame that does not fit into the buffer. */
+  #rest: Uint8Array = noBytes;
+  /** The source is exhausted: the stream ends after `#rest`. */
+  #isLast = false;
+  readonly #account: ByteAccount | null;
+  /** Tries again to take bytes from the budgets. */
+  #retry: (() => void) | null = null;
 
   constructor(source: SseSource<T>, settings: SseSettings) {
     this.#source = source;
     this.#settings = settings;
     this.#lastWrite = settings.clock.now();
     this.#iterator = source.events[Symbol.asyncIterator]();
+    this.#account = settings.openAccount?.(() => this.#cut("its memory was needed for other clients")) ?? null;
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
@@ -126,24 +169,70 @@ class SseStream<T> {
   /** Enqueues the next frame that is not empty. The platform does not call it again before its promise resolves. */
   async pull(): Promise<void> {
     if (this.#state === "closed") return;
+    this.#account?.read(this.#queuedBytes());
+    if (this.#rest.byteLength > 0) {
+      await this.#writeSlice();
+      return;
+    }
     try {
       for (;;) {
         const { done, value } = await this.#iterator.next();
         if (this.#isClosed()) return;
         if (done === true) break;
-        const text = this.#source.render(value);
-        if (text === "") continue;
-        this.#write(text);
+        const bytes = bytesOf(this.#source.render(value));
+        if (bytes.byteLength === 0) continue;
+        if (await this.#takeBytes(bytes.byteLength)) await this.#begin(bytes);
         return;
       }
-      const finalText = (await this.#source.finalFrames?.()) ?? "";
-      if (this.#isClosed()) return;
-      if (finalText !== "") this.#write(finalText);
+      const finalBytes = bytesOf((await this.#source.finalFrames?.()) ?? "");
+      if (this.#isClosed() || !(await this.#takeBytes(finalBytes.byteLength))) return;
+      this.#isLast = true;
+      await this.#begin(finalBytes);
     } catch (error) {
       this.#fail(error);
-      return;
     }
-    this.#end();
+  }
+
+  /** Takes bytes from the budgets, and waits for them if necessary. `false`: the stream was closed. */
+  async #takeBytes(bytes: number): Promise<boolean> {
+    for (;;) {
+      const isFree = bytes === 0 || this.#source.isReserved === true;
+      const taken = isFree ? "taken" : (this.#account?.take(bytes) ?? "taken");
+      if (this.#isClosed()) return false;
+      if (taken === "taken") return true;
+      if (taken === "refused") {
+        this.#cut("too many clients of the tenant wait for memory");
+        return false;
+      }
+      await new Promise<void>((resolve) => {
+        this.#retry = resolve;
+      });
+      if (this.#isClosed()) return false;
+    }
+  }
+
+  /** Enqueues the first slice of a frame. */
+  async #begin(bytes: Uint8Array): Promise<void> {
+    this.#rest = bytes;
+    await this.#writeSlice();
+  }
+
+  async #writeSlice(): Promise<void> {
+    // Small frames, such as deltas of a reply, do not wait.
+    const turn = this.#rest.byteLength > this.#settings.limits.bufferBytes ? this.#account?.nextSlice() : null;
+    if (turn !== null && turn !== undefined) await turn;
+    if (this.#isClosed()) return;
+    const slice = this.#rest.subarray(0, Math.max(sliceBytes, this.#settings.limits.bufferBytes));
+    this.#rest = this.#rest.subarray(slice.byteLength);
+    if (slice.byteLength > 0) this.#enqueue(slice);
+    if (this.#rest.byteLength === 0) this.#rest = noBytes;
+    if (this.#isLast && this.#rest.byteLength === 0) this.#end();
+  }
+
+  /** The bytes in the buffer and in the rest of the frame. */
+  #queuedBytes(): number {
+    const buffered = this.#settings.limits.bufferBytes - (this.#controller?.desiredSize ?? 0);
+    return Math.max(0, buffered) + this.#rest.byteLength;
   }
 
   /** Releases everything. Idempotent; also called when the client disconnects. */
@@ -152,6 +241,9 @@ class SseStream<T> {
     this.#state = "closed";
     this.#stopTimer?.();
     this.#removeShutdownListener?.();
+    this.#account?.close();
+    this.#rest = noBytes;
+    this.#retry?.();
     // Not awaited: `return` of a generator that waits for its next event resolves only after that event.
     this.#iterator.return?.().catch(() => undefined);
     this.#source.onClose?.();
@@ -163,9 +255,23 @@ class SseStream<T> {
     return this.#state === "closed";
   }
 
+  /** Enqueues text after the frame that is being written. Its rest is enqueued at once: a comment or frame cannot be inside of another frame. */
   #write(text: string): void {
+    if (this.#rest.byteLength > 0) this.#enqueue(this.#rest);
+    this.#rest = noBytes;
+    this.#enqueue(encoder.encode(text));
+  }
+
+  #enqueue(bytes: Uint8Array): void {
     this.#lastWrite = this.#settings.clock.now();
-    this.#controller?.enqueue(encoder.encode(text));
+    this.#controller?.enqueue(bytes);
+  }
+
+  /** Disconnects the client, which can resume with its cursor. */
+  #cut(why: string): void {
+    if (this.#state === "closed") return;
+    this.stop();
+    this.#controller?.error(new Error(`the client was disconnected: ${why}`));
   }
 
   #end(): void {
@@ -189,13 +295,14 @@ class SseStream<T> {
   readonly #checkReader = (): void => {
     const { clock, limits } = this.#settings;
     const { heartbeatMs, slowReaderMs } = limits;
+    this.#retry?.();
+    this.#retry = null;
     const idleMs = clock.now() - this.#lastWrite;
     const freeBytes = this.#controller?.desiredSize ?? 0;
     if (freeBytes > 0) {
-      if (idleMs >= heartbeatMs) this.#write(heartbeatComment);
+      if (idleMs >= heartbeatMs && this.#rest.byteLength === 0) this.#write(heartbeatComment);
     } else if (idleMs >= slowReaderMs) {
-      this.stop();
-      this.#controller?.error(new Error(`the client accepted no data for ${slowReaderMs} ms`));
+      this.#cut(`it accepted no data for ${slowReaderMs} ms`);
     }
   };
 }

@@ -7,6 +7,7 @@ import type { CancelWatch } from "./drive/cancel-watch.ts";
 import type { HistoryCache } from "./history-cache.ts";
 import type { Hub } from "./read/hub.ts";
 import type { JoinedReads } from "./read/joined-reads.ts";
+import type { PageBudget, ReadSlots } from "./read/page-budget.ts";
 import type { PieceWriter } from "./read/pieces.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
 import type { RuntimeLimits } from "./rows/limits.ts";
@@ -46,6 +47,9 @@ export type RuntimeContext = {
   /** Finds cancels that other processes have stored. */
   readonly cancels: CancelWatch;
   readonly histories: HistoryCache;
+  /** The memory of event readers, and the reads of their pages. */
+  readonly pages: PageBudget;
+  readonly readSlots: ReadSlots;
   /** The pinned configurations that this process has stored. */
   readonly pinned: StoredPinned;
 };

@@ -42,6 +42,7 @@ import type {
   SteerInput,
   TurnHandle,
 } from "./types.ts";
+import type { MessagePageOptions } from "./verbs/browse.ts";
 import type { CancelOptions } from "./verbs/cancel.ts";
 import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { TurnRecord } from "./verbs/record.ts";
@@ -57,6 +58,7 @@ import { CancelWatch } from "./drive/cancel-watch.ts";
 import { HistoryCache } from "./history-cache.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
+import { PageBudget, ReadSlots } from "./read/page-budget.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
 import { withLargeValues } from "./rows/large-values.ts";
@@ -163,17 +165,19 @@ export type Runtime = {
 
   /**
    * Returns the session as of its last boundary commit, and its open turn; `null` if there is no such session. `messages` limits the
-   * thread to that many of the newest messages; `"all"` returns all of them.
+   * thread to that many of the newest messages; `"all"` returns all of them. `maxLength` limits it to the newest messages whose JSON has at most that
+   * many characters together, and to at least one message.
    */
-  readonly get: (id: string, options?: { readonly messages?: number | "all" }) => Promise<SessionView | null>;
+  readonly get: (
+    id: string,
+    options?: { readonly messages?: number | "all"; readonly maxLength?: number },
+  ) => Promise<SessionView | null>;
   /**
    * Returns a page of messages, oldest first. `after` is the index of a message, counted from 0, or the cursor `next` of the previous
-   * page.
+   * page. `before` reads backwards: the page ends before that index, and its `next` is the `before` of the page before it. A page has at most `limit`
+   * messages (default 100), and at most `maxLength` characters of JSON (default: no limit) or one message.
    */
-  readonly messages: (
-    id: string,
-    options?: { readonly after?: number | string; readonly limit?: number },
-  ) => Promise<Page<Message>>;
+  readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
   /**
    * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A session whose row
    * cannot be read is left out; `get` reports the reason.
@@ -329,6 +333,8 @@ export function runtime(options: RuntimeOptions): Runtime {
     reads: new JoinedReads(storage),
     cancels: new CancelWatch(storage, clock),
     histories: new HistoryCache(),
+    pages: new PageBudget(),
+    readSlots: new ReadSlots(),
     pinned: new StoredPinned(clock),
   };
   const drives = options.drive ?? true;

@@ -175,6 +175,33 @@ const ranges: Cases = [
     },
   ],
   [
+    "a length returns the first rows whose values are not longer, and one row in any case",
+    async (storage) => {
+      const rows = [100, 100, 5000, 10].map((length, index) => entry("s", index + 1, { value: "x".repeat(length) }));
+      await put(storage, ...rows);
+      const cases: readonly (readonly [Partial<Query>, readonly number[]])[] = [
+        [{ maxLength: 0 }, [1]],
+        [{ maxLength: 199 }, [1]],
+        [{ maxLength: 200 }, [1, 2]],
+        [{ maxLength: 5000 }, [1, 2]],
+        [{ maxLength: 9000 }, [1, 2, 3, 4]],
+        [{ maxLength: 9000, limit: 3 }, [1, 2, 3]],
+        [{ maxLength: 150, limit: 2 }, [1]],
+        [{ maxLength: 9000, limit: 0 }, []],
+        [{ maxLength: 10, after: 2 }, [3]],
+        [{ maxLength: 10, reverse: true }, [4]],
+        [{ maxLength: 5010, reverse: true }, [4, 3]],
+        [{ maxLength: 100, before: 3, reverse: true }, [2]],
+      ];
+      for (const [bounds, expected] of cases) {
+        const actual = await lastParts(storage, { ...entries("s"), ...bounds });
+        same(actual, expected, rules.range, `the positions with ${JSON.stringify(bounds)}`);
+      }
+      const one = await lastParts(storage, { table: "entries", prefix: ["t", "s", 3], maxLength: 1 });
+      same(one, [3], rules.range, "the row of a complete key");
+    },
+  ],
+  [
     "a limit returns the first rows, or the last ones in reverse",
     async (storage) => {
       await put(storage, ...[1, 2, 3, 4, 5].map((position) => entry("s", position)), entry("r", 9), entry("t", 0));

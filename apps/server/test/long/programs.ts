@@ -94,7 +94,16 @@ export class Listening extends Program {
   port = 0;
 
   static async start(name: "server" | "bare", plan: Partial<ServerPlan> = {}): Promise<Listening> {
-    const completePlan: ServerPlan = { file: null, port: 0, log: null, lease: {}, limits: {}, graceMs: 1000, ...plan };
+    const completePlan: ServerPlan = {
+      file: null,
+      port: 0,
+      log: null,
+      lease: {},
+      limits: {},
+      keys: [],
+      graceMs: 1000,
+      ...plan,
+    };
     const program = new Listening(name, JSON.stringify(completePlan));
     const [ready]: readonly { readonly port: number }[] = await Promise.race([
       once(program.child, "message"),

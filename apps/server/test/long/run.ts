@@ -1,27 +1,29 @@
 // The long tests of the server, in separate processes: a thousand live streams compared with a bare loop, readers that stop reading, and servers that are
-// killed or stopped during many turns. They print measurements, and fail if an event was lost or duplicated or a stored reply was requested again.
+// killed or stopped during many turns; and attacks by clients of one tenant, while another one is measured. They print measurements, and fail if an event was lost or duplicated or a stored reply was requested again.
 //
 //   tsx --conditions=source apps/server/test/long/run.ts             all of it, about three minutes
-//   tsx --conditions=source apps/server/test/long/run.ts load        or some of it: load, stalled, killed, stopped
+//   tsx --conditions=source apps/server/test/long/run.ts load        or some of it: load, stalled, killed, stopped, attacks
 //
 // They remove their files and end their processes, also when they fail.
 
+import type { AttackResult } from "./attacks.ts";
 import type { KilledResult } from "./interrupted-servers.ts";
 import type { LoadResult } from "./load.ts";
 import type { Round } from "./stalled.ts";
 
 import { join } from "node:path";
 
+import { attack } from "./attacks.ts";
 import { ended } from "./interrupted-servers.ts";
 import { load } from "./load.ts";
 import { buildPrograms, cleanUp, folder } from "./programs.ts";
 import { stalled } from "./stalled.ts";
 
-const longestMs = 400_000;
+const longestMs = 500_000;
 
 /** Goals, which are printed, and limits, which fail the test. Limits relative to the bare loop exclude the effect of a busy machine. */
 const goals = { cpu: 3, p99: 50 };
-const limits = { cpu: 8, p99: 250, timesBare: 10, growthMiB: 150 };
+const limits = { cpu: 8, p99: 250, timesBare: 10, growthMiB: 150, attackMiB: 400 };
 
 const show = (...lines: readonly string[]) => console.log(lines.join("\n"));
 const number = (value: number, digits = 0) => value.toFixed(digits).padStart(8);
@@ -128,7 +130,34 @@ async function testStopped(): Promise<readonly string[]> {
   return [...stopped.faults, ...stopped.finished.faults, ...cutOff, ...few];
 }
 
-const tests = { load: testLoad, stalled: testStalled, killed: testKilled, stopped: testStopped };
+/** Attacks: the other tenant is answered, and the memory of the server is bounded. */
+async function testAttacks(): Promise<readonly string[]> {
+  const results = await attack();
+  const row = (what: string, of: (one: AttackResult) => string) =>
+    `${what.padEnd(34)}${results.map((one) => of(one).padStart(10)).join("")}`;
+  show(
+    "clients that attack one server, and another tenant meanwhile",
+    row("", ({ name }) => name),
+    row("clients", ({ clients }) => `${clients}`),
+    row("RSS before, MiB", ({ before }) => before.toFixed(0)),
+    row("peak RSS, MiB", ({ peak }) => peak.toFixed(0)),
+    row("a request elsewhere, p50, ms", ({ p50 }) => p50.toFixed(1)),
+    row("a request elsewhere, p99, ms", ({ p99 }) => p99.toFixed(1)),
+    row("requests elsewhere", ({ requests }) => `${requests}`),
+    row("failed", ({ failed }) => `${failed}`),
+    row("clients disconnected", ({ closed }) => `${closed}`),
+    "",
+  );
+  const [calm] = results;
+  const slowest = Math.max(limits.p99, limits.timesBare * (calm?.p99 ?? 0));
+  return results.flatMap(({ name, failed, p99, before, peak }) => [
+    ...(failed > 0 ? [`${name}: ${failed} requests of another tenant failed`] : []),
+    ...(p99 > slowest ? [`${name}: another tenant waits ${p99.toFixed(0)} ms at the 99th percentile`] : []),
+    ...(peak - before > limits.attackMiB ? [`${name}: the server grew by ${(peak - before).toFixed(0)} MiB`] : []),
+  ]);
+}
+
+const tests = { attacks: testAttacks, load: testLoad, stalled: testStalled, killed: testKilled, stopped: testStopped };
 
 process.on("exit", cleanUp);
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));

@@ -20,6 +20,8 @@ export type ServerPlan = {
   readonly log: string | null;
   readonly lease: NonNullable<RuntimeOptions["lease"]>;
   readonly limits: Partial<HttpLimits>;
+  /** The keys of callers; none: no authentication. */
+  readonly keys: readonly { readonly tenant: string; readonly token: string }[];
   /** The grace period after SIGTERM, in milliseconds. */
   readonly graceMs: number;
 };
@@ -29,7 +31,12 @@ const opened = plan.file === null ? null : await openDatabase(plan.file);
 const host = opened === null ? memoryStorage() : opened.storage;
 const agent = pacedAgent(plan.log === null ? null : new SideEffectLog(plan.log));
 const sessions = runtime({ host, engines: { default: agent }, lease: plan.lease });
-const server = await startServer({ sessions, auth: "none", port: plan.port, limits: plan.limits });
+const server = await startServer({
+  sessions,
+  auth: plan.keys.length === 0 ? "none" : plan.keys,
+  port: plan.port,
+  limits: plan.limits,
+});
 
 let stopping = false;
 async function stop(): Promise<void> {

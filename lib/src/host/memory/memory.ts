@@ -8,7 +8,7 @@ import type { Clock } from "../../clock/clock.ts";
 import type { Batch, Query, Row, HostStorage, Written, TableName } from "../../runtime/host-contract.ts";
 
 import { systemClock } from "../../clock/clock.ts";
-import { checkBatch, checkQuery, expiryOf, holds, remainingMs } from "../shared/access.ts";
+import { checkBatch, checkQuery, expiryOf, holds, remainingMs, withinLength } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { SortedRows } from "./sorted-rows.ts";
 
@@ -43,7 +43,8 @@ export function memoryStorage(options: MemoryOptions = {}): HostStorage {
   /** The rows of a query. The remaining time of rows that expire is computed at the read. */
   function answer(query: Query): readonly Row[] {
     checkQuery(query);
-    const rows = rowsOf(query.table).read(query, query.limit ?? Infinity, query.reverse ?? false);
+    const found = rowsOf(query.table).read(query, query.limit ?? Infinity, query.reverse ?? false);
+    const rows = withinLength(found, query.maxLength);
     if (rows.every(({ expires }) => expires === null)) return rows;
     const at = now();
     return rows.map((row) => Object.freeze({ ...row, remainingMs: remainingMs(row, at) }));

@@ -98,11 +98,10 @@ export function putRecord({ key, tag, value, ttlMs = null }: Put): object {
 }
 
 /** The shape of a query: what its SQL depends on. */
-export function shapeOf({ table, prefix, after, before, limit, reverse }: Query): string {
+export function shapeOf({ table, prefix, after, before, limit, maxLength, reverse }: Query): string {
   const bounds = [after === undefined ? "" : "after", before === undefined ? "" : "before"];
-  return [table, prefix.length, ...bounds, limit === undefined ? "" : "limit", reverse === true ? "reverse" : ""].join(
-    " ",
-  );
+  const limits = [limit === undefined ? "" : "limit", maxLength === undefined ? "" : "length"];
+  return [table, prefix.length, ...bounds, ...limits, reverse === true ? "reverse" : ""].join(" ");
 }
 
 /**
@@ -110,7 +109,7 @@ export function shapeOf({ table, prefix, after, before, limit, reverse }: Query)
  * remaining time and value, all as text.
  */
 export function selectSql(names: Names, query: Query, records: string): string {
-  const { table, prefix, after, before, limit, reverse } = query;
+  const { table, prefix, after, before, limit, maxLength, reverse } = query;
   const known: readonly Column[] = tables[table].slice(0, prefix.length);
   const selected: readonly Column[] = tables[table].slice(prefix.length);
   const next = selected.slice(0, 1);
@@ -125,14 +124,21 @@ export function selectSql(names: Names, query: Query, records: string): string {
     ...(after === undefined ? [] : next.map((column) => `after ${typeOf(column)}`)),
     ...(before === undefined ? [] : next.map((column) => `before ${typeOf(column)}`)),
     ...(limit === undefined ? [] : ["most bigint"]),
+    ...(maxLength === undefined ? [] : ["longest bigint"]),
   ];
   const order = selected.map(({ name }) => `t."${name}"${reverse === true ? " DESC" : ""}`);
-  const rows = [
+  const limited = [
     `SELECT t.* FROM ${qualified(names, table)} t`,
     ...(conditions.length === 0 ? [] : [`WHERE ${conditions.join(" AND ")}`]),
     ...(order.length === 0 ? [] : [`ORDER BY ${order.join(", ")}`]),
     ...(limit === undefined ? [] : ["LIMIT r.most"]),
   ].join(" ");
+  // Running totals of the rows within the limit. A complete key has one row, which is always returned.
+  const running = `SELECT t.*, sum(length(t."value")) OVER w AS total, row_number() OVER w AS place FROM (${limited}) t WINDOW w AS (ORDER BY ${order.join(", ")} ROWS UNBOUNDED PRECEDING)`;
+  const rows =
+    maxLength === undefined || order.length === 0
+      ? limited
+      : `SELECT t.* FROM (${running}) t WHERE t.total <= r.longest OR t.place = 1`;
   const parts = Array.from({ length: maxKeyParts }, (_, index) => {
     const column = selected[index];
     return `${column === undefined ? "NULL" : `x."${column.name}"::text`} AS k${index + 1}`;
@@ -145,12 +151,13 @@ export function selectSql(names: Names, query: Query, records: string): string {
 export const selectReadOnlySql = `SELECT -1 AS i, ${Array.from({ length: maxKeyParts }, (_, index) => `NULL::text AS k${index + 1}`).join(", ")}, NULL::text AS tag, NULL::text AS expires, NULL::text AS remaining, NULL::text AS value WHERE ${readOnlySql} = 'on'`;
 
 /** A query as a record. `index` is its position among the queries of the read. */
-export function queryRecord({ prefix, after, before, limit }: Query, index: number): object {
+export function queryRecord({ prefix, after, before, limit, maxLength }: Query, index: number): object {
   return {
     i: index,
     ...keyColumns(prefix),
     ...(after === undefined ? {} : { after: jsonPart(after) }),
     ...(before === undefined ? {} : { before: jsonPart(before) }),
     ...(limit === undefined ? {} : { most: Math.max(limit, 0) }),
+    ...(maxLength === undefined ? {} : { longest: maxLength }),
   };
 }

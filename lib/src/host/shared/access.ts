@@ -13,6 +13,20 @@ export function checkQuery(query: Query): void {
   for (const bound of [query.after, query.before]) {
     if (bound !== undefined) checkParts(query.table, [...query.prefix, bound]);
   }
+  if (query.maxLength !== undefined && !(Number.isSafeInteger(query.maxLength) && query.maxLength >= 0)) {
+    throw misfit(query.table, "maxLength must be a whole number of 0 or more");
+  }
+}
+
+/** The first rows whose values have at most `maxLength` characters together, and the first row in any case. */
+export function withinLength(rows: readonly Row[], maxLength: number | undefined): readonly Row[] {
+  if (maxLength === undefined) return rows;
+  let length = 0;
+  const end = rows.findIndex(({ value }, index) => {
+    length += value.length;
+    return index > 0 && length > maxLength;
+  });
+  return end === -1 ? rows : rows.slice(0, end);
 }
 
 /** Throws `MisuseError` if a key, a tag or a `ttlMs` of the batch is invalid for its table. */

@@ -99,14 +99,16 @@ export class Statements {
 
   /** The rows of a query. */
   read(query: Query, now: number): readonly Row[] {
-    const { table, prefix, after, before, limit, reverse } = query;
+    const { table, prefix, after, before, limit, maxLength, reverse } = query;
     const boundNames = [after === undefined ? "" : "after", before === undefined ? "" : "before"];
-    const shape = `read ${table} ${prefix.length} ${boundNames.join(" ")} ${limit === undefined} ${reverse === true}`;
+    const shape = `read ${table} ${prefix.length} ${boundNames.join(" ")} ${limit === undefined} ${maxLength === undefined} ${reverse === true}`;
     const selected = tables[table].slice(prefix.length);
     const statement = this.#prepare(shape, () => this.#select(query, selected));
     const bounds = [after, before].filter((bound) => bound !== undefined);
     const limits = limit === undefined ? [] : [Math.max(limit, 0)];
-    const rows = statement.all(...values([...prefix, ...bounds]), ...limits);
+    // A complete key has one row, which is always returned.
+    const lengths = maxLength === undefined || selected.length === 0 ? [] : [maxLength];
+    const rows = statement.all(...values([...prefix, ...bounds]), ...limits, ...lengths);
     return rows.map((row) => {
       const expires = this.#expires(table, row);
       return {
@@ -120,7 +122,7 @@ export class Statements {
   }
 
   /** The SQL of a query. Key columns of the prefix are known and not selected. */
-  #select({ table, prefix, after, before, limit, reverse }: Query, selected: readonly Column[]): string {
+  #select({ table, prefix, after, before, limit, maxLength, reverse }: Query, selected: readonly Column[]): string {
     const next = selected.slice(0, 1);
     const conditions = [
       ...tables[table].slice(0, prefix.length).map(({ name }) => `"${name}" = ?`),
@@ -128,12 +130,16 @@ export class Statements {
       ...(before === undefined ? [] : next.map(({ name }) => `"${name}" < ?`)),
     ];
     const order = selected.map(({ name }) => `"${name}"${reverse === true ? " DESC" : ""}`);
-    return [
+    const select = [
       `SELECT ${selected.map(({ name }) => `"${name}", `).join("")}"tag", "expires", "value" FROM ${this.#name(table)}`,
       ...(conditions.length === 0 ? [] : [`WHERE ${conditions.join(" AND ")}`]),
       ...(order.length === 0 ? [] : [`ORDER BY ${order.join(", ")}`]),
       ...(limit === undefined ? [] : ["LIMIT ?"]),
     ].join(" ");
+    if (maxLength === undefined || order.length === 0) return select;
+    // Running totals of the rows within the limit.
+    const running = `SELECT *, sum(length("value")) OVER rows AS "total", row_number() OVER rows AS "place" FROM (${select}) WINDOW rows AS (ORDER BY ${order.join(", ")} ROWS UNBOUNDED PRECEDING)`;
+    return `SELECT * FROM (${running}) WHERE "total" <= ? OR "place" = 1 ORDER BY "place"`;
   }
 
   /** The prepared statement of a shape. */

@@ -13,12 +13,13 @@ import type { SseSource } from "../sse.ts";
 import type { UiStream } from "../ui/chat.ts";
 import type { UiChunk } from "../ui/chunks.ts";
 import type { UiSdk } from "../ui/translator.ts";
-import type { ResponseDescription, RouteCall, Route } from "./route.ts";
+import type { Parameter, ResponseDescription, RouteCall, Route } from "./route.ts";
 
 import { renderPath } from "../../model/internal.ts";
 import { jsonObject } from "../../model/parse/reading.ts";
 import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
 import { errorResponse, failureOf, redactedJson } from "../failure.ts";
+import { checkQuery, queryParameter, wholeNumber } from "../input.ts";
 import { openaiChat, openaiModel, openaiModels } from "../openai/chat.ts";
 import { openaiError } from "../openai/error.ts";
 import { renderError } from "../openai/reply.ts";
@@ -50,6 +51,12 @@ type StopBody = { readonly turnId?: string };
 function sdkOf({ request }: RouteCall): UiSdk {
   return /^6(?:\.|$)/.test(request.headers.get("ai-sdk-version") ?? "") ? 6 : 7;
 }
+
+const beforeParameter: Parameter = {
+  name: "before",
+  description: "The cursor `previous` of a later page. Default: the newest messages.",
+  schema: { type: "integer", minimum: 0 },
+};
 
 const doneFrame = frame("[DONE]");
 
@@ -116,10 +123,18 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     method: "GET",
     path: "/ui/chat/{id}",
     operationId: "loadUiChat",
-    summary: "Returns the conversation as messages of the AI SDK.",
-    answers: { 200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "status", "version"] }) },
-    handle: async ({ sessions, param }) => {
-      const chat = await loadUiChat(sessions, param("id"));
+    summary:
+      "Returns the newest messages of the conversation as messages of the AI SDK. `previous` is the cursor `before` of the messages before them; null if there are none.",
+    query: [beforeParameter],
+    answers: {
+      200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "previous", "status", "version"] }),
+    },
+    handle: async ({ sessions, param, url, server }) => {
+      checkQuery(url.searchParams, ["before"]);
+      const before = queryParameter(url.searchParams, "before", wholeNumber);
+      const { pageLength } = server.limits;
+      const page = { maxLength: pageLength, ...(before === undefined ? {} : { before: `${before}` }) };
+      const chat = await loadUiChat(sessions, param("id"), page);
       if (chat === null) throw noSession(param("id"));
       return json(chat);
     },
@@ -134,10 +149,11 @@ async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy
   const releaseTurn = server.acquireTurn(caller);
   return releaseOnError(releaseTurn, async () => {
     const slot = server.acquireStream(call);
+    const countCopy = (id: string, at: number) => server.countCopy(caller, sessions, id, at);
     const options = { turnContext: contextOf(caller) };
     const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
     const stream = await releaseOnError(slot.release, () =>
-      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy }),
+      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy, countCopy }),
     );
     stream.turn.result.then(releaseTurn, releaseTurn);
     return slot.respond(uiSource(stream), uiHeaders(call, stream));

@@ -22,6 +22,13 @@ export type ServerContext = {
   readonly shutdownSignal: AbortSignal | null;
   /** Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected request has no effect. */
   readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamSlot;
+  /**
+   * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. Throws 429 if the budget is used up and the
+   * request only read.
+   */
+  readonly countBody: (call: Pick<RouteCall, "request" | "caller">, response: Response) => Promise<Response>;
+  /** Counts the first `at` messages of a session against the quota of the tenant for copies, or throws 429. */
+  readonly countCopy: (caller: Caller, sessions: Runtime, id: string, at: number) => Promise<void>;
   /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
   readonly acquireTurn: (caller: Caller) => () => void;
 };
@@ -120,10 +127,20 @@ export function bodyRoute<Body>(
   return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
 }
 
-export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
+const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
 
 /** A JSON response whose failures are redacted. */
 export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {
+  return jsonText(redactedJson(value), status, headers);
+}
+
+/** Bodies of more characters have a `content-length`, and count in the budget of unread responses (handler.ts). */
+const largeBodyLength = 65_536;
+
+/** A response with a text that is JSON. */
+export function jsonText(text: string, status = 200, headers: { readonly [name: string]: string } = {}): Response {
   const allHeaders = { ...jsonHeaders, ...headers };
-  return new Response(redactedJson(value), { status, headers: allHeaders });
+  if (text.length <= largeBodyLength) return new Response(text, { status, headers: allHeaders });
+  const bytes = new TextEncoder().encode(text);
+  return new Response(bytes, { status, headers: { ...allHeaders, "content-length": `${bytes.byteLength}` } });
 }

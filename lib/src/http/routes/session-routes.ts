@@ -1,7 +1,9 @@
 // Routes on whole sessions: list, read, delete, fork, recover, and usage.
 //
 // Pagination. Lists return `{ items, next }`; `next` is an opaque cursor for `after`, or `null` on the last page. A page is bounded
-// by a number of items and by an approximate size, because one message may be as large as a request body.
+// by a number of items and by its size, because one message may be as large as a request body. So are the messages of a session.
+//
+// Forks copy messages. The copies of a tenant count against a quota for each hour (`CopyQuota`), because a small request can copy many megabytes.
 
 import type { Page } from "../../model/internal.ts";
 import type { Parameter, Route, RouteCall } from "./route.ts";
@@ -80,11 +82,12 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/sessions/{id}",
     operationId: "getSession",
-    summary: "Returns a session as of its last committed turn, with its newest messages and its open turn.",
+    summary:
+      "Returns a session as of its last committed turn, with its newest messages and its open turn. `length` is the number of all messages; `GET /sessions/{id}/messages` returns the others.",
     query: [
       {
         name: "messages",
-        description: "The number of newest messages to return.",
+        description: "The number of newest messages to return. Fewer are returned if they would be larger than a page.",
         schema: { type: "integer", minimum: 0, default: 100 },
       },
     ],
@@ -92,7 +95,8 @@ export const sessionRoutes: readonly Route[] = [
     handle: async ({ sessions, url, param, server }) => {
       checkQuery(url.searchParams, ["messages"]);
       const count = queryParameter(url.searchParams, "messages", wholeNumber) ?? 100;
-      const view = await sessions.get(param("id"), { messages: Math.min(count, server.limits.pageSize) });
+      const { pageSize, pageLength } = server.limits;
+      const view = await sessions.get(param("id"), { messages: Math.min(count, pageSize), maxLength: pageLength });
       if (view === null) throw noSession(param("id"));
       // The context is data of the operator for tool handlers; callers do not see it.
       return json({ ...view, session: { ...view.session, context: {} } });
@@ -105,7 +109,10 @@ export const sessionRoutes: readonly Route[] = [
     summary: "Lists the messages of a session, oldest first.",
     query: [limitParameter, afterParameter],
     answers: { 200: jsonAnswer("A page of messages.", schemaRef("MessagePage")) },
-    handle: async (call) => json(await boundedPage(call, (page) => call.sessions.messages(call.param("id"), page))),
+    handle: async (call) => {
+      const maxLength = call.server.limits.pageLength;
+      return json(await call.sessions.messages(call.param("id"), { ...pageOptions(call), maxLength }));
+    },
   }),
   route({
     method: "GET",
@@ -144,8 +151,10 @@ export const sessionRoutes: readonly Route[] = [
       at: optionalField(withDescription("Copy only the first `at` messages. Default: all.", countSchema)),
     }),
     answers: { 201: jsonAnswer("The id of the new session.", schemaRef("SessionId")) },
-    handle: async ({ sessions, param, server }, body) => {
+    handle: async (call, body) => {
+      const { sessions, param, server, caller } = call;
       checkId(body.id, server.limits.idLength);
+      await server.countCopy(caller, sessions, param("id"), body.at ?? Infinity);
       return json({ id: await sessions.fork(param("id"), body) }, 201);
     },
   }),

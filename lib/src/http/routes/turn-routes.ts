@@ -38,7 +38,7 @@ import {
   withDescription,
 } from "../openapi/body-schema.ts";
 import { schemaRef, jsonAnswer, turnAnswers } from "../openapi/schemas.ts";
-import { bodyRoute, json, jsonHeaders, releaseOnError, route, streamResponse } from "./route.ts";
+import { bodyRoute, json, jsonText, releaseOnError, route, streamResponse } from "./route.ts";
 import { checkId, noSession } from "./session-routes.ts";
 import {
   cancelAnswers,
@@ -453,8 +453,7 @@ export const recordRoute: Route = route({
   operationId: "exportTurn",
   summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
   answers: { 200: jsonAnswer("The record.", schemaRef("TurnRecord")) },
-  handle: async ({ sessions, param }) =>
-    new Response(JSON.stringify(await sessions.export(param("id"), param("turnId"))), { headers: jsonHeaders }),
+  handle: async ({ sessions, param }) => jsonText(JSON.stringify(await sessions.export(param("id"), param("turnId")))),
 });
 
 /** The body of `POST /complete`. `value` belongs to `result`, `text` to `answer`, `reason` to `deny`. */

@@ -9,7 +9,7 @@
 //
 // Concurrency. Two requests that fork at once choose the same id: the storage accepts one of them, and the other is a conflict.
 
-import type { Message } from "../../model/internal.ts";
+import type { Message, Page } from "../../model/internal.ts";
 import type { Runtime, SessionView } from "../../runtime/internal.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
@@ -62,23 +62,37 @@ export async function currentBranch(sessions: Runtime, chatId: string): Promise<
   return newest;
 }
 
-/** Forks the current branch before a user message. Returns the id of the fork and the stored message; `null` if it is not stored. */
+/** How many messages are read at a time to find one, and their length in characters. */
+const searched = { limit: 64, maxLength: 1_048_576 };
+
+/**
+ * Forks the current branch before a user message. `countCopy` is called with the number of messages that the fork copies, before it does. Returns the id of
+ * the fork and the stored message; `null` if it is not stored.
+ */
 export async function forkBefore(
   sessions: Runtime,
   { chatId, number, sessionId, view }: Branch,
   messageId: string,
+  countCopy: (sessionId: string, at: number) => Promise<void>,
 ): Promise<{ readonly sessionId: string; readonly message: Message } | null> {
   if (view.openTurn !== null) {
     throw new RuntimeError("conflict", {
       message: "a turn of the chat is running; stop it before you regenerate or edit a message",
     });
   }
-  const messages = (await sessions.get(sessionId, { messages: "all" }))?.session.thread.messages ?? [];
-  const at = messages.findLastIndex(
-    ({ role, id }, index) => role === "user" && (id ?? `message-${index}`) === messageId,
-  );
-  const message = messages[at];
-  if (message === undefined) return null;
-  const forkId = await sessions.fork(sessionId, { id: sessionIdOf(chatId, number + 1), at });
-  return { sessionId: forkId, message };
+  for (let before: number | null = view.length; before !== null;) {
+    const page: Page<Message> = await sessions.messages(sessionId, { before, ...searched });
+    const first: number = before - page.items.length;
+    const index = page.items.findLastIndex(
+      ({ role, id }, place) => role === "user" && (id ?? `message-${first + place}`) === messageId,
+    );
+    const message = page.items[index];
+    if (message !== undefined) {
+      const at = first + index;
+      await countCopy(sessionId, at);
+      return { sessionId: await sessions.fork(sessionId, { id: sessionIdOf(chatId, number + 1), at }), message };
+    }
+    before = page.next === null ? null : first;
+  }
+  return null;
 }

@@ -48,6 +48,8 @@ export type UiChatOptions = {
   /** The major version of the client's SDK. Default: 7. */
   readonly sdk?: UiSdk;
   readonly limits?: Partial<UiLimits>;
+  /** Called before a fork copies the first `at` messages of a session; a rejection prevents the fork. */
+  readonly countCopy?: (sessionId: string, at: number) => Promise<void>;
   /** Which files and URLs the post may contain. */
   readonly policy?: ContentPolicy;
 };
@@ -66,6 +68,8 @@ export type UiChat = {
   /** The session that holds the current branch of the chat. */
   readonly sessionId: string;
   readonly messages: readonly UiMessage[];
+  /** The cursor `before` of the messages before these; `null`: there are none. */
+  readonly previous: string | null;
   readonly status: SessionStatus;
   readonly version: number;
   /** The open turn, which `resumeUiChat` streams. */
@@ -129,17 +133,52 @@ export async function stopUiChat(sessions: Runtime, chatId: string, turnId: stri
   return sessions.cancel(branch.sessionId, turnId === null ? {} : { turnId });
 }
 
-/** The conversation as messages of the AI SDK; `null` if there is no such session. It excludes the output of an open turn, which `resumeUiChat` streams. */
-export async function loadUiChat(sessions: Runtime, chatId: string): Promise<UiChat | null> {
+/** How much of a conversation is loaded. */
+export type UiPage = {
+  /** The messages before this cursor, which is `previous` of a later page. Default: the newest. */
+  readonly before?: string;
+  /** The largest number of messages of the session, and their length in characters. A page has at least one message. */
+  readonly limit?: number;
+  readonly maxLength?: number;
+};
+
+/**
+ * A page of the conversation as messages of the AI SDK, the newest by default; `null` if there is no such session. It excludes the output of an open turn, which
+ * `resumeUiChat` streams. A page begins with a message of the user, unless one reply is larger than the page.
+ */
+export async function loadUiChat(
+  sessions: Runtime,
+  chatId: string,
+  { before, limit = 1000, maxLength = 1_048_576 }: UiPage = {},
+): Promise<UiChat | null> {
   const branch = await currentBranch(sessions, chatId);
-  const view = branch === null ? null : await sessions.get(branch.sessionId);
-  if (branch === null || view === null) return null;
-  const { session, version } = view;
+  if (branch === null) return null;
+  const { items } = await sessions.messages(branch.sessionId, {
+    before: before ?? branch.view.length,
+    limit,
+    maxLength,
+  });
+  const end = before === undefined ? branch.view.length : Math.min(Number(before), branch.view.length);
+  const loadedFrom = end - items.length;
+  const firstUser =
+    loadedFrom === 0
+      ? 0
+      : Math.max(
+          0,
+          items.findIndex(({ role }) => role === "user"),
+        );
+  const first = loadedFrom + firstUser;
+  const { session: bare, version } = branch.view;
+  // Calls are pending, and a question is open, at the end of the conversation only.
+  const waits = before === undefined ? bare : { ...bare, pendingToolCalls: [], pendingToolCallId: null };
+  const session = { ...waits, thread: { ...bare.thread, messages: items.slice(firstUser) } };
+  const view = { ...branch.view, session, length: end };
   const failure = sessionError(session);
   return {
     id: chatId,
     sessionId: branch.sessionId,
     messages: messagesOf(view),
+    previous: first === 0 ? null : `${first}`,
     status: session.status,
     version,
     turnId: runningTurn(view),
@@ -158,7 +197,10 @@ async function postMessage(
   const issues = mode === "edit" ? blankUserIssues([message]) : [];
   if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
   // A message that is not stored was never accepted: regenerating it is a retry of the post.
-  const fork = branch === null || mode === "new" ? null : await forkBefore(sessions, branch, messageId);
+  const fork =
+    branch === null || mode === "new"
+      ? null
+      : await forkBefore(sessions, branch, messageId, posted.countCopy ?? (async () => undefined));
   if (fork !== null)
     return answerAgain(sessions, chatId, fork.sessionId, mode === "edit" ? message : fork.message, posted);
   const { options = {}, start = {}, sdk = 7 } = posted;
@@ -263,12 +305,13 @@ async function readNewest(
   sessions: Runtime,
   sessionId: string,
 ): Promise<{ readonly view: SessionView; readonly last: UiMessage | null } | null> {
-  for (let messages = 64; ; messages *= 4) {
-    const view = await sessions.get(sessionId, { messages });
+  for (let [messages, maxLength] = [64, 1_048_576]; ; messages *= 4, maxLength *= 4) {
+    const view = await sessions.get(sessionId, { messages, maxLength });
     if (view === null) return null;
     const uiMessageList = messagesOf(view);
     // With two UI messages before it, the newest one is read from its start.
-    if (uiMessageList.length > 2 || messages >= view.length) return { view, last: uiMessageList.at(-1) ?? null };
+    if (uiMessageList.length > 2 || view.session.thread.messages.length >= view.length)
+      return { view, last: uiMessageList.at(-1) ?? null };
   }
 }
 

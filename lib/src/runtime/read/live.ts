@@ -52,11 +52,13 @@ export class LiveTail {
     return items;
   }
 
-  /** The items from a place on, and the place after the last one. */
-  from(place: number): { readonly items: readonly LiveItem[]; readonly next: number } {
-    const next = this.#first + this.#items.length;
-    if (place >= next) return { items: [], next };
-    return { items: this.#items.slice(Math.max(0, place - this.#first)), next };
+  /** The items from a place on, at most `limit`, and the place after the last one. */
+  from(place: number, limit = Infinity): { readonly items: readonly LiveItem[]; readonly next: number } {
+    const end = this.#first + this.#items.length;
+    if (place >= end) return { items: [], next: end };
+    const start = Math.max(0, place - this.#first);
+    const items = this.#items.slice(start, start + limit);
+    return { items, next: this.#first + start + items.length };
   }
 
   /** Drops all items: a commit has stored events that replace them. */

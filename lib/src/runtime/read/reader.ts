@@ -10,6 +10,10 @@
 //   driven here, or from a watch of the storage. The wake-up counter is read before the data, so a write in between is not missed.
 //   `ReaderState` turns what was read into events for this reader, depending on its cursor.
 //
+//   Memory. A page has at most `pageLength` characters, or one event. The number of rows that are asked for follows the size of the last page, so that the
+//   storage does not load rows that the length cuts off. While a page waits for the consumer it counts in the `PageBudget` of the process, which may drop
+//   it; the reader then reads it again after the last event that it has returned. Live items are not dropped: they are not stored.
+//
 // Invariants
 //   1. Live items follow the stored event named by their `after`, so no delta of a step precedes the events of the step before.
 //   2. A stored event that completes a model call names the attempt that succeeded. What a reader gets before this event depends on the
@@ -27,18 +31,30 @@ import type { Query, HostStorage } from "../rows/storage.ts";
 import type { Cursor, Position } from "./cursor.ts";
 import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
+import type { HeldPage, PageBudget, ReadSlots } from "./page-budget.ts";
 
 import { readValue } from "../rows/stored.ts";
 import { renderCursor } from "./cursor.ts";
 import { missingTexts, textOf, withText } from "./live.ts";
+import { pageLength } from "./page-budget.ts";
 
-/** How many stored events are read at a time. */
-const pageSize = 256;
+/** How many stored events are read at a time: the first time, at least and at most. */
+const firstPageSize = 16;
+const minPageSize = 4;
+const maxPageSize = 256;
+
+/** A page of more characters is expensive to read, see `ReadSlots`. */
+const catchUpLength = pageLength / 4;
+
+/** How many live items are taken at a time: a consumer that stops reading keeps them in memory. */
+const maxLiveItems = 256;
 
 /** Where a reader reads from. */
 export type ReaderSource = {
   readonly hub: Hub;
   readonly storage: Pick<HostStorage, "read" | "watch">;
+  readonly budget: PageBudget;
+  readonly slots: ReadSlots;
   readonly tenant: string;
   readonly session: string;
   /** The name of the session in the hub and in `HostStorage.watch`. */
@@ -60,6 +76,8 @@ export class EventReader {
   readonly #wakeSignal: WakeSignal;
   /** Events that were read and not yet returned. */
   #buffered: Iterator<RuntimeEvent> | null = null;
+  /** The page of the buffered events, as it counts in the budget. */
+  #heldPage: HeldPage | null = null;
   /** The read of the storage in progress, which concurrent calls of `next` share. */
   #reading: Promise<void> | null = null;
   #over = false;
@@ -93,7 +111,13 @@ export class EventReader {
   /** Ends the reader and its subscriptions. */
   stop(): void {
     this.#over = true;
+    this.#releasePage();
     this.#wakeSignal.stop();
+  }
+
+  #releasePage(): void {
+    if (this.#heldPage !== null) this.#source.budget.release(this.#heldPage);
+    this.#heldPage = null;
   }
 
   /** The next buffered event that the reader wants; `null`: none is buffered. */
@@ -108,6 +132,7 @@ export class EventReader {
       return value;
     }
     this.#buffered = null;
+    this.#releasePage();
     return null;
   }
 
@@ -123,13 +148,24 @@ export class EventReader {
   }
 
   async #readFromStorage(countBefore: number): Promise<void> {
-    await this.#accept(await readStored(this.#source, this.#state, this.#aim.turn), countBefore);
+    const { slots, tenant } = this.#source;
+    const read = () => readStored(this.#source, this.#state, this.#aim.turn);
+    // A reader that catches up with a long log waits for a slot. One that follows a turn does not: its reads are small, and are joined with those of others.
+    const result = this.#state.isCatchingUp ? await slots.run(tenant, read) : await read();
+    // The reader was stopped during the read.
+    if (!this.#over) await this.#accept(result, countBefore);
   }
 
   /** Buffers what was read. If it is nothing, ends the reader or waits for a wake-up. */
   #accept(result: ReadResult, countBefore: number): Promise<void> | null {
     if (result.more || result.events.length > 0 || result.items.length > 0) {
-      this.#buffered = eventsOf(result, this.#state);
+      const page = new Page(result.events);
+      this.#buffered = eventsOf(page, result, this.#state);
+      this.#releasePage();
+      if (page.length > 0) {
+        this.#heldPage = { tenant: this.#source.tenant, length: page.length, drop: () => page.drop() };
+        this.#source.budget.hold(this.#heldPage);
+      }
       return null;
     }
     if (result.over || !this.#aim.follow) {
@@ -145,9 +181,33 @@ function isEnd({ sequence, event }: RuntimeEvent): boolean {
   return sequence !== null && event.type === "chat_completed";
 }
 
+/** The stored events of one read. */
+class Page {
+  /** In characters of the stored rows. */
+  readonly length: number;
+  #events: readonly NumberedEvent[];
+  #next = 0;
+
+  constructor(events: readonly NumberedEvent[]) {
+    this.#events = events;
+    this.length = events.reduce((sum, { length }) => sum + length, 0);
+  }
+
+  /** The next event; `null`: all were taken, or the page was dropped. */
+  take(): NumberedEvent | null {
+    const event = this.#events[this.#next] ?? null;
+    this.#next += 1;
+    return event;
+  }
+
+  drop(): void {
+    this.#events = [];
+  }
+}
+
 /** The events for the reader, stored ones first. Lazy: the state of the reader changes as it takes them. */
-function* eventsOf(result: ReadResult, state: ReaderState): Generator<RuntimeEvent> {
-  for (const event of result.events) yield* state.storedEvents(event);
+function* eventsOf(page: Page, result: ReadResult, state: ReaderState): Generator<RuntimeEvent> {
+  for (let event = page.take(); event !== null; event = page.take()) yield* state.storedEvents(event);
   if (!result.more) for (const item of result.items) yield* state.liveEvents(item, result.turn);
 }
 
@@ -170,7 +230,7 @@ function readLocal({ hub, name }: ReaderSource, state: ReaderState, turn: string
   const channel = hub.get(name);
   // For another turn than the one driven here, only the storage knows whether it has ended.
   if (channel === null || (turn !== null && turn !== channel.turn)) return null;
-  const events = channel.eventsAfter(state.sequence);
+  const events = channel.eventsAfter(state.sequence, pageLength);
   return events === null ? null : fromChannel(channel, events, state);
 }
 
@@ -178,7 +238,8 @@ function fromChannel(channel: Channel, events: readonly NumberedEvent[], state: 
   const base = { ...nothing, turn: channel.turn };
   if (events.length > 0) return { ...base, events };
   const { tail } = channel;
-  const { items, next } = tail.after <= state.sequence ? tail.from(state.positionIn(tail)) : { items: [], next: 0 };
+  const isNext = tail.after <= state.sequence;
+  const { items, next } = isNext ? tail.from(state.positionIn(tail), maxLiveItems) : { items: [], next: 0 };
   if (items.length > 0) state.readTail(tail, next);
   return { ...base, items };
 }
@@ -186,13 +247,20 @@ function fromChannel(channel: Channel, events: readonly NumberedEvent[], state: 
 /** Reads from the storage: one snapshot of events, pieces, session row and turn row. */
 async function readStored(source: ReaderSource, state: ReaderState, turn: string | null): Promise<ReadResult> {
   const { tenant, session, storage } = source;
-  const eventsQuery: Query = { table: "events", prefix: [tenant, session], after: state.sequence, limit: pageSize };
+  const eventsQuery: Query = {
+    table: "events",
+    prefix: [tenant, session],
+    after: state.sequence,
+    limit: state.pageSize,
+    maxLength: pageLength,
+  };
   const headQuery: Query = { table: "sessions", prefix: [tenant, session] };
   const turnQuery: Query = { table: "turns", prefix: [tenant, session, turn ?? ""] };
   const piecesQuery = (open: string): Query => ({
     table: "pieces",
     prefix: [tenant, session, open],
     after: state.pieces(open),
+    maxLength: pageLength,
   });
   const lastOpenTurn = state.openTurn;
   const queries = [eventsQuery, piecesQuery(lastOpenTurn ?? ""), headQuery, turnQuery];
@@ -200,8 +268,17 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   const events = rows.map((row): NumberedEvent => ({
     sequence: Number(row.key[2]),
     stored: readValue("events", row),
+    length: row.value.length,
   }));
-  if (events.length > 0) return { ...nothing, events, more: events.length === pageSize };
+  if (events.length > 0) {
+    // A page that was not cut off by its length may be followed by a larger one.
+    const isCut = events.length < state.pageSize;
+    state.pageSize = Math.min(maxPageSize, isCut ? Math.max(minPageSize, events.length) : 2 * state.pageSize);
+    const length = events.reduce((sum, event) => sum + event.length, 0);
+    state.isCatchingUp = length > catchUpLength;
+    return { ...nothing, events, more: true };
+  }
+  state.isCatchingUp = false;
   const [headRow] = heads;
   const head = headRow === undefined ? null : readValue("sessions", headRow);
   const open = head?.turn ?? null;
@@ -235,6 +312,10 @@ class ReaderState {
   sequence: number;
   /** The open turn as of the last read of the storage. */
   openTurn: string | null = null;
+  /** The last page was large: the reader is behind, and its reads are expensive. */
+  isCatchingUp = false;
+  /** How many events the next read of the storage asks for. */
+  pageSize: number = firstPageSize;
   /** The attempt that the reader has received part of. */
   #position: Position | null;
   /** The number of characters received, by part of that attempt. */

@@ -6,14 +6,15 @@
 //   write   each text of `minLength` characters or more in a value is replaced by a reference, and stored in the table `large` under its
 //           SHA-256 digest, once for each session, in the same batch. Rows without such texts, which is nearly all of them, cost one
 //           comparison of lengths.
-//   read    references are resolved with one more read of the storage. Texts are never changed, so the second read sees what the first one
+//   read    references are resolved with one more read of the storage, or with one for each row if the query limits the length of its rows: the texts
+//           count, and those beyond the limit are not read. Texts are never changed, so the second read sees what the first one
 //           referred to, unless the session was deleted in between.
 //   A row with references has the form `large:` and then JSON: the value with empty texts in place of the large ones, and the path and
 //   digest of each. Other values begin with `{` or are empty, so the two forms cannot be confused.
 //   The texts of a session are removed with the session.
 
 import type { Json } from "../../model/internal.ts";
-import type { Batch, HostStorage, Key, Put, Row } from "./storage.ts";
+import type { Batch, HostStorage, Key, Put, Query, Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 
 import { isJsonArray } from "../../model/internal.ts";
@@ -41,7 +42,7 @@ export function withLargeValues(storage: HostStorage): HostStorage {
     name: storage.name,
     durability: storage.durability,
     ...(storage.liveness === undefined ? {} : { liveness: storage.liveness }),
-    read: async (queries) => resolved(storage, await storage.read(queries)),
+    read: async (queries) => resolved(storage, queries, await storage.read(queries)),
     write: async (batch) => storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch),
     watch: (changed) => storage.watch(changed),
     ...(storage.sizes === undefined ? {} : { sizes: storage.sizes }),
@@ -98,9 +99,44 @@ function withoutTexts(
  */
 async function resolved(
   storage: HostStorage,
+  queries: readonly Query[],
   results: readonly (readonly Row[])[],
 ): Promise<readonly (readonly Row[])[]> {
   if (!results.some((rows) => rows.some(hasReferences))) return results;
+  const limited = queries.some(({ maxLength }) => maxLength !== undefined);
+  if (!limited) return resolvedAtOnce(storage, results);
+  return Promise.all(
+    results.map(async (rows, index) => {
+      const { maxLength } = queries[index] ?? {};
+      if (maxLength !== undefined) return resolvedOneByOne(storage, rows, maxLength);
+      const [all = rows] = await resolvedAtOnce(storage, [rows]);
+      return all;
+    }),
+  );
+}
+
+/** Resolves rows in order, until their values are longer than `maxLength` characters together. The first row is returned in any case. */
+async function resolvedOneByOne(
+  storage: HostStorage,
+  rows: readonly Row[],
+  maxLength: number,
+): Promise<readonly Row[]> {
+  const withTexts: Row[] = [];
+  let length = 0;
+  for (const row of rows) {
+    const [[resolvedRow = row] = []] = hasReferences(row) ? await resolvedAtOnce(storage, [[row]]) : [];
+    length += resolvedRow.value.length;
+    if (withTexts.length > 0 && length > maxLength) break;
+    withTexts.push(resolvedRow);
+  }
+  return withTexts;
+}
+
+/** Resolves the references of all rows with one read. */
+async function resolvedAtOnce(
+  storage: HostStorage,
+  results: readonly (readonly Row[])[],
+): Promise<readonly (readonly Row[])[]> {
   const parsed = new Map<Row, Extracted>();
   const textKeys = new Map<string, Key>();
   for (const row of results.flat().filter(hasReferences)) {

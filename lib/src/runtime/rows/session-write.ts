@@ -126,7 +126,12 @@ type TurnChange =
   | { readonly type: "restart"; readonly committed: number; readonly due: number };
 
 /** An event with its sequence number. */
-export type NumberedEvent = { readonly sequence: number; readonly stored: StoredEvent };
+export type NumberedEvent = {
+  readonly sequence: number;
+  readonly stored: StoredEvent;
+  /** The length of its row, in characters: how much memory it takes, approximately. */
+  readonly length: number;
+};
 
 /** A batch to write, and what is true once it is written. */
 export type SessionWrite = {
@@ -140,14 +145,17 @@ export type SessionWrite = {
 export function writeSession(before: StoredSession, change: SessionChange): SessionWrite {
   const { key } = before;
   const first = newestSequence(before) + 1;
-  const events = (change.events ?? []).map((stored, index): NumberedEvent => ({ sequence: first + index, stored }));
+  const eventPuts = (change.events ?? []).map((stored, index) => eventPut(key, first + index, stored));
+  const events = (change.events ?? []).map((stored, index): NumberedEvent => {
+    return { sequence: first + index, stored, length: eventPuts[index]?.value.length ?? 0 };
+  });
   const sequence = first + events.length - 1;
   const turn = writeTurn(before, change.turn ?? null, sequence);
   const needsHead = change.session !== undefined || (change.turn !== undefined && change.turn.type !== "advance");
   const head = needsHead ? writeHead(before, change, turn, sequence) : null;
   return {
     changes: merge(
-      { ...noChanges, puts: events.map((event) => eventPut(key, event)) },
+      { ...noChanges, puts: eventPuts },
       turn.changes,
       head?.changes ?? noChanges,
       change.also ?? noChanges,
@@ -366,7 +374,7 @@ function recentRemoval({ tenant, session }: SessionKey, { changedAt }: SessionHe
   return { table: "recent", prefix: [tenant, changedAt, session] };
 }
 
-function eventPut(key: SessionKey, { sequence, stored }: NumberedEvent): Put {
+function eventPut(key: SessionKey, sequence: number, stored: StoredEvent): Put {
   return { table: "events", key: [...keyOf(key), sequence], tag: 0, value: writeValue("events", stored) };
 }
 

@@ -48,6 +48,11 @@ export type Query = {
   readonly before?: KeyPart;
   /** The maximum number of rows. Default: no limit. */
   readonly limit?: number;
+  /**
+   * Bounds the memory of the answer: it ends before the row whose value would make all values longer than this many characters. The first row is
+   * returned in any case. Not exact: a storage may count an escaped form of the values. Default: no limit.
+   */
+  readonly maxLength?: number;
   /** Returns rows in descending key order; `limit` then selects the last ones. */
   readonly reverse?: boolean;
 };

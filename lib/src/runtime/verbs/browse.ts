@@ -17,13 +17,14 @@ import { engineOfSession, find, openTurn, openTurnStatuses, sessionKey } from ".
 export async function getSession(
   context: VerbContext,
   id: string,
-  { messages = "all" }: { readonly messages?: number | "all" } = {},
+  { messages = "all", maxLength }: { readonly messages?: number | "all"; readonly maxLength?: number } = {},
 ): Promise<SessionView | null> {
   if (messages !== "all" && !(Number.isSafeInteger(messages) && messages >= 0)) {
     throw new MisuseError("invalid_argument", 'get: messages must be "all" or a whole number of 0 or more', {
       path: ["messages"],
     });
   }
+  checkLength("get", maxLength);
   const key = sessionKey(context, id);
   const [rows = [], inbox = []] = await context.storage.read([
     { table: "sessions", prefix: keyOf(key) },
@@ -34,11 +35,14 @@ export async function getSession(
   if (row === undefined || head === null || head.deleted) return null;
   const count = messages === "all" ? head.length : Math.min(messages, head.length);
   const threadMessages =
-    count === head.length
-      ? await allMessages(context, key, head)
-      : await readMessages(context.storage, key, { after: head.length - count - 1, before: head.length });
+    maxLength !== undefined
+      ? await lastMessages(context, key, { before: head.length, limit: count, maxLength })
+      : count === head.length
+        ? await allMessages(context, key, head)
+        : await readMessages(context.storage, key, { after: head.length - count - 1, before: head.length });
   // The session was deleted since its row was read.
-  if (threadMessages === null) return getSession(context, id, { messages });
+  if (threadMessages === null)
+    return getSession(context, id, { messages, ...(maxLength === undefined ? {} : { maxLength }) });
   const session = { ...head.session, thread: { ...head.session.thread, messages: threadMessages } };
   return {
     session,
@@ -48,6 +52,60 @@ export async function getSession(
     openTurn: await openTurn(context, key, head.turn),
     queuedTurns: inbox.flatMap((inputRow) => readValue("inbox", inputRow).ownTurn?.id ?? []),
   };
+}
+
+/** Which messages are read: those after a position, oldest first, or those before one, newest first. */
+type MessageRange = {
+  readonly after?: number;
+  readonly before: number;
+  readonly reverse?: boolean;
+  readonly limit: number;
+  readonly maxLength: number | undefined;
+};
+
+/** How many messages are read from the storage at a time: it loads them before it cuts them off at the length. */
+const messagesPerRead = 16;
+
+/**
+ * Reads messages of a range: at most `limit`, and of at most `maxLength` characters together, or one. Each read waits for a slot of the tenant, so that many
+ * requests for long histories do not delay those of other tenants.
+ */
+async function rangeOfMessages(
+  { storage, readSlots, tenant }: VerbContext,
+  key: SessionKey,
+  { after = -1, before, reverse = false, limit, maxLength }: MessageRange,
+): Promise<readonly Message[]> {
+  const items: Message[] = [];
+  let length = 0;
+  const readMore = async (): Promise<boolean> => {
+    const [rows = []] = await storage.read([
+      {
+        table: "entries",
+        prefix: keyOf(key),
+        ...(reverse ? { before: before - items.length } : { after: after + items.length, before }),
+        reverse,
+        limit: Math.min(limit - items.length, messagesPerRead),
+        ...(maxLength === undefined ? {} : { maxLength: Math.max(0, maxLength - length) }),
+      },
+    ]);
+    for (const row of rows) {
+      length += row.value.length;
+      if (items.length > 0 && length > (maxLength ?? Infinity)) return false;
+      items.push(readValue("entries", row));
+    }
+    return rows.length > 0 && items.length < limit && length < (maxLength ?? Infinity);
+  };
+  for (let isMore = limit > 0; isMore;) isMore = await readSlots.run(tenant, readMore);
+  return items;
+}
+
+/** The last messages before a position, oldest first. */
+async function lastMessages(
+  context: VerbContext,
+  key: SessionKey,
+  range: Omit<MessageRange, "after" | "reverse">,
+): Promise<readonly Message[]> {
+  return (await rangeOfMessages(context, key, { ...range, reverse: true })).toReversed();
 }
 
 /** All messages of a session; `null`: it was deleted, and perhaps started again, since its row was read. */
@@ -64,13 +122,18 @@ async function allMessages(
   }
 }
 
-/** A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page. The default is from the first. */
+/**
+ * A page of messages after the index `after`, counted from 0, or after the cursor `next` of the previous page; the default is from the first. With
+ * `before`, the messages before an index: `next` is then the cursor for the page before.
+ */
 export async function listMessages(
   context: VerbContext,
   id: string,
-  { after: cursor = -1, limit = 100 }: { readonly after?: number | string; readonly limit?: number } = {},
+  { after: cursor = -1, before, limit = 100, maxLength }: MessagePageOptions = {},
 ): Promise<Page<Message>> {
   checkLimit("messages", limit);
+  checkLength("messages", maxLength);
+  if (before !== undefined) return messagesBefore(context, id, { before: positionOf(before), limit, maxLength });
   const after = typeof cursor === "string" && /^(?:-1|\d{1,15})$/.test(cursor) ? Number(cursor) : cursor;
   if (typeof after !== "number" || !Number.isSafeInteger(after) || after < -1) {
     throw new MisuseError(
@@ -80,9 +143,54 @@ export async function listMessages(
     );
   }
   const { key, head } = await find(context, id);
-  const items = await readMessages(context.storage, key, { after, before: head.length, limit });
+  const items =
+    maxLength === undefined
+      ? await readMessages(context.storage, key, { after, before: head.length, limit })
+      : await rangeOfMessages(context, key, { after, before: head.length, limit, maxLength });
   const last = after + items.length;
   return { items, next: last + 1 < head.length && items.length > 0 ? `${last}` : null };
+}
+
+/** Options of `messages`. */
+export type MessagePageOptions = {
+  readonly after?: number | string;
+  readonly before?: number | string;
+  readonly limit?: number;
+  readonly maxLength?: number;
+};
+
+async function messagesBefore(
+  context: VerbContext,
+  id: string,
+  {
+    before,
+    limit,
+    maxLength,
+  }: { readonly before: number; readonly limit: number; readonly maxLength: number | undefined },
+): Promise<Page<Message>> {
+  const { key, head } = await find(context, id);
+  const end = Math.min(before, head.length);
+  const items = await lastMessages(context, key, { before: end, limit, maxLength });
+  const first = end - items.length;
+  return { items, next: first > 0 && items.length > 0 ? `${first}` : null };
+}
+
+/** An index of a message, as a number or as a cursor. */
+function positionOf(before: number | string): number {
+  const position = typeof before === "string" && /^\d{1,15}$/.test(before) ? Number(before) : before;
+  if (typeof position === "number" && Number.isSafeInteger(position) && position >= 0) return position;
+  throw new MisuseError(
+    "invalid_argument",
+    "messages: before must be the index of a message, or next of a page that was read with before",
+    { path: ["before"] },
+  );
+}
+
+function checkLength(verb: string, maxLength: number | undefined): void {
+  if (maxLength === undefined || (Number.isSafeInteger(maxLength) && maxLength >= 1)) return;
+  throw new MisuseError("invalid_argument", `${verb}: maxLength must be a whole number of 1 or more`, {
+    path: ["maxLength"],
+  });
 }
 
 function checkLimit(verb: string, limit: number): void {

@@ -133,8 +133,9 @@ function eventsOf(
   signal: AbortSignal | null,
 ): AsyncIterable<RuntimeEvent> {
   const key = sessionKey(context, id);
-  const { hub, reads, storage } = context;
-  const source = { hub, storage: { read: reads.read, watch: storage.watch }, ...key, name: nameOf(key) };
+  const { hub, reads, storage, pages: budget, readSlots: slots } = context;
+  const readers = { read: reads.read, watch: storage.watch };
+  const source = { hub, storage: readers, budget, slots, ...key, name: nameOf(key) };
   const isKnown = aim?.type === "turn" && aim.exists;
   return {
     [Symbol.asyncIterator]: () => {

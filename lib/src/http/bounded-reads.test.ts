@@ -1,0 +1,141 @@
+// Reads of long sessions: every response is bounded in size and paged, the client reads all pages, and forks count against a quota.
+
+import type { HttpOptions } from "everturn/http";
+
+import { engine, fake } from "everturn";
+import { createClient } from "everturn/client";
+import { memoryStorage } from "everturn/host/memory";
+import { createHandler } from "everturn/http";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
+import { describe, expect, test } from "vitest";
+
+const pageLength = 100_000;
+const ada = "the-token-of-ada-000";
+const bob = "the-token-of-bob-000";
+
+/** A tenant `ada` with a session `long` of 40 messages, 20 of them with 30,000 characters. */
+async function world(limits: HttpOptions["limits"] = {}) {
+  const scripts = Array.from({ length: 25 }, (_, index) => [
+    { type: "text", text: `${index}:${"x".repeat(30_000)}` } as const,
+  ]);
+  const all = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) },
+  });
+  const sessions = all.tenant("ada");
+  await (
+    await sessions.start("0", { id: "long" })
+  ).result;
+  for (let count = 1; count < 20; count += 1) await (await sessions.reply("long", `${count}`)).result;
+  const clock = handClock();
+  const handler = createHandler({
+    sessions: all,
+    auth: [
+      { token: ada, tenant: "ada" },
+      { token: bob, tenant: "bob" },
+    ],
+    limits: { pageLength, ...limits },
+    clock,
+  });
+  const ask = async (method: string, path: string, body?: unknown, token = ada) => {
+    const response = await handler(
+      new Request(`http://localhost${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    );
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, json: JSON.parse(text) };
+  };
+  const client = createClient({
+    url: "http://localhost",
+    token: ada,
+    fetch: (url, init) => handler(new Request(url, init)),
+  });
+  return { sessions, ask, clock, client };
+}
+
+/** A page has at least one message, so it may exceed its length by one. */
+const largest = pageLength + 31_000;
+
+describe("a response is bounded in size", () => {
+  test("of a session: it has the newest messages, and the number of all", async () => {
+    const { ask } = await world();
+    for (const path of ["/sessions/long", "/sessions/long?messages=200"]) {
+      const { text, json } = await ask("GET", path);
+      expect(text.length).toBeLessThan(largest);
+      const { messages } = json.session.thread;
+      expect([json.length, messages.at(-1).content.slice(0, 3)]).toEqual([40, "19:"]);
+      expect(messages.length).toBeGreaterThan(2);
+    }
+  });
+
+  test("of messages: all pages together have every message once", async () => {
+    const { ask, sessions } = await world();
+    const read: unknown[] = [];
+    let after: string | null = null;
+    do {
+      const query: string = after === null ? "" : `&after=${after}`;
+      const { text, json } = await ask("GET", `/sessions/long/messages?limit=200${query}`);
+      expect(text.length).toBeLessThan(largest);
+      read.push(...json.items);
+      after = json.next;
+    } while (after !== null);
+    expect(read).toEqual((await sessions.get("long"))?.session.thread.messages);
+  });
+
+  test("of a chat: pages begin with a user message, and together have every message once", async () => {
+    const { ask } = await world();
+    const texts: string[] = [];
+    let before: string | null = null;
+    do {
+      const { text, json } = await ask("GET", `/ui/chat/long${before === null ? "" : `?before=${before}`}`);
+      expect(text.length).toBeLessThan(largest);
+      expect(json.messages[0].role).toBe("user");
+      texts.unshift(...json.messages.map(({ parts }: { parts: { text: string }[] }) => parts.at(-1)?.text.slice(0, 3)));
+      before = json.previous;
+    } while (before !== null);
+    expect(texts).toEqual(Array.from({ length: 20 }, (_, index) => [`${index}`, `${index}:x`.slice(0, 3)]).flat());
+    expect((await ask("GET", "/ui/chat/long?before=x")).status).toBe(400);
+  });
+});
+
+test("the client reads all pages of a session and of a chat", async () => {
+  const { client, sessions } = await world();
+  const stored = (await sessions.get("long"))?.session.thread.messages ?? [];
+  expect((await client.get("long"))?.session.thread.messages).toEqual(stored);
+  expect((await client.get("long", { messages: 25 }))?.session.thread.messages).toEqual(stored.slice(-25));
+  expect((await client.get("long", { messages: 0 }))?.session.thread.messages).toEqual([]);
+  const chat = await client.chat("long");
+  expect([chat.messages.length, chat.status]).toEqual([40, "completed"]);
+  expect(await client.get("none")).toBeNull();
+});
+
+describe("forks count against the quota of their tenant", () => {
+  // The messages of the session have about 606,000 characters.
+  const limits = { copiedLengthPerHour: 1_500_000 };
+
+  test("a fork over the quota gets 429 and copies nothing, until the hour is over", async () => {
+    const { ask, clock, sessions } = await world(limits);
+    const fork = (id: string, token = ada) => ask("POST", "/sessions/long/fork", { id }, token);
+    expect([(await fork("a")).status, (await fork("b")).status]).toEqual([201, 201]);
+    const refused = await fork("c");
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "3600"]);
+    expect(await sessions.get("c")).toBeNull();
+    expect((await ask("POST", "/sessions/long/fork", { id: "d", at: 2 })).status).toBe(201);
+    expect((await ask("POST", "/sessions/none/fork", {}, bob)).status).toBe(404);
+    await clock.advance(3_600_000);
+    expect((await fork("c")).status).toBe(201);
+  });
+
+  test("so does a regenerated message of a chat", async () => {
+    const { ask, sessions } = await world({ copiedLengthPerHour: 100_000 });
+    const messageId = (await sessions.messages("long", { after: 37, limit: 1 })).items[0]?.id ?? "message-38";
+    const messages = [{ id: messageId, role: "user", parts: [{ type: "text", text: "19" }] }];
+    const { status } = await ask("POST", "/ui/chat", { id: "long", messages, trigger: "regenerate-message" });
+    expect(status).toBe(429);
+    expect(await sessions.get("long~branch-1")).toBeNull();
+  });
+});

@@ -91,6 +91,12 @@ describe("a configuration file that was found in the folder", () => {
     const agreed = await place.run(["sessions"], answering(true));
     expect([agreed.code, agreed.stderr]).toEqual([0, expect.stringMatching(/is not trusted yet\. It can run code/)]);
     expect((await place.run(["sessions"])).code).toBe(0);
+    write("everturn.config.json", `{ "port": 1 }`);
+    const raced = async () => {
+      write("everturn.config.json", `{ "port": 2 }`);
+      return true;
+    };
+    expect((await place.run(["sessions"], { confirm: raced })).code).toBe(2);
     expect(questions).toEqual(["Trust it as it is now?", "Trust it as it is now?"]);
   });
 

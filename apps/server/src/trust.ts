@@ -35,8 +35,10 @@ export class UntrustedConfigError extends SettingsError {
   readonly path: string;
   /** The covered files that have changed since they were trusted, by relative path. Empty: the file was never trusted. */
   readonly changed: readonly string[];
+  /** The covered files as they were checked. */
+  readonly files: CoveredFiles;
 
-  constructor(path: string, changed: readonly string[]) {
+  constructor(path: string, changed: readonly string[], files: CoveredFiles) {
     const why =
       changed.length === 0
         ? "is not trusted, and it can run code and choose where API keys are sent"
@@ -46,6 +48,7 @@ export class UntrustedConfigError extends SettingsError {
     );
     this.path = path;
     this.changed = changed;
+    this.files = files;
   }
 }
 
@@ -62,15 +65,18 @@ export function trustStorePath(system: System): string {
 export function checkTrusted(path: string, system: System): void {
   const { folder, name } = placeOf(path);
   const trusted = readStore(trustStorePath(system), system)[folder]?.[name];
-  if (trusted === undefined) throw new UntrustedConfigError(path, []);
-  const changed = changedFiles(trusted, coveredFiles(path));
-  if (changed.length > 0) throw new UntrustedConfigError(path, changed);
+  const files = coveredFiles(path);
+  if (trusted === undefined) throw new UntrustedConfigError(path, [], files);
+  const changed = changedFiles(trusted, files);
+  if (changed.length > 0) throw new UntrustedConfigError(path, changed, files);
 }
 
-/** Trusts a configuration file as it is now. Returns the covered files. */
-export function trustConfig(path: string, system: System): CoveredFiles {
+/**
+ * Trusts a configuration file. `files`: its covered files as the user was asked about them; a change since then is not trusted. Default: as they are now. Returns
+ * the covered files.
+ */
+export function trustConfig(path: string, system: System, files = coveredFiles(path)): CoveredFiles {
   const { folder, name } = placeOf(path);
-  const files = coveredFiles(path);
   const at = trustStorePath(system);
   const store = readStore(at, system);
   writeStore(at, { ...store, [folder]: { ...store[folder], [name]: files } });

@@ -48,14 +48,14 @@ async function loadTrusted(io: Io, request: SettingsRequest): Promise<Settings> 
     return await loadSettings(request);
   } catch (error) {
     if (!(error instanceof UntrustedConfigError) || io.confirm === null) throw error;
-    const { path, changed } = error;
+    const { path, changed, files } = error;
     const state =
       changed.length === 0 ? "is not trusted yet" : `has changed since you trusted it (${changed.join(", ")})`;
     io.stderr.write(
       safeText(`The configuration file ${path} ${state}. It can run code, and choose where your API keys are sent.\n`),
     );
     if (!(await io.confirm("Trust it as it is now?"))) throw error;
-    trustConfig(path, systemOf(io.environment));
+    trustConfig(path, systemOf(io.environment), files);
     return loadSettings(request);
   }
 }

@@ -18,10 +18,10 @@ export type Tarball = {
   readonly size: number;
 };
 
-/** Builds and packs the package. */
-export async function pack(folder: string): Promise<Tarball> {
+/** Builds and packs the package, or another folder of the workspace. */
+export async function pack(folder: string, source = library): Promise<Tarball> {
   mkdirSync(folder, { recursive: true });
-  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: library });
+  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: source });
   type Packed = {
     readonly filename: string;
     readonly files: readonly { readonly path: string }[];

@@ -120,9 +120,10 @@ async function installed(name: string, version: string): Promise<string> {
 function checkVersion(): string {
   const { version } = readManifest();
   if (!/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version)) throw new Error(`${version} is not a semantic version`);
-  for (const folder of ["apps/cli", "apps/server"]) {
-    const other = readManifest(join(root, folder)).version;
+  for (const folder of ["apps/cli", "apps/server", "apps/create-everturn"]) {
+    const { version: other, dependencies } = readManifest(join(root, folder));
     if (other !== version) throw new Error(`${folder} has version ${other}, lib has ${version}`);
+    if (dependencies?.["everturn"] !== version) throw new Error(`${folder} does not depend on everturn ${version}`);
   }
   const changelog = readFileSync(join(root, "CHANGELOG.md"), "utf8");
   const section = (heading: string) => changelog.split(/^## /m).find((text) => text.startsWith(heading));
@@ -242,6 +243,16 @@ async function checkCommand(project: string): Promise<string> {
   return "run, doctor, sessions, demo";
 }
 
+/** `npm create everturn`: the project is written, and names the version that is published. */
+async function checkCreate(project: string): Promise<string> {
+  await run(process.execPath, ["node_modules/create-everturn/bin/create-everturn.js", "my-app"], { cwd: project });
+  const { dependencies } = readManifest(join(project, "my-app"));
+  const { version } = readManifest();
+  if (dependencies?.["everturn"]?.includes(version) !== true)
+    throw new Error(`the project does not depend on everturn ${version}`);
+  return "writes a project";
+}
+
 async function checkTypeScript(): Promise<string> {
   const { stdout } = await run(
     process.execPath,
@@ -272,14 +283,16 @@ try {
   for (const runtime of runtimes) await check(runtime.name, () => checkRuntime(runtime, project));
   const withDriver = await emptyProject(join(folder, "driver"), tarball, [`libsql@${libsql}`]);
   await check(`npx everturn, Node ${process.versions.node}`, () => checkCommand(withDriver));
+  const creator = await pack(join(root, "release"), join(root, "apps/create-everturn"));
+  const creating = await emptyProject(join(folder, "create"), tarball, [creator.path]);
+  await check("create-everturn", () => checkCreate(creating));
   if (!process.argv.includes("--quick")) await check("TypeScript", checkTypeScript);
   if (failures > 0) {
     console.log(`\n${failures} checks failed. Nothing may be published.`);
     process.exitCode = 1;
   } else {
-    console.log(
-      `\nAll checks passed. Publish with:\n\n  npm publish ${relative(root, tarball.path)} --access public\n`,
-    );
+    const commands = [tarball, creator].map(({ path }) => `  npm publish ${relative(root, path)} --access public`);
+    console.log(`\nAll checks passed. Publish with:\n\n${commands.join("\n")}\n`);
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

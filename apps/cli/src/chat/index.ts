@@ -7,6 +7,7 @@ import { databaseName } from "@everturn/server";
 import { UsageError } from "../commands/context.ts";
 import { exitCodes } from "../commands/exit-codes.ts";
 import { sessionNamed } from "../commands/id-prefix.ts";
+import { shellQuote } from "../commands/text.ts";
 import { wrapRuns } from "../terminal/flow.ts";
 import { safeLine } from "../terminal/safe-text.ts";
 import { Screen } from "../terminal/screen.ts";
@@ -67,8 +68,4 @@ function resumeCommand({ settings: { database } }: Workspace, id: string): strin
   // The URL of a Postgres database may hold a password, so the command shows it without.
   const name = shellQuote(databaseName(database.value));
   return `everturn chat --session ${shellQuote(id)}${isFromFlag ? ` --database ${name}` : ""}`;
-}
-
-function shellQuote(word: string): string {
-  return /^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -1,8 +1,10 @@
 // The input history of the prompt (arrow keys), stored as JSON lines in a file next to the database, with mode 0600. The file is compacted when it
 // has twice as many entries as are kept. Errors of the file are ignored: the history then lasts as long as the process.
 
-import { appendFileSync, chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { lstatSync, chmodSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
+
+import { appendPrivateFile, writePrivateFile } from "../private-file.ts";
 
 const mostKept = 1000;
 /** Longer entries are not written to the file, in characters. */
@@ -27,7 +29,7 @@ export class TypedHistory {
     this.#entries.push(entry);
     if (this.#path === null || entry.length > longestKept) return;
     try {
-      appendFileSync(this.#path, `${JSON.stringify(entry)}\n`, { mode: 0o600 });
+      appendPrivateFile(this.#path, `${JSON.stringify(entry)}\n`);
     } catch {
       // The entry is still in memory.
     }
@@ -59,10 +61,10 @@ function load(path: string): string[] {
     // Compaction at twice the size makes its cost amortised constant. The rename is atomic: a reader sees the old or the new file.
     if (entries.length > 2 * mostKept) {
       const compacted = `${path}.${process.pid}`;
-      writeFileSync(compacted, newest.map((entry) => `${JSON.stringify(entry)}\n`).join(""), { mode: 0o600 });
+      writePrivateFile(compacted, newest.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
       renameSync(compacted, path);
     }
-    chmodSync(path, 0o600);
+    if (!lstatSync(path).isSymbolicLink()) chmodSync(path, 0o600);
   } catch {
     // The file stays as it is.
   }

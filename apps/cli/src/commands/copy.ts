@@ -7,6 +7,7 @@ import { resolve } from "node:path";
 
 import { copyDatabase, CopyError, databaseName, isPostgresUrl, openDatabase, SettingsError } from "@everturn/server";
 
+import { safeJson } from "../terminal/safe-text.ts";
 import { UsageError } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { plural } from "./text.ts";
@@ -28,7 +29,7 @@ export async function copy(context: CommandContext, { from, to, json }: CopyRequ
         if (rows > 0 && !json) note(err.dim(`${table}: ${plural(rows, "row")}, ${written} written`));
       });
       const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-      if (json) say(JSON.stringify({ from: opened.name, to: other.name, rows, tables }));
+      if (json) say(safeJson({ from: opened.name, to: other.name, rows, tables }));
       else say(`copied and compared ${plural(rows, "row")} in ${plural(tables.length, "table")}`);
       return exitCodes.ok;
     } finally {

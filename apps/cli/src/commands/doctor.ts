@@ -21,6 +21,7 @@ import {
   UntrustedConfigError,
 } from "@everturn/server";
 
+import { safeJson } from "../terminal/safe-text.ts";
 import { openSessions } from "../workspace.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { brief, plural, table } from "./text.ts";
@@ -55,7 +56,7 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
   }
   const isBroken = findings.some(({ state }) => state === "broken");
   if (json) {
-    say(JSON.stringify({ ok: !isBroken, findings, settings: lines }));
+    say(safeJson({ ok: !isBroken, findings, settings: lines }));
     return isBroken ? exitCodes.failed : exitCodes.ok;
   }
   const marks = { ok: out.green("✓"), hint: out.dim("·"), broken: out.red("✗") };

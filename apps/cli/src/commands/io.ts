@@ -4,6 +4,7 @@ import type { Environment } from "@everturn/server";
 
 import { createInterface } from "node:readline/promises";
 
+import { safeOutput } from "../terminal/safe-text.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 type Output = {
@@ -92,7 +93,7 @@ function outputOf(stream: NodeJS.WriteStream): Output {
       return stream.columns > 0 ? stream.columns : 80;
     },
     write: (text) => {
-      if (isOpen) stream.write(text);
+      if (isOpen) stream.write(stream.isTTY === true ? safeOutput(text) : text);
     },
   };
 }

@@ -3,6 +3,7 @@
 
 import type { CommandContext } from "./context.ts";
 
+import { safeJson } from "../terminal/safe-text.ts";
 import { openSessions } from "../workspace.ts";
 import { exitCodes } from "./exit-codes.ts";
 
@@ -10,7 +11,7 @@ export async function migrate(context: CommandContext, { json }: { readonly json
   const { database, close } = await openSessions(await context.settings());
   const { name, driver, schemaVersion } = database;
   await close();
-  if (json) context.say(JSON.stringify({ database: name, driver, schemaVersion }));
+  if (json) context.say(safeJson({ database: name, driver, schemaVersion }));
   else if (schemaVersion === null)
     context.say(`${name}: the storage is open; it does not report a version of its tables`);
   else context.say(`${name}: the tables have version ${schemaVersion} (${driver})`);

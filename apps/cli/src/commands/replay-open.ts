@@ -7,7 +7,7 @@ import type { OpenTurnReplay } from "everturn/runtime";
 import { createEngines } from "@everturn/server";
 import { replayOpenTurns } from "everturn/runtime";
 
-import { safeLine } from "../terminal/safe-text.ts";
+import { safeLine, safeJson } from "../terminal/safe-text.ts";
 import { openReadOnly } from "../workspace.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { plural } from "./text.ts";
@@ -29,7 +29,7 @@ export async function replayOpen(context: CommandContext, { json }: { readonly j
   } finally {
     await database.close();
   }
-  if (json) say(JSON.stringify({ database: database.name, turns, same: turns - problems.length, problems }));
+  if (json) say(safeJson({ database: database.name, turns, same: turns - problems.length, problems }));
   else if (problems.length === 0) {
     const found =
       turns === 0 ? "there are no open turns" : `${plural(turns, "open turn")} can be continued by this code`;

@@ -10,6 +10,7 @@ import { createEngines, databaseName } from "@everturn/server";
 import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
+import { safeJson } from "../terminal/safe-text.ts";
 import { UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { ambiguousText, findSession } from "./id-prefix.ts";
@@ -32,7 +33,7 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
     const { result, events } = await replayTurn(record, engine === null ? {} : { engine });
     const steps = events.filter(({ type }) => type === "step_completed").length;
     const { haltedReason, usage } = result;
-    if (request.json) say(JSON.stringify({ same: true, haltedReason, steps, usage }));
+    if (request.json) say(safeJson({ same: true, haltedReason, steps, usage }));
     else {
       const cost = spent(usage);
       const facts = [
@@ -51,7 +52,7 @@ export async function replay(context: CommandContext, request: ReplayRequest): P
     if (!(error instanceof RuntimeError) || (error.reason !== "diverged" && error.reason !== "replay_missing"))
       throw error;
     const { reason, message, paths } = error.failure;
-    if (request.json) say(JSON.stringify({ same: false, reason, message, paths }));
+    if (request.json) say(safeJson({ same: false, reason, message, paths }));
     else {
       const how = reason === "diverged" ? `differs from the record in ${plural(paths.length, "place")}:` : message;
       say(`${out.red("✗")} replayed ${compared}: ${how}`);

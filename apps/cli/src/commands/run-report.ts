@@ -9,16 +9,16 @@ import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
 
 import { messageText, renderIssue } from "everturn/model";
 
-import { safeLine, SafeText } from "../terminal/safe-text.ts";
+import { safeLine, SafeText, safeJson } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
-import { brief, duration, spent } from "./text.ts";
+import { brief, duration, spent, shellQuote } from "./text.ts";
 
 type EventPrinter = { readonly event: (event: RuntimeEvent) => void; readonly end: () => void };
 
 /** Returns a printer for the events of a turn in the requested form. */
 export function eventPrinter(io: Io, err: Colours, request: RunRequest): EventPrinter {
   if (request.form === "events") {
-    return { event: (event) => io.stdout.write(`${JSON.stringify(event)}\n`), end: () => undefined };
+    return { event: (event) => io.stdout.write(`${safeJson(event)}\n`), end: () => undefined };
   }
   const streams = request.form === "text" && request.schema === null;
   const answer = new AnswerWriter(io);
@@ -126,10 +126,10 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
 /** Prints the result of the turn: JSON or structured output if requested, errors, what the session waits for, and the cost. */
 export function reportEnd(context: CommandContext, end: TurnEnd, request: RunRequest, hasSchema: boolean): void {
   const { say, note, err } = context;
-  if (request.form === "json") say(JSON.stringify(end));
-  if (request.form === "events") say(JSON.stringify({ end }));
+  if (request.form === "json") say(safeJson(end));
+  if (request.form === "events") say(safeJson({ end }));
   const output = end.finalResponse?.output ?? null;
-  if (request.form === "text" && hasSchema && output !== null) say(JSON.stringify(output.value, null, 2));
+  if (request.form === "text" && hasSchema && output !== null) say(safeJson(output.value, 2));
   for (const line of errorLines(end)) note(err.red(line));
   if (request.quiet) return;
   for (const line of pendingLines(end)) note(err.yellow(line));
@@ -155,10 +155,13 @@ function pendingLines({ session }: TurnEnd): readonly string[] {
   const { pendingQuestion, pendingToolCalls } = session;
   const id = safeLine(session.id);
   const question =
-    pendingQuestion === null ? [] : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${id} "…"`];
+    pendingQuestion === null
+      ? []
+      : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${shellQuote(id)} "…"`];
   const calls = pendingToolCalls
     .filter(({ decision, reason }) => decision === null && reason !== "question")
     .flatMap(({ name, arguments: args, reason }) => [`? ${name} ${brief(args ?? {})} waits (${reason})`]);
-  const commands = calls.length === 0 ? [] : [`  decide: everturn run --session ${id} --approve, or --deny`];
+  const commands =
+    calls.length === 0 ? [] : [`  decide: everturn run --session ${shellQuote(id)} --approve, or --deny`];
   return [...question, ...calls, ...commands];
 }

@@ -17,6 +17,7 @@ import { safeLine } from "../terminal/safe-text.ts";
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 import { eventPrinter, reportEnd } from "./run-report.ts";
+import { shellQuote } from "./text.ts";
 
 export type RunRequest = {
   /** The prompt, as words of the command line. */
@@ -53,7 +54,7 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     if (end === null) {
       const id = safeLine(turn.sessionId);
       context.note(
-        `everturn: terminated; the turn is not lost, continue it with everturn chat --session ${id}, or everturn serve`,
+        `everturn: terminated; the turn is not lost, continue it with everturn chat --session ${shellQuote(id)}, or everturn serve`,
       );
       return exitCodes.terminated;
     }
@@ -95,7 +96,7 @@ async function begin(
   if (view.session.status === "awaiting_tools") {
     const names = view.session.pendingToolCalls.map(({ name }) => name).join(", ");
     throw new UsageError(
-      `session ${id} waits for a decision about ${names}: use --approve or --deny, or everturn chat --session ${id}`,
+      `session ${id} waits for a decision about ${names}: use --approve or --deny, or everturn chat --session ${shellQuote(id)}`,
     );
   }
   return sessions.send(id, prompt, options);

@@ -6,9 +6,10 @@ import type { Runtime, SessionSummary } from "everturn/runtime";
 
 import { messageText } from "everturn/model";
 
+import { safeJson } from "../terminal/safe-text.ts";
 import { withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { age, brief, table } from "./text.ts";
+import { age, brief, table, shellQuote } from "./text.ts";
 
 export type ListRequest = { readonly limit: number; readonly after: string | null; readonly json: boolean };
 
@@ -20,7 +21,7 @@ export async function listSessions(context: CommandContext, { limit, after, json
       page.items.map(async (item) => ({ ...item, firstWords: await firstWords(sessions, item.id) })),
     );
     if (json) {
-      say(JSON.stringify({ items: rows, next: page.next }));
+      say(safeJson({ items: rows, next: page.next }));
       return exitCodes.ok;
     }
     if (rows.length === 0) {
@@ -34,7 +35,7 @@ export async function listSessions(context: CommandContext, { limit, after, json
     );
     say(out.dim(head));
     for (const line of lines) say(line);
-    if (page.next !== null) note(`next page: everturn sessions --limit ${limit} --after ${page.next}`);
+    if (page.next !== null) note(`next page: everturn sessions --limit ${limit} --after ${shellQuote(page.next)}`);
     return exitCodes.ok;
   });
 }

@@ -3,14 +3,14 @@
 import type { CommandContext } from "./context.ts";
 import type { Runtime, RuntimeEvent, SessionView } from "everturn/runtime";
 
-import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { safeLine } from "../terminal/safe-text.ts";
+import { writePrivateFile } from "../private-file.ts";
+import { safeLine, safeJson } from "../terminal/safe-text.ts";
 import { UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { ambiguousText, findId, sessionNamed } from "./id-prefix.ts";
-import { brief, plural, spent } from "./text.ts";
+import { brief, plural, spent, shellQuote } from "./text.ts";
 import { timelineText } from "./timeline-text.ts";
 import { timelineOf } from "./timeline.ts";
 
@@ -45,7 +45,7 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
     if (request.json) {
       const { session, version, length, openTurn } = view;
       const { thread: _, ...head } = session;
-      context.say(JSON.stringify({ session: { ...head, version, length, openTurn }, turns, timelines, usage }));
+      context.say(safeJson({ session: { ...head, version, length, openTurn }, turns, timelines, usage }));
       return exitCodes.ok;
     }
     for (const line of headLines(view, id, spent(usage.total))) context.say(line);
@@ -54,7 +54,7 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
       for (const line of timelineText(timeline, context.out, context.io.stdout.columns)) context.say(line);
     }
     const others = turns.length - timelines.length;
-    if (others > 0) context.note(`${plural(others, "other turn")}: everturn show ${id} --all`);
+    if (others > 0) context.note(`${plural(others, "other turn")}: everturn show ${shellQuote(id)} --all`);
     return exitCodes.ok;
   });
 }
@@ -73,18 +73,18 @@ async function exportRecord(
   to: string,
 ): Promise<number> {
   const record = await sessions.export(id, turn ?? undefined);
-  const text = JSON.stringify(record, null, 2);
+  const text = safeJson(record, 2);
   if (to === "-") {
     say(text);
     return exitCodes.ok;
   }
   const path = resolve(io.folder, to);
   try {
-    writeFileSync(path, `${text}\n`);
+    writePrivateFile(path, `${text}\n`);
   } catch (cause) {
     throw new UsageError(`--export: cannot write ${path}`, { cause });
   }
-  note(`wrote ${record.data.turnId} to ${path}; everturn replay ${to} replays it`);
+  note(`wrote ${record.data.turnId} to ${path}; everturn replay ${shellQuote(to)} replays it`);
   return exitCodes.ok;
 }
 

@@ -6,6 +6,7 @@ import type { Count, DatabaseStats } from "@everturn/server";
 
 import { databaseStats } from "@everturn/server";
 
+import { safeJson } from "../terminal/safe-text.ts";
 import { openSessions } from "../workspace.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { duration, table } from "./text.ts";
@@ -17,7 +18,7 @@ export async function stats(context: CommandContext, { json }: { readonly json: 
     const { name, driver, schemaVersion, storage } = database;
     const found = await databaseStats(storage, sessions, Date.now());
     if (json) {
-      say(JSON.stringify({ database: name, driver, schemaVersion, ...found }));
+      say(safeJson({ database: name, driver, schemaVersion, ...found }));
       return exitCodes.ok;
     }
     const lines = [

@@ -54,3 +54,8 @@ export function table(rows: readonly (readonly string[])[], columns: number): re
     return (Number.isFinite(columns) ? fit(line, columns) : line).trimEnd();
   });
 }
+
+/** Quotes a word for a POSIX shell, if necessary: ids and paths in suggested commands may contain spaces, `;` or `$(…)`. */
+export function shellQuote(word: string): string {
+  return /^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${safeLine(word).replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -16,6 +16,7 @@ import { isOffline, isPostgresUrl, openDatabase, SettingsError } from "@everturn
 import { sessionError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 
+import { shellQuote } from "../commands/text.ts";
 import { safeLine } from "../terminal/safe-text.ts";
 import { demoAgent } from "./agent.ts";
 import { AnswerPrompt } from "./answer-prompt.ts";
@@ -157,9 +158,4 @@ function aborted(signal: AbortSignal): Promise<never> {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
     return undefined;
   });
-}
-
-/** Quotes a path for a POSIX shell, if necessary. */
-function shellQuote(path: string): string {
-  return /^[\w@%+=:,./\\-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }

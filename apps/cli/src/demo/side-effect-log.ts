@@ -18,7 +18,7 @@ export class SideEffectLog {
   readonly #file: number;
 
   constructor(path: string) {
-    this.#file = openSync(path, "a");
+    this.#file = openSync(path, "a", 0o600);
   }
 
   modelCallStarted(): void {

@@ -17,6 +17,27 @@ export function safeLine(text: string): string {
     .replaceAll("\t", " ");
 }
 
+/**
+ * A value as JSON that can be written to a terminal: characters that could control it are escaped (`\\u009b`). The value that a program parses is the same.
+ */
+export function safeJson(value: unknown, indent = 0): string {
+  return (JSON.stringify(value, null, indent) ?? "null").replaceAll(unsafe, (character) =>
+    [...Array(character.length).keys()]
+      .map((index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`)
+      .join(""),
+  );
+}
+
+/**
+ * The last line of defence, for everything that commands write to a terminal: only colours and styles of this program (SGR sequences) may control it. Texts are
+ * sanitized where they are formatted; this function covers what a command forgets.
+ */
+export function safeOutput(text: string): string {
+  return text.replaceAll(unsafe, (character, at: number) =>
+    character === "\u001B" && sgr.test(text.slice(at + 1, at + 20)) ? character : symbolOf(character),
+  );
+}
+
 /** Sanitizes streamed text. */
 export class SafeText {
   /** A high surrogate at the end of the last piece. */
@@ -42,8 +63,11 @@ const replacement = "\uFFFD";
 
 const isSafe = /^[\n\u0020-\u007E]*$/;
 
-// C0 and C1 control characters except tab and line feed, line separators, bidirectional controls, and unpaired surrogates.
-const unsafe = /(?![\t\n])\p{Cc}|[\u2028\u2029\u202A-\u202E\u2066-\u2069]|\p{Cs}/gu;
+// C0 and C1 control characters except tab and line feed, line separators, bidirectional controls, invisible tags, and unpaired surrogates.
+const unsafe = /(?![\t\n])\p{Cc}|[\u2028\u2029\p{Bidi_Control}\u{E0000}-\u{E007F}]|\p{Cs}/gu;
+
+/** The rest of an SGR sequence after its escape character. */
+const sgr = /^\[[0-9;]{0,16}m/;
 
 function symbolOf(character: string): string {
   const code = character.charCodeAt(0);

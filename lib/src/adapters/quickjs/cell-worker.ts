@@ -32,6 +32,24 @@ function openPort(): Port {
 const port = openPort();
 const idle = new Deadline(systemClock, () => port.post({ type: "idle" }));
 
+/** The nice value of the thread: about a third of the CPU share of a normal thread, if all cores are busy. */
+const niceness = 5;
+
+/**
+ * Lowers the priority of this thread, so that cells that compute on all cores do not delay the event loop. Only on Linux, where 0 is the calling thread; elsewhere it is
+ * the process.
+ */
+function lowerPriority(): void {
+  if (typeof process === "undefined" || process.platform !== "linux") return;
+  try {
+    process.getBuiltinModule?.("node:os").setPriority(0, niceness);
+  } catch {
+    // Not permitted: cells have the priority of the process.
+  }
+}
+
+lowerPriority();
+
 // Not a top-level `await`: Vite bundles web workers as classic scripts by default, which have none.
 async function start(): Promise<void> {
   try {

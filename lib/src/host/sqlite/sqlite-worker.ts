@@ -6,6 +6,7 @@ import type { OpenDatabase } from "./request-queue.ts";
 import type { ThreadReply, ThreadRequest, ThreadOptions } from "./worker-messages.ts";
 
 import { existsSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 
 import { systemClock } from "../../clock/clock.ts";
@@ -37,6 +38,7 @@ function database(): OpenDatabase {
   if ("failed" in driver) throw driver.failed;
   // SQLite would create the file.
   if (options.readOnly && path !== ":memory:" && !existsSync(path)) throw missingFile(path);
+  if (path !== ":memory:" && !options.readOnly) createPrivately(path);
   const handle = driver.open(path);
   try {
     const { tablePrefix, synchronous, readOnly } = options;
@@ -60,6 +62,18 @@ function database(): OpenDatabase {
 
 function missingFile(file: string): RuntimeError {
   return new RuntimeError("storage_failed", { message: `there is no file ${file}`, metadata: { storage } });
+}
+
+/**
+ * Creates the file with mode 0600 if it does not exist, so that other users cannot read it at any time. SQLite accepts an empty file as an empty database, and gives
+ * its WAL and shared-memory files the same mode. `wx` does not follow a symbolic link. An error recurs when SQLite opens the file, and is reported there.
+ */
+function createPrivately(file: string): void {
+  try {
+    closeSync(openSync(file, "wx", 0o600));
+  } catch {
+    // The file exists, or cannot be created.
+  }
 }
 
 /** `PRAGMA data_version`; `null`: the database is not open, and the request that opens it reports errors. */

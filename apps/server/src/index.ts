@@ -28,7 +28,7 @@ export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-pr
 export { offline } from "./offline-model.ts";
 export { offlineTools } from "./offline-tools.ts";
 export { isLoopback, startServer } from "./serve.ts";
-export { databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
+export { database as readDatabaseSetting, databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
 export { loadSettings, settingNames } from "./settings.ts";
 export { loadTools } from "./tools-module.ts";
 export { checkTrusted, digestOf, distrustFolder, trustConfig, trustStorePath, UntrustedConfigError } from "./trust.ts";

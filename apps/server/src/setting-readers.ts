@@ -35,23 +35,30 @@ export function file(value: unknown, origin: Origin): string {
   return path === ":memory:" ? path : resolve(origin.folder, path);
 }
 
-/** The database: a path, made absolute, or the URL of a Postgres database, which is kept. */
+/** The database: a path, made absolute, or the URL of a Postgres database, which is kept. Another URL is refused, without its user and password. */
 export function database(value: unknown, origin: Origin): string {
   const target = text(value, origin);
-  return isPostgresUrl(target) ? target : file(target, origin);
+  if (isPostgresUrl(target)) return target;
+  const scheme = /^(?<name>[a-z][a-z0-9+.-]+):\//i.exec(target)?.groups?.["name"];
+  if (scheme === undefined) return file(target, origin);
+  throw new SettingsError(
+    `${origin.name} has to be the path of a SQLite file or a URL that begins with postgres://, not ${scheme}:…`,
+  );
 }
 
 /** Returns whether a setting names a Postgres database. */
 export function isPostgresUrl(target: string): boolean {
-  return /^postgres(ql)?:\/\//.test(target);
+  return /^postgres(ql)?:\/\//i.test(target);
 }
 
 /** A database as messages show it: a URL without user, password and parameters. */
 export function databaseName(target: string): string {
   if (!isPostgresUrl(target)) return target;
   if (!URL.canParse(target)) return "postgres://…";
-  const { host, pathname } = new URL(target);
-  return `postgres://${host}${pathname}`;
+  const { host, pathname, search, hash } = new URL(target);
+  // A password with an unescaped special character ends the host; the rest of it would be in the path.
+  const isPlain = /^(\/[^/@]*)?$/.test(pathname) && hash === "" && (pathname.length > 1 || !search.includes("@"));
+  return isPlain ? `postgres://${host}${pathname}` : "postgres://…";
 }
 
 /** Tools, and paths of modules that export tools, made absolute. A configuration module may contain tools; the other sources have paths only. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 import { afterAll, describe, expect, it } from "vitest";
 
-import { SettingsError } from "./setting-readers.ts";
+import { databaseName, SettingsError } from "./setting-readers.ts";
 import { loadSettings, resolveSettings, settingNames } from "./settings.ts";
 import { trustConfig } from "./trust.ts";
 import { systemOf } from "./user-folders.ts";
@@ -300,6 +300,25 @@ describe("an invalid value is rejected with its source and what was expected", (
     circle.push(circle);
     expect(refusal({ config: { model: circle } })).toMatch(/: model has to be text, not a list$/);
     expect(refusal({ config: { maxTurns: 10n } })).toMatch(/: maxTurns has to be a whole number .*, not a bigint$/);
+  });
+
+  it.each(["mysql://user:secret@host/db", "postgres:/user:secret@host/db", "postgresql+x://user:secret@host/db"])(
+    "the database %s is refused without its password",
+    (value) => {
+      const resolve = () => resolved({ flags: { database: value } });
+      expect(resolve).toThrow(/^--database has to be the path of a SQLite file or a URL that begins with postgres:/);
+      expect(resolve).not.toThrow("secret");
+    },
+  );
+
+  it.each([
+    ["POSTGRES://user:secret@host/db", "postgres://host/db"],
+    ["postgres://user:12/secret@host/db", "postgres://…"],
+    ["postgres://user:12#secret@host/db", "postgres://…"],
+    ["postgres://user:12?secret@host/db", "postgres://…"],
+    ["postgres://host/db?user=user@server", "postgres://host/db"],
+  ])("the database %s is named %s", (value, name) => {
+    expect(databaseName(resolved({ flags: { database: value } }).database.value)).toBe(name);
   });
 
   it("a missing home folder is an error only if the database would be in it", () => {

@@ -3,9 +3,16 @@
 import type { CommandContext } from "./context.ts";
 
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
 
-import { copyDatabase, CopyError, databaseName, isPostgresUrl, openDatabase, SettingsError } from "@everturn/server";
+import {
+  copyDatabase,
+  CopyError,
+  databaseName,
+  isPostgresUrl,
+  openDatabase,
+  readDatabaseSetting,
+  SettingsError,
+} from "@everturn/server";
 
 import { safeJson } from "../terminal/safe-text.ts";
 import { UsageError } from "./context.ts";
@@ -16,8 +23,8 @@ export type CopyRequest = { readonly from: string; readonly to: string; readonly
 
 export async function copy(context: CommandContext, { from, to, json }: CopyRequest): Promise<number> {
   const { say, note, err, io } = context;
-  const locate = (target: string) => (isPostgresUrl(target) ? target : resolve(io.folder, target));
-  const [source, target] = [locate(from), locate(to)];
+  const source = readDatabaseSetting(from, { name: "the source", folder: io.folder });
+  const target = readDatabaseSetting(to, { name: "the target", folder: io.folder });
   if (source === target) throw new UsageError("the source and the target are the same database");
   if (!isPostgresUrl(source) && !existsSync(source)) throw new UsageError(`there is no file ${source}`);
   const opened = await open(source);

@@ -88,6 +88,39 @@ describe("drive", () => {
     expect(runs).toBe(2);
   });
 
+  test("a turn that was handed over can be awaited, driven again and cancelled in the same process", async () => {
+    const { passed } = latch();
+    let runs = 0;
+    const { clock, web } = processes({
+      adapter: fake({ scripts: [[toolCall("work")], [says("done")], [toolCall("work")]] }),
+      tools: [
+        workTool(() => {
+          runs += 1;
+          return runs === 2 ? "ok" : passed.then(() => "late");
+        }),
+      ],
+    });
+    const handOver = async () => {
+      const before = runs;
+      const driving = web.drive("s", { deadlineMs: 5000 });
+      await expect.poll(() => runs).toBe(before + 1);
+      await clock.advance(5000);
+      expect(await driving).toEqual({ status: "handed_over" });
+    };
+    const { result } = await web.start("go", { id: "s" });
+    await handOver();
+    expect(await web.drive("s")).toEqual({ status: "idle" });
+    expect(await result).toMatchObject({ status: "ended", text: "done" });
+    const again = await web.reply("s", "again");
+    await handOver();
+    const cancelling = web.cancel("s", { waitMs: 1000 });
+    await expect.poll(() => clock.sleepers).toBeGreaterThan(0);
+    await clock.advance(1000);
+    expect(await cancelling).toBe("stored");
+    expect(await web.drive("s")).toEqual({ status: "idle" });
+    expect(await again.result).toMatchObject({ haltedReason: "cancelled" });
+  });
+
   test("before the deadline no further effect is started", async () => {
     const { passed, open } = latch();
     let calls = 0;

@@ -238,12 +238,13 @@ async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): P
         return endOf(turn, progress, await currentSummary(context, key, head, version));
       }
       const error = active.reasonLeft(key, turn, leases[0]?.tag ?? 0);
-      if (isHandedOver(error)) {
+      // `drive` hands a turn over at its deadline; the result then arrives when a process drives the turn again, perhaps this one.
+      if (isHandedOver(error) && active.closing) {
         throw new RuntimeError("lease_lost", {
           message: `this process was closed; another process continues the turn ${turn}: attach to it there`,
         });
       }
-      if (error !== null && !isHeldElsewhere(error)) throw error;
+      if (error !== null && !isHeldElsewhere(error) && !isHandedOver(error)) throw error;
       await changes.changed();
     }
   } finally {

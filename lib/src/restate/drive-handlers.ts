@@ -15,7 +15,8 @@
 //   The continuation number n of a turn has the idempotency key `turn/n`, so that a caller can wait for it (client.ts).
 //
 //   `resume` is shared: it also runs while an invocation of `drive` hangs, for example in a process that is paused. The lease decides who drives. Its result is
-//   kept for no time, and the sweeper always uses the same idempotency key. So at most one `resume` of a session is under way.
+//   kept for no time, and its idempotency key is the time in units of `resumeSlotMs`. So while one `resume` of a session is under way, another one is sent at most
+//   once in that time: it helps if the first one hangs, too.
 //
 // Invariants
 //   1. Both return normally for every outcome of `runtime.drive`, also for errors. Restate repeats an invocation only if its process ended, could not be
@@ -72,14 +73,19 @@ export type DriveResult = DriveReport & { readonly next: string | null };
 const progressState = "progress";
 
 /** How many continuations without progress are sent before the turn is left to the sweeper. */
-const maxRetries = 8;
-/** Backoff of continuations without progress, in milliseconds: doubled each time. */
-const backoff = { firstMs: 500, longestMs: 30_000 };
+const maxRetries = 12;
+/**
+ * Backoff of continuations without progress, in milliseconds: the first ones are equal, because a storage needs about a second to prove that a process has ended;
+ * then it is doubled each time.
+ */
+const backoff = { firstMs: 300, equal: 4, longestMs: 30_000 };
 /** A slice that was handed over sooner is repeated after a pause: a process that shuts down hands over at once. */
 const shortSliceMs = 1000;
 const shortSlicePauseMs = 250;
 /** How long an unsuccessful `resume` stays under way, in milliseconds, so that the sweeper does not send another one meanwhile. */
 const resumePauseMs = 10_000;
+/** How long requests for `resume` have the same idempotency key, in milliseconds. */
+const resumeSlotMs = 30_000;
 /** How often a process asks the sweeper to start, in milliseconds. */
 const askSweeperMs = 60_000;
 
@@ -127,9 +133,10 @@ export function driveRequest(
   return { service: names.session, handler: "drive", key, input, idempotencyKey, delayMs };
 }
 
-/** The request that sends `resume`. */
-export function resumeRequest({ names }: Pick<ServiceContext, "names">, key: string): SendRequest {
-  return { service: names.session, handler: "resume", key, input: {}, idempotencyKey: "resume", delayMs: 0 };
+/** The request that sends `resume`. `now` is the time in milliseconds. */
+export function resumeRequest({ names }: Pick<ServiceContext, "names">, key: string, now: number): SendRequest {
+  const idempotencyKey = `resume ${Math.floor(now / resumeSlotMs)}`;
+  return { service: names.session, handler: "resume", key, input: {}, idempotencyKey, delayMs: 0 };
 }
 
 /** One slice: drives the session, and reads the state of the session afterwards. Never rejects, so that Restate does not repeat it. */
@@ -170,7 +177,7 @@ function followUp(
   { status, tookMs, retryAfterMs }: DriveReport,
   retries: number,
 ): { readonly delayMs: number; readonly retries: number } | null {
-  const backoffMs = Math.min(backoff.longestMs, backoff.firstMs * 2 ** retries);
+  const backoffMs = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.max(0, retries + 1 - backoff.equal));
   switch (status) {
     case "idle":
     case "parked":

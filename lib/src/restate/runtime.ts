@@ -9,6 +9,7 @@ import type { RestateIngress } from "./ingress.ts";
 import type { SendRequest } from "./invocation.ts";
 import type { ServiceNames, SessionName } from "./names.ts";
 
+import { systemClock } from "../engine/internal.ts";
 import { runtime } from "../runtime/internal.ts";
 import { continuationKey, driveRequest, resumeRequest } from "./drive-handlers.ts";
 import { checkIngress, sendThrough } from "./ingress.ts";
@@ -82,13 +83,15 @@ type Context = {
 
 function runtimeOf(context: Context): RestateRuntime {
   const { sessions, all, tenant, names, restate } = context;
+  const { clock = systemClock } = restate;
   /** Sends a request; a failure is only reported. */
   const trySend = async (name: SessionName, turnId: string | null, request: SendRequest): Promise<void> => {
     await sendThrough(restate, request).catch((error: unknown) => context.report({ ...name, turnId, error }));
   };
   const sendTurn = (name: SessionName, turnId: string): Promise<void> =>
     trySend(name, turnId, driveRequest(context, objectKey(name), { turnId }, continuationKey(turnId, 0)));
-  const resume = (name: SessionName): Promise<void> => trySend(name, null, resumeRequest(context, objectKey(name)));
+  const resume = (name: SessionName): Promise<void> =>
+    trySend(name, null, resumeRequest(context, objectKey(name), clock.now()));
   /** Sends the turn that a verb has accepted. */
   const sent = async <H extends { readonly sessionId: string; readonly turnId: string | null }>(
     accepting: Promise<H>,

@@ -3,6 +3,7 @@
 // Settings of the handlers
 //   inactivityTimeout   longer than a slice. While a handler drives a session it sends nothing to Restate, which would otherwise ask it to suspend after one
 //                       minute, and abort it after `abortTimeout`.
+//                       Handlers that drive no session have short timeouts, so that one that hangs is repeated soon.
 //   abortTimeout        a minute after that, Restate closes the connection of a handler that has not returned. The session is then handed over.
 //   retryPolicy         an attempt fails if its process ended or cannot be reached. It is repeated for about a minute and a half, then killed, not paused: a paused
 //                       invocation would block all later ones of its session. An invocation that has begun is repeated on the deployment on which it
@@ -37,6 +38,9 @@ const retryPolicy = {
   onMaxAttempts: "kill",
 } as const;
 
+/** Timeouts of handlers that drive no session, in milliseconds. One that hangs, for example in a paused process, is repeated after their sum. */
+const short = { inactivityTimeout: 20_000, abortTimeout: 10_000 };
+
 /** The time between the end of a slice and the moment Restate gives it up, in milliseconds. */
 const marginMs = 60_000;
 
@@ -61,6 +65,7 @@ function sessionObject(sdk: Sdk, context: ServiceContext): RestateService {
     description: "Drives an Everturn session, and accepts input for it.",
     options: {
       retryPolicy,
+      ...short,
       idempotencyRetention: resultRetentionMs,
       journalRetention: resultRetentionMs,
     },
@@ -90,7 +95,7 @@ function sweeperObject(sdk: Sdk, context: ServiceContext): RestateService {
   return sdk.object({
     name: context.names.sweeper,
     description: "Finds Everturn turns that no process drives, and applies deadlines and retention.",
-    options: { retryPolicy, idempotencyRetention: 0, journalRetention: 0 },
+    options: { retryPolicy, ...short, idempotencyRetention: 0, journalRetention: 0 },
     handlers: {
       start: exclusive((ctx: ObjectContext) => startSweeper(context, exclusiveOf(sdk, ctx))),
       tick: exclusive((ctx: ObjectContext, input: { readonly generation: number }) =>

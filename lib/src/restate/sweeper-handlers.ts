@@ -33,6 +33,8 @@ type ChainState = { readonly generation: number; readonly dueAt: number };
 const chainState = "chain";
 /** The largest number of sessions of one sweep. */
 const sweepLimit = 256;
+/** The time until the next sweep if there may be more sessions, in milliseconds. Not 0: sessions that fail again stay due. */
+const fullSweepMs = 250;
 /** A chain whose tick is this late has ended, in milliseconds. */
 const lostChainMs = 60_000;
 
@@ -55,7 +57,7 @@ export async function tick(
 ): Promise<SweepReport | null> {
   if (chainOf(await invocation.get(chainState))?.generation !== generation) return null;
   const { report, isFull, now } = await sweepAndSend(context, invocation);
-  const delayMs = isFull ? 0 : context.sweepMs;
+  const delayMs = isFull ? Math.min(fullSweepMs, context.sweepMs) : context.sweepMs;
   invocation.set(chainState, { generation, dueAt: now + delayMs } satisfies ChainState);
   invocation.send(tickRequest(context, generation, delayMs));
   return report;
@@ -71,7 +73,7 @@ async function sweepAndSend(
   invocation: Invocation,
 ): Promise<{ readonly report: SweepReport; readonly isFull: boolean; readonly now: number }> {
   const { keys, now, ...report } = await invocation.run("sweep", () => sweep(context));
-  for (const key of keys) invocation.send(resumeRequest(context, key));
+  for (const key of keys) invocation.send(resumeRequest(context, key, now));
   return { report: { ...report, resumed: keys.length }, isFull: keys.length >= sweepLimit, now };
 }
 

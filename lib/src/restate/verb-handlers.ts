@@ -96,8 +96,13 @@ export async function accept<Verb extends VerbName>(
 /** The handler `cancel`: stores the cancel, and lets a process drive the turn to its end. */
 export async function cancel(context: ServiceContext, invocation: Invocation): Promise<Cancelled> {
   const { sessions, sessionId } = target(context, invocation);
-  const cancelled = await invocation.run("cancel", () => refusing(() => sessions.cancel(sessionId, { waitMs: 0 })));
-  if (cancelled === "stored") invocation.send(resumeRequest(context, invocation.key));
+  const { cancelled, now } = await invocation.run("cancel", () =>
+    refusing(async () => {
+      const cancelled = await sessions.cancel(sessionId, { waitMs: 0 });
+      return { cancelled, now: context.clock.now() };
+    }),
+  );
+  if (cancelled === "stored") invocation.send(resumeRequest(context, invocation.key, now));
   return cancelled;
 }
 

@@ -16,7 +16,7 @@ import { registerRestateDeployment, restateRuntime } from "everturn/restate";
 import { slowAgent } from "../long/world.ts";
 import { startPostgres } from "../postgres-server.ts";
 import { startHttp2Proxy } from "./http2-proxy.ts";
-import { folder, kill, ready } from "./programs.ts";
+import { folder, kill, pause, ready } from "./programs.ts";
 import { freePort, startRestateCluster } from "./restate-server.ts";
 
 /** A running deployment. */
@@ -32,8 +32,8 @@ export type Deployed = {
   readonly web: RestateRuntime;
   /** Which requests of the web process are lost: with this probability, and the probability that only the response is lost. */
   readonly losses: { request: number; response: number; count: number };
-  /** Starts the service process number `index`. */
-  readonly startService: (index: number) => Promise<ChildProcess>;
+  /** Starts the service process number `index`, with this lease time in milliseconds. Default: that of the runtime. */
+  readonly startService: (index: number, leaseMs?: number) => Promise<ChildProcess>;
   readonly close: () => Promise<void>;
 };
 
@@ -94,14 +94,24 @@ export async function deploy(
     log,
     web,
     losses,
-    startService: async (index) => {
-      const service = await ready("service", database, log, ports[index] ?? 0, first.ingress);
+    startService: async (index, leaseMs) => {
+      const service = await ready("service", database, log, ports[index] ?? 0, first.ingress, leaseMs ?? "");
       services.add(service);
       service.on("exit", () => services.delete(service));
       return service;
     },
-    register: () =>
-      registerRestateDeployment({ ingress: first.ingress, admin: first.admin, uri: proxy.url, timeoutMs: 60_000 }),
+    register: async () => {
+      const deployment = { ingress: first.ingress, admin: first.admin, uri: proxy.url, timeoutMs: 60_000 };
+      // Until the proxy has checked a process.
+      for (const until = Date.now() + 30_000; ; await pause(100)) {
+        const error: unknown = await registerRestateDeployment(deployment).then(
+          () => null,
+          (thrown: unknown) => thrown,
+        );
+        if (error === null) return;
+        if (Date.now() > until) throw error;
+      }
+    },
     close: async () => {
       for (const service of services) await kill(service);
       await storage.close();

@@ -48,7 +48,13 @@ export async function killTest(wantedKills: number): Promise<readonly string[]> 
     losses.request = 1;
     for (let count = 0; count < unsentMessages; count += 1) await say(web, said, `unsent ${count}`);
     losses.request = 0;
-    await resting(storage, Date.now() + 120_000);
+    await resting(storage, Date.now() + 120_000).catch(async (error: unknown) => {
+      const views = await Promise.all(ids.map(async (id) => [id, await web.get(id, { messages: 0 })] as const));
+      const stuck = views.flatMap(([id, view]) =>
+        (view?.openTurn ?? null) === null ? [] : [`${id}: ${JSON.stringify(view?.openTurn)}`],
+      );
+      throw new Error(`turns did not end: ${stuck.join("; ")}`, { cause: error });
+    });
     const reported = once(reader, "message");
     reader.send("stop");
     const [seen]: readonly Seen[] = await reported;

@@ -3,7 +3,7 @@
 //
 //   npm run test:restate                       all parts
 //   npm run test:restate -- kills 40           one part: crash N (every n-th point), kills N, spread, cluster,
-//                                              upgrade, example
+//                                              upgrade, paused, example
 //
 // All files and processes are removed at the end, also after a failure.
 
@@ -11,6 +11,7 @@ import { clusterTest } from "./cluster.ts";
 import { crashMatrixOnRestate } from "./crash-matrix.ts";
 import { exampleTest } from "./example.ts";
 import { killTest } from "./kills.ts";
+import { pausedTest } from "./paused.ts";
 import { buildPrograms } from "./programs.ts";
 import { spreadTest } from "./spread.ts";
 import { upgradeTest } from "./upgrade.ts";
@@ -20,6 +21,7 @@ const numberOr = (byDefault: number) => (number === undefined ? byDefault : Numb
 const parts: { readonly [name: string]: () => Promise<readonly string[]> } = {
   upgrade: upgradeTest,
   spread: spreadTest,
+  paused: pausedTest,
   cluster: clusterTest,
   example: exampleTest,
   kills: () => killTest(numberOr(40)),

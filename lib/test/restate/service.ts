@@ -5,9 +5,16 @@ import { runtime } from "everturn/runtime";
 
 import { openStorage, slowAgent, WorldLog } from "../long/world.ts";
 
-const [, , database = "", log = "", port = "", ingress = ""] = process.argv;
+const [, , database = "", log = "", port = "", ingress = "", leaseMs = ""] = process.argv;
 const { storage, close } = await openStorage(database);
-const sessions = runtime({ host: storage, engines: { default: slowAgent(new WorldLog(log)) }, drive: false });
+const sessions = runtime({
+  host: storage,
+  engines: { default: slowAgent(new WorldLog(log)) },
+  drive: false,
+  // The processes are killed whatever the turns do, on a busy machine several times before a turn gets on.
+  maxTakeovers: 50,
+  ...(leaseMs === "" ? {} : { lease: { ttlMs: Number(leaseMs), renewMs: Number(leaseMs) / 4 } }),
+});
 const server = await serveRestate({
   sessions,
   port: Number(port),

@@ -55,7 +55,7 @@ export type HttpLimits = {
    * are disconnected, streams wait, and large JSON bodies get 429. Default: 16,777,216.
    */
   readonly bufferBytesPerTenant: number;
-  /** The same for all tenants of this handler. Default: 67,108,864. */
+  /** Bytes of all responses of this handler that their clients have not read yet. Default: 67,108,864. */
   readonly bufferBytesTotal: number;
   /**
    * A reader that accepts no data for this many milliseconds is disconnected. It can resume with its cursor.
@@ -69,7 +69,7 @@ export type HttpLimits = {
   /** Items per page. Default: 200. A request for more items gets this many. */
   readonly pageSize: number;
   /**
-   * The size of a page, in characters. A page that would be larger has fewer items, and at least one. Default: 1,048,576.
+   * The size of a page, in characters. A page that would be larger has fewer items, and at least one. Default: 524,288.
    */
   readonly pageLength: number;
   /**
@@ -98,7 +98,7 @@ export const defaultHttpLimits: HttpLimits = {
   heartbeatMs: 15_000,
   idLength: 256,
   pageSize: 200,
-  pageLength: 1_048_576,
+  pageLength: 524_288,
   copiedLengthPerHour: 268_435_456,
   waitSeconds: 60,
 };

@@ -23,7 +23,7 @@ const longestMs = 500_000;
 
 /** Goals, which are printed, and limits, which fail the test. Limits relative to the bare loop exclude the effect of a busy machine. */
 const goals = { cpu: 3, p99: 50 };
-const limits = { cpu: 8, p99: 250, timesBare: 10, growthMiB: 150, attackMiB: 400 };
+const limits = { cpu: 8, p99: 250, timesBare: 10, growthMiB: 150, attackMiB: 500, timesCalm: 20 };
 
 const show = (...lines: readonly string[]) => console.log(lines.join("\n"));
 const number = (value: number, digits = 0) => value.toFixed(digits).padStart(8);
@@ -146,10 +146,11 @@ async function testAttacks(): Promise<readonly string[]> {
     row("requests elsewhere", ({ requests }) => `${requests}`),
     row("failed", ({ failed }) => `${failed}`),
     row("clients disconnected", ({ closed }) => `${closed}`),
+    `goal: p99 ${limits.p99} ms on a machine that runs nothing else`,
     "",
   );
   const [calm] = results;
-  const slowest = Math.max(limits.p99, limits.timesBare * (calm?.p99 ?? 0));
+  const slowest = Math.max(limits.p99, limits.timesCalm * (calm?.p99 ?? 0));
   return results.flatMap(({ name, failed, p99, before, peak }) => [
     ...(failed > 0 ? [`${name}: ${failed} requests of another tenant failed`] : []),
     ...(p99 > slowest ? [`${name}: another tenant waits ${p99.toFixed(0)} ms at the 99th percentile`] : []),

@@ -312,8 +312,8 @@ class ReaderState {
   sequence: number;
   /** The open turn as of the last read of the storage. */
   openTurn: string | null = null;
-  /** The last page was large: the reader is behind, and its reads are expensive. */
-  isCatchingUp = false;
+  /** The reader has just begun, or the last page was large: its next read may be expensive. */
+  isCatchingUp = true;
   /** How many events the next read of the storage asks for. */
   pageSize: number = firstPageSize;
   /** The attempt that the reader has received part of. */

@@ -67,7 +67,7 @@ type MessageRange = {
 const messagesPerRead = 16;
 
 /**
- * Reads messages of a range: at most `limit`, and of at most `maxLength` characters together, or one. Each read waits for a slot of the tenant, so that many
+ * Reads messages of a range: at most `limit`, and of at most `maxLength` characters together, or one. The page waits for a slot of the tenant, so that many
  * requests for long histories do not delay those of other tenants.
  */
 async function rangeOfMessages(
@@ -95,7 +95,10 @@ async function rangeOfMessages(
     }
     return rows.length > 0 && items.length < limit && length < (maxLength ?? Infinity);
   };
-  for (let isMore = limit > 0; isMore;) isMore = await readSlots.run(tenant, readMore);
+  // One slot for the whole page: requests that wait for a slot hold no messages.
+  await readSlots.run(tenant, async () => {
+    for (let isMore = limit > 0; isMore;) isMore = await readMore();
+  });
   return items;
 }
 

@@ -2,10 +2,10 @@
 //
 // What is tried again, for up to `retryMs`:
 //   a read                any loss of the connection, and refusals that pass
-//   a write               if no connection was available, so nothing was sent; and refusals that pass, because the server has rolled the
-//                         transaction back
+//   a write               if no connection was available, or a transaction was lost before its commit was sent; and refusals that pass, because
+//                         the server has rolled the transaction back
 //   both                  a read-only server, over a new connection: after a failover the address leads to the new primary
-//   A write whose connection was lost after the statement was sent rejects: the batch may have been committed.
+//   A write whose connection was lost after the statement or the commit was sent rejects: the batch may have been committed.
 
 import type { PostgresConnection, PostgresPool } from "./client.ts";
 import type { WriteOutcome } from "./failure.ts";
@@ -15,7 +15,7 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { checkVersion } from "../shared/read-only.ts";
 import { openPool } from "./client.ts";
-import { isUsableAfter, kindOf, storageError } from "./failure.ts";
+import { isUsableAfter, kindOf, NotCommitted, storageError } from "./failure.ts";
 import { migrate, schemaVersion, versionOf } from "./schema.ts";
 
 /** The pause before the first retry and the longest one, in milliseconds. */
@@ -91,9 +91,9 @@ export class Database {
     for (let pause = pauses.first; ; pause = Math.min(2 * pause, pauses.longest)) {
       const outcome = await this.#once(work);
       if (outcome.ok) return outcome.value;
-      const { error, wasSent } = outcome;
+      const { error, mayBeWritten } = outcome;
       const kind = kindOf(error);
-      const written: WriteOutcome = repeat === "write" && wasSent && kind === "lost" ? "unknown" : "not_written";
+      const written: WriteOutcome = repeat === "write" && mayBeWritten && kind === "lost" ? "unknown" : "not_written";
       const mayRepeat = kind !== "failed" && written === "not_written" && !this.#isClosed;
       if (!mayRepeat || monotonicNow(clock) + pause > deadline) throw storageError(error, name, written);
       this.retries += 1;
@@ -106,16 +106,18 @@ export class Database {
     try {
       connection = await this.connect();
     } catch (error) {
-      return { ok: false, error, wasSent: false };
+      return { ok: false, error, mayBeWritten: false };
     }
     try {
       const value = await work(connection);
       connection.release();
       return { ok: true, value };
-    } catch (error) {
+    } catch (thrown) {
+      const isCertain = thrown instanceof NotCommitted;
+      const error = isCertain ? thrown.cause : thrown;
       // A connection that failed, whose state is not known, or that leads to a read-only server, is not used again.
       connection.release(!isUsableAfter(error));
-      return { ok: false, error, wasSent: true };
+      return { ok: false, error, mayBeWritten: !isCertain };
     }
   }
 
@@ -141,4 +143,4 @@ function listenToErrors(connection: PostgresConnection): void {
 
 type Attempt<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: unknown; readonly wasSent: boolean };
+  | { readonly ok: false; readonly error: unknown; readonly mayBeWritten: boolean };

@@ -2,7 +2,7 @@
 //
 // For a write the question is whether the batch may have been committed. An error that the server reports for a statement (a SQLSTATE) means
 // that its transaction was rolled back. A connection that ends while a statement runs leaves the outcome unknown, unless the statement was
-// not sent.
+// not sent, or the statement was not the `COMMIT` of its transaction.
 
 import type { RuntimeErrorReason } from "../../model/internal.ts";
 
@@ -62,6 +62,15 @@ export function kindOf(error: unknown): FailureKind {
 function codeOf(error: unknown): string | null {
   if (typeof error !== "object" || error === null || !("code" in error)) return null;
   return typeof error.code === "string" ? error.code : null;
+}
+
+/** The failure of a transaction before its `COMMIT` was sent: the server rolls it back, also if the connection is lost. `cause` is the error of the client. */
+export class NotCommitted extends Error {
+  override readonly name: string = "NotCommitted";
+
+  constructor(cause: unknown) {
+    super("the transaction failed before its commit", { cause });
+  }
 }
 
 /** What the storage knows about the batch of a failed write. */

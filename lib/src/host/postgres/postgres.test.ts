@@ -359,6 +359,26 @@ describe("failures", () => {
     expect(rows.map(({ tag }) => tag)).toEqual([1]);
   });
 
+  test("a transaction whose connection ends before its commit is tried again", async () => {
+    const storage = opened({ schema: "lost_transaction", mode: "transaction" });
+    await storage.write(puts(session("a")));
+    const blocker = await pool.connect();
+    await blocker.query("BEGIN");
+    await blocker.query(`SELECT 1 FROM "lost_transaction"."everturn_sessions" FOR UPDATE`);
+    const writing = storage.write(puts(session("a", 2)));
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query(
+        "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%lost_transaction%' AND wait_event_type = 'Lock'",
+      );
+      expect(rows.length).toBe(1);
+    });
+    await terminate("wait_event_type = 'Lock'");
+    await blocker.query("ROLLBACK");
+    blocker.release();
+    expect(await writing).toEqual({ ok: true });
+    expect(storage.statistics().retries).toBeGreaterThan(0);
+  });
+
   test("a serialization failure is tried again, and no update is lost", async () => {
     const storage = opened({ schema: "serialized", mode: "transaction" });
     await storage.write(puts(session("counter", 0)));

@@ -11,7 +11,7 @@ import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { compareStart } from "../shared/key-order.ts";
 import { unescapeText } from "../shared/text-escaping.ts";
 import { encodeBatch, groupsOf } from "./batch.ts";
-import { beginError, readOnlyServer } from "./failure.ts";
+import { beginError, NotCommitted, readOnlyServer } from "./failure.ts";
 import { textOf, writeFunction } from "./schema.ts";
 import {
   checkSql,
@@ -94,12 +94,13 @@ export class Statements {
     return writtenOf(textOf(rows[0], "failed") ?? "-1");
   }
 
-  /** Writes a batch as a serializable transaction. */
+  /** Writes a batch as a serializable transaction. Rejects with `NotCommitted` if it failed before the commit. */
   async writeInTransaction(connection: PostgresConnection, batch: Batch): Promise<Written> {
     const { checks, removals, puts } = groupsOf(batch);
     await this.#send(connection, "BEGIN ISOLATION LEVEL SERIALIZABLE", [], false).catch((error: unknown) => {
-      throw beginError(error);
+      throw new NotCommitted(beginError(error));
     });
+    let isCommitting = false;
     try {
       const failed: number[] = [];
       for (const [table, records] of checks) {
@@ -123,11 +124,12 @@ export class Statements {
       for (const [table, records] of puts) {
         await this.#send(connection, putSql(this.#names, table, "$1::text::jsonb", nowSql), [JSON.stringify(records)]);
       }
+      isCommitting = true;
       await this.#send(connection, "COMMIT", [], false);
       return { ok: true };
     } catch (error) {
       await connection.query({ text: "ROLLBACK", values: [] }).catch(() => undefined);
-      throw error;
+      throw isCommitting ? error : new NotCommitted(error);
     }
   }
 

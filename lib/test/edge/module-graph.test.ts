@@ -116,3 +116,9 @@ describe.each(entryPoints)("everturn at $name", ({ name, file }) => {
     expect(needs(file, "ever").filter(([id]) => isOf(id, others))).toEqual([]);
   });
 });
+
+test("the worker of the sandbox imports only the interpreter, because bundlers build web workers as one file", () => {
+  const worker = entryPoints.find(({ name }) => name === "./quickjs/worker");
+  const used = needs(worker?.file ?? "", "ever").map(([id]) => id);
+  expect(used.toSorted()).toEqual(["@jitl/quickjs-singlefile-mjs-release-sync", "quickjs-emscripten-core"]);
+});

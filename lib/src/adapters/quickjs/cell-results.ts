@@ -2,8 +2,6 @@
 
 import type { CellLimits, CellResult } from "../../engine/internal.ts";
 
-import { defaultCellLimits } from "../../engine/internal.ts";
-
 /** The unit of each limit in error messages. */
 const limitUnits: { readonly [L in keyof CellLimits]: string } = {
   instructions: "instructions",
@@ -29,18 +27,4 @@ export function diverged(message: string): CellResult {
 export function limitExceeded(limit: keyof CellLimits, limits: CellLimits): CellResult {
   const message = `more than ${limits[limit]} ${limitUnits[limit]} (limits.${limit})`;
   return { type: "failed", reason: "limit_exceeded", message };
-}
-
-/** The lower of two limits, for each limit. A limit that neither sets has its default. */
-export function lowerLimits(cellLimits: Partial<CellLimits>, executorLimits: Partial<CellLimits>): CellLimits {
-  const lower = (limit: keyof CellLimits): number =>
-    Math.min(cellLimits[limit] ?? defaultCellLimits[limit], executorLimits[limit] ?? Infinity);
-  return {
-    instructions: lower("instructions"),
-    memoryBytes: lower("memoryBytes"),
-    calls: lower("calls"),
-    output: lower("output"),
-    data: lower("data"),
-    timeMs: lower("timeMs"),
-  };
 }

@@ -15,9 +15,9 @@
 import type { CellLimits, CodeExecutor } from "../../engine/internal.ts";
 
 import { systemClock } from "../../clock/clock.ts";
+import { defaultCellLimits } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { CellPool } from "./cell-pool.ts";
-import { lowerLimits } from "./cell-results.ts";
 import { startThread } from "./cell-thread.ts";
 
 type QuickjsOptions = {
@@ -80,4 +80,18 @@ function poolOf(workers: number, workerUrl: URL | null): CellPool {
   });
   pools.set(key, pool);
   return pool;
+}
+
+/** The lower of two limits, for each limit. A limit that neither sets has its default. */
+function lowerLimits(cellLimits: Partial<CellLimits>, executorLimits: Partial<CellLimits>): CellLimits {
+  const lower = (limit: keyof CellLimits): number =>
+    Math.min(cellLimits[limit] ?? defaultCellLimits[limit], executorLimits[limit] ?? Infinity);
+  return {
+    instructions: lower("instructions"),
+    memoryBytes: lower("memoryBytes"),
+    calls: lower("calls"),
+    output: lower("output"),
+    data: lower("data"),
+    timeMs: lower("timeMs"),
+  };
 }

@@ -26,6 +26,15 @@ describe("[lash 96] simulate", { timeout: 120_000 }, () => {
     expect(answers.size).toBeGreaterThanOrEqual(10);
   });
 
+  test.each([
+    [{ seed: Number.NaN }, "seed must be a whole number"],
+    [{ seed: 1.5 }, "seed must be a whole number"],
+    [{ operations: 9 }, "operations must be a whole number of 10 or more"],
+    [{ processes: 3 }, "processes is unknown"],
+  ])("refuses the options %j", async (options, message) => {
+    await expect(simulate({ seed: 1, storage, ...options })).rejects.toThrow(`simulate: ${message}`);
+  });
+
   test("runs a seed on SQLite as in memory", async () => {
     const { open, close } = simulatedStorage("sqlite");
     try {

@@ -17,7 +17,7 @@ import type { Faults, SharedStorage } from "./process.ts";
 import type { Fault, SimulatedSession, SimulationScript } from "./script.ts";
 
 import { checkValue } from "../../engine/internal.ts";
-import { messageText, validateSession } from "../../model/internal.ts";
+import { messageText, MisuseError, validateSession } from "../../model/internal.ts";
 import { readValue, runtime } from "../../runtime/internal.ts";
 import { simulatedAgent } from "./agent.ts";
 import { perform } from "./client.ts";
@@ -68,7 +68,7 @@ const calmMs = 300_000;
 
 /**
  * Runs one simulation of several processes over one storage and checks the guarantees of the runtime (H1–H4, H6, S2, Q7, Q9, Q16–Q18). No real time
- * passes.
+ * passes. Rejects with `MisuseError` for invalid options.
  *
  * @example
  * ```ts
@@ -80,10 +80,29 @@ const calmMs = 300_000;
  * ```
  */
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
-  const script = scriptOf(options.seed, Math.max(10, options.operations ?? 16));
+  checkOptions(options);
+  const script = scriptOf(options.seed, options.operations ?? 16);
   const report = await new Simulation(options, script).run();
   if (options.shrink !== true || report.violations.length === 0) return report;
   return shrunk(options, script, report);
+}
+
+const optionNames: ReadonlySet<string> = new Set(["seed", "storage", "operations", "wrap", "transcript", "shrink"]);
+
+/** Throws `MisuseError` for invalid options: a seed such as `NaN` would run, and could not be found again. */
+function checkOptions(options: SimulationOptions): void {
+  const { seed, storage, operations = 10 } = options;
+  const unknown = Object.keys(options).find((name) => !optionNames.has(name));
+  if (unknown !== undefined) throw invalid(unknown, `is unknown; the options are ${[...optionNames].join(", ")}`);
+  if (!Number.isSafeInteger(seed)) throw invalid("seed", "must be a whole number");
+  if (typeof storage !== "function") throw invalid("storage", "must be a function that opens a storage");
+  if (!Number.isSafeInteger(operations) || operations < 10) {
+    throw invalid("operations", "must be a whole number of 10 or more");
+  }
+}
+
+function invalid(option: string, rule: string): MisuseError {
+  return new MisuseError("invalid_argument", `simulate: ${option} ${rule}`, { path: [option] });
 }
 
 /** The largest number of runs that shrinking takes. */

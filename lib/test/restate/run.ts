@@ -25,7 +25,7 @@ const parts: { readonly [name: string]: () => Promise<readonly string[]> } = {
   cluster: clusterTest,
   example: exampleTest,
   kills: () => killTest(numberOr(40)),
-  crash: () => crashMatrixOnRestate(numberOr(6)),
+  crash: () => crashMatrixOnRestate(numberOr(2)),
 };
 
 try {

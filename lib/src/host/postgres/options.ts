@@ -10,7 +10,7 @@ import { MisuseError } from "../../model/internal.ts";
 export type PostgresOptions = {
   /** The connection string, `postgres://user:password@host:port/database`. The storage opens a pool of its own with the package `pg`. */
   readonly url?: string;
-  /** A pool that the caller opened, and closes. */
+  /** A pool that the caller opened, and closes. It needs at least two connections, because one is held for notifications, unless `transactionPooler` is set. */
   readonly pool?: PostgresPool;
   /** The name in error messages. Default: the URL without user and password, or `postgres`. */
   readonly name?: string;
@@ -90,6 +90,9 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
   if (endedAfterMs !== null && !isWhole(endedAfterMs, 500)) {
     refuse("endedAfterMs", "must be a whole number of milliseconds of 500 or more, or null");
   }
+  if (pool !== undefined && options.transactionPooler !== true && options.readOnly !== true && sizeOf(pool) < 2) {
+    refuse("pool", "must have 2 or more connections, because one is held for notifications; or set transactionPooler");
+  }
   return {
     source,
     name: options.name ?? (url === undefined ? "postgres" : nameOf(url)),
@@ -105,6 +108,13 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
     clock: options.clock ?? systemClock,
     readOnly: options.readOnly === true,
   };
+}
+
+/** The size of a pool of `pg`; others do not tell it. */
+function sizeOf(pool: PostgresPool): number {
+  const poolOptions: unknown = Reflect.get(pool, "options");
+  const max: unknown = typeof poolOptions === "object" && poolOptions !== null ? Reflect.get(poolOptions, "max") : null;
+  return typeof max === "number" ? max : Infinity;
 }
 
 const identifierRule =

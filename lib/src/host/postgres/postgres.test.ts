@@ -216,6 +216,13 @@ describe("options", () => {
     expect(() => postgresStorage(options)).not.toThrow("secret");
   });
 
+  test("a pool of one connection is refused, unless no connection is kept", () => {
+    const one = new Pool({ connectionString: url, max: 1 });
+    expect(() => postgresStorage({ pool: one })).toThrow("pool must have 2 or more connections");
+    expect(postgresStorage({ pool: one, transactionPooler: true }).name).toBe("postgres");
+    expect(postgresStorage({ pool: one, readOnly: true }).name).toBe("postgres");
+  });
+
   test("the name has neither user nor password", () => {
     expect(opened({ url: "postgres://user:secret@db.example:5433/app?x=secret" }).name).toBe(
       "postgres://db.example:5433/app",

@@ -202,6 +202,17 @@ describe("replay", () => {
 });
 
 describe("doctor", () => {
+  it("shows where Restate is, without passwords", async () => {
+    const environment = {
+      EVERTURN_RESTATE_INGRESS: "http://user:secret@restate.test:8080",
+      EVERTURN_RESTATE_LISTEN: "9081",
+    };
+    const { stdout } = await run(["doctor"], { environment });
+    expect(stdout).toMatch(/restateListen +127\.0\.0\.1:9081 /);
+    expect(stdout).toContain("restate.test:8080");
+    expect(stdout).not.toContain("secret");
+  });
+
   const secret = "sk-live-0123456789abcdefghij";
   const token = "token-0123456789abcdef";
 

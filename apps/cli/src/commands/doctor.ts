@@ -177,6 +177,11 @@ function modelState({ engines, selected, model, isCommandModel }: Engines, envir
     : broken("model", `${model} needs an API key: set ${missing.join(" or ")}`);
 }
 
+/** A URL without its password. */
+function urlSetting({ value, source }: Setting<string | null>): Setting<string | null> {
+  return { value: value === null ? null : withoutSecrets(value), source };
+}
+
 function settingLines(settings: Settings): readonly Line[] {
   const all: { readonly [Name in SettingName]: Setting<unknown> } = {
     ...settings,
@@ -190,6 +195,13 @@ function settingLines(settings: Settings): readonly Line[] {
       ...settings.baseUrls,
       value: Object.entries(settings.baseUrls.value).map(([name, url]) => `${name} ${withoutSecrets(url)}`),
     },
+    restateListen: {
+      ...settings.restateListen,
+      value: `${settings.restateListen.value.host}:${settings.restateListen.value.port}`,
+    },
+    restateIngress: urlSetting(settings.restateIngress),
+    restateAdmin: urlSetting(settings.restateAdmin),
+    restateUri: urlSetting(settings.restateUri),
   };
   return Object.entries(all)
     .filter(([name]) => settingNames.includes(name))

@@ -71,7 +71,7 @@ export class ByteBudget {
     const tenant = this.#tenants.get(account.tenant);
     if (tenant === undefined) return "refused";
     this.#stopWaiting(tenant, account);
-    if (!this.#fits(tenant, bytes)) this.#cutStalled(tenant, bytes);
+    if (!this.#fits(tenant, bytes)) this.#cutStalled(account, tenant, bytes);
     if (this.#fits(tenant, bytes)) {
       tenant.held += bytes;
       this.#held += bytes;
@@ -140,11 +140,14 @@ export class ByteBudget {
     return held + bytes <= this.#tenantBytes && this.#held + bytes <= this.#processBytes;
   }
 
-  #cutStalled(tenant: TenantBytes, bytes: number): void {
+  #cutStalled(asking: ByteAccount, tenant: TenantBytes, bytes: number): void {
     const [largest = tenant] = [...this.#tenants.values()].toSorted((one, other) => other.held - one.held);
     const accounts = tenant.held + bytes > this.#tenantBytes ? tenant.accounts : largest.accounts;
     const before = this.clock.now() - stalledMs;
-    for (const account of accounts) if (account.held > 0 && account.lastRead <= before) account.cut();
+    for (const account of accounts) {
+      account.refresh();
+      if (account !== asking && account.held > 0 && account.lastRead <= before) account.cut();
+    }
   }
 }
 
@@ -153,6 +156,8 @@ export class ByteAccount {
   readonly tenant: string;
   /** Disconnects the client. Set by the stream that sends the response. */
   cut: () => void;
+  /** The bytes that its client has not read, measured now; `null`: nothing was sent yet. */
+  queuedBytes: (() => number) | null = null;
   held = 0;
   waiting = 0;
   /** When the client last accepted data, in milliseconds. */
@@ -179,6 +184,12 @@ export class ByteAccount {
   read(held: number): void {
     this.lastRead = this.#budget.clock.now();
     this.#budget.reduce(this, held);
+  }
+
+  /** Gives back what the client has read while its stream waited for an event: a stream is not told of that. */
+  refresh(): void {
+    const queued = this.queuedBytes?.() ?? this.held;
+    if (queued < this.held) this.read(queued);
   }
 
   close(): void {

@@ -192,6 +192,26 @@ describe("bytes that clients have not read", () => {
     for (const { reader } of streams) await reader.cancel().catch(() => undefined);
   });
 
+  test("are given back although the stream waits for its next event", async () => {
+    const { budget, clock, settled } = world();
+    const { settings } = counted(0, "");
+    async function* events() {
+      yield "x".repeat(500);
+      await new Promise(() => undefined);
+    }
+    const openAccount = (cut: () => void) => budget.open("a", cut);
+    const reader = sseBody(
+      { events: events(), render: (text) => text },
+      { ...settings, clock, openAccount },
+    ).getReader();
+    await settled();
+    expect(budget.held).toBe(500);
+    await reader.read();
+    await clock.advance(500);
+    expect(budget.held).toBe(0);
+    await reader.cancel();
+  });
+
   test("of a complete body are sent in slices, without heartbeats", async () => {
     const { budget, clock } = world();
     const account = budget.open("a", () => undefined);

@@ -181,7 +181,11 @@ class SseStream<T> {
         if (done === true) break;
         const bytes = bytesOf(this.#source.render(value));
         if (bytes.byteLength === 0) continue;
-        if (await this.#takeBytes(bytes.byteLength)) await this.#begin(bytes);
+        // Deltas of a reply, the most frequent frames, pass through no further promise.
+        if (this.#isSmall(bytes) && this.#account?.take(bytes.byteLength) === "taken") {
+          this.#enqueue(bytes);
+          this.#account.queuedBytes ??= () => this.#queuedBytes();
+        } else if (await this.#takeBytes(bytes.byteLength)) await this.#begin(bytes);
         return;
       }
       const finalBytes = bytesOf((await this.#source.finalFrames?.()) ?? "");
@@ -214,12 +218,12 @@ class SseStream<T> {
   /** Enqueues the first slice of a frame. */
   async #begin(bytes: Uint8Array): Promise<void> {
     this.#rest = bytes;
+    if (this.#account !== null) this.#account.queuedBytes ??= () => this.#queuedBytes();
     await this.#writeSlice();
   }
 
   async #writeSlice(): Promise<void> {
-    // Small frames, such as deltas of a reply, do not wait.
-    const turn = this.#rest.byteLength > this.#settings.limits.bufferBytes ? this.#account?.nextSlice() : null;
+    const turn = this.#isSmall(this.#rest) ? null : this.#account?.nextSlice();
     if (turn !== null && turn !== undefined) await turn;
     if (this.#isClosed()) return;
     const slice = this.#rest.subarray(0, Math.max(sliceBytes, this.#settings.limits.bufferBytes));
@@ -227,6 +231,11 @@ class SseStream<T> {
     if (slice.byteLength > 0) this.#enqueue(slice);
     if (this.#rest.byteLength === 0) this.#rest = noBytes;
     if (this.#isLast && this.#rest.byteLength === 0) this.#end();
+  }
+
+  /** Whether a frame fits into the buffer, so that it needs no slices. */
+  #isSmall({ byteLength }: Uint8Array): boolean {
+    return byteLength <= this.#settings.limits.bufferBytes;
   }
 
   /** The bytes in the buffer and in the rest of the frame. */
@@ -295,6 +304,7 @@ class SseStream<T> {
   readonly #checkReader = (): void => {
     const { clock, limits } = this.#settings;
     const { heartbeatMs, slowReaderMs } = limits;
+    this.#account?.refresh();
     this.#retry?.();
     this.#retry = null;
     const idleMs = clock.now() - this.#lastWrite;

@@ -290,9 +290,9 @@ describe("limits over several processes", () => {
       perLimitKey: { concurrency: 2 },
     });
     const processes = [start(), start(), start()];
-    const ids = Array.from({ length: 30 }, (_, index) => `s${index}`);
+    const ids = Array.from({ length: isLong ? 30 : 12 }, (_, index) => `s${index}`);
     await Promise.all(ids.map((id, index) => processes[index % 3]?.start(id, { id, limitKey: `user${index % 5}` })));
-    for (let round = 0; round < 200 && gauge.started.length < 30; round += 1) {
+    for (let round = 0; round < 200 && gauge.started.length < ids.length; round += 1) {
       expect(gauge.running.size).toBeLessThanOrEqual(4);
       const users = [...gauge.running].map((id) => Number(id.slice(1)) % 5);
       for (const user of users) expect(users.filter((other) => other === user).length).toBeLessThanOrEqual(2);
@@ -356,7 +356,7 @@ describe("limits over several processes", () => {
   test("every crash of a process leaves a state that a worker completes without a leaked slot", async () => {
     const limits = { perTenant: { concurrency: 1, rate: { turns: 2, perMs: 300 } }, perLimitKey: { concurrency: 1 } };
     const lease = { ttlMs: 900, renewMs: 300 };
-    for (let count = 1, isOver = false; !isOver; count += isLong ? 1 : 4) {
+    for (let count = 1, isOver = false; !isOver; count += isLong ? 1 : 7) {
       const { world, gauge, start } = setUp(limits);
       gauge.open();
       isOver = true;
@@ -460,8 +460,8 @@ describe("concurrent processes without a worker", () => {
     const folder = mkdtempSync(join(tmpdir(), "everturn-limits-"));
     const storages = [0, 1].map(() => sqliteStorage({ path: join(folder, "limits.db") }));
     try {
-      const run = await runLimited(storages, { turns: 20, users: 10, limits });
-      expect(run).toMatchObject({ calls: 20, completed: 20, left: 0 });
+      const run = await runLimited(storages, { turns: 12, users: 6, limits });
+      expect(run).toMatchObject({ calls: 12, completed: 12, left: 0 });
       expect(run.peak).toBeLessThanOrEqual(4);
     } finally {
       await Promise.all(storages.map((storage) => storage.close()));

@@ -1,3 +1,5 @@
+import { availableParallelism } from "node:os";
+
 import { defineConfig } from "vitest/config";
 
 // "source" makes `everturn` and its subpaths resolve to TypeScript. Only programs that tests start as processes run the built packages.
@@ -12,8 +14,8 @@ export default defineConfig({
     hookTimeout: 60_000,
     globalSetup: ["tools/test/build.ts"],
     env: { EVERTURN_BUILT_WORKER: "1" },
-    // All cores. The default leaves one idle, which is half of a machine with two.
-    maxWorkers: "100%",
+    // More processes than cores, because many tests wait: for timeouts, for sockets, for processes that they start.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
     // These packages resolve their imports to TypeScript under the condition "source". Node does not load TypeScript, so Vite transforms them.
     server: { deps: { inline: [/\/node_modules\/(?:ai|ai-6|@ai-sdk|eventsource-parser)\//] } },
     projects: [

@@ -401,9 +401,7 @@ class Simulation {
     for (let quietChecks = 0; quietChecks < 2 && world.now < end;) {
       await this.#runFor(1000);
       if (this.#observer.violations.length > 20) break;
-      const turns = [...this.#observer.sessions]
-        .filter(([, { deleted }]) => !deleted)
-        .flatMap(([name, { turns }]) => [...turns.values()].map(({ status }) => ({ name, status })));
+      const turns = this.#openTurns();
       const parked = turns.find(({ status }) => status === "parked");
       if (parked !== undefined) {
         const { tenant, id } = sessionOf(parked.name);
@@ -415,12 +413,22 @@ class Simulation {
             .catch(() => undefined);
         });
       }
-      const isQuiet = clients.pending === 0 && turns.every(({ status }) => status === "ended");
+      const isQuiet = clients.pending === 0 && turns.length === 0;
       quietChecks = isQuiet ? quietChecks + 1 : 0;
     }
     this.#isOver = true;
     this.#endRun();
     await this.#runFor(10);
+    // The deadline of a wait may have passed since, and its turn continues.
+    while (this.#openTurns().length > 0 && world.now < end) await this.#runFor(1000);
+  }
+
+  /** The turns of all sessions that have not ended. */
+  #openTurns(): readonly { readonly name: string; readonly status: string }[] {
+    return [...this.#observer.sessions]
+      .filter(([, { deleted }]) => !deleted)
+      .flatMap(([name, { turns }]) => [...turns.values()].map(({ status }) => ({ name, status })))
+      .filter(({ status }) => status !== "ended");
   }
 
   async #finalChecks(real: HostStorage): Promise<void> {

@@ -3,11 +3,12 @@
 // Method
 //   This process starts the server and accepts one turn for each stream. A reader process follows the events of all sessions over one storage. Then a
 //   driver process drives all turns at once. The scripted model emits a delta every `--interval-ms`, at a random phase, with the time at which it was
-//   emitted. The reader subtracts that time from its own; both processes use the clock of this machine. Deltas of the first `--warmup-ms` after the first
-//   one are not counted: turns are claimed, connections opened and statements prepared then. Deltas that the storage merged into one piece are counted one by one.
+//   emitted. The reader subtracts that time from its own; both processes use the clock of this machine. Counted are the
+//   deltas while all streams are open: not those of the first `--warmup-ms` after the first one, when turns are claimed, and not those after the first turn has
+//   ended, when a thousand turns end within seconds. A row of its own has the delay of all deltas. Deltas that the storage merged into one piece are counted one by one.
 //   The table ends with the processor time of the three processes and the load of the machine: the delay is the storage's only if a core was idle.
 //
-//   --streams 1000  --deltas 40  --interval-ms 1000  --warmup-ms 10000
+//   --streams 1000  --deltas 60  --interval-ms 1000  --warmup-ms 10000
 //   --limit-ms 0                                        ends with exit code 1 if p99 is above it; 0: no limit
 
 import type { Adapter, Engine } from "everturn";
@@ -31,7 +32,7 @@ import { processorSeconds } from "./server-cpu.ts";
 const { values: options } = parseArgs({
   options: {
     streams: { type: "string", default: "1000" },
-    deltas: { type: "string", default: "40" },
+    deltas: { type: "string", default: "60" },
     "interval-ms": { type: "string", default: "1000" },
     "warmup-ms": { type: "string", default: "10000" },
     "limit-ms": { type: "string", default: "0" },
@@ -55,7 +56,13 @@ const stamp = /(\d{13}) /g;
 type Received = { readonly emittedAt: number; readonly delayMs: number };
 
 /** What a process of the benchmark reports at its end. */
-type Report = { readonly received: readonly Received[]; readonly processorMs: number; readonly operations: string };
+type Report = {
+  readonly received: readonly Received[];
+  /** When the first turn ended, by the clock of the machine; 0: no turn has ended. */
+  readonly firstEndAt: number;
+  readonly processorMs: number;
+  readonly operations: string;
+};
 
 const ids = Array.from({ length: streams }, (_, index) => `stream-${index}`);
 
@@ -104,9 +111,13 @@ function open(drive: boolean) {
 async function read(): Promise<void> {
   const { storage, sessions } = open(false);
   const received: Received[] = [];
+  let firstEndAt = 0;
   const follow = async (id: string) => {
     for await (const { event } of sessions.events(id)) {
-      if (event.type === "chat_completed") return;
+      if (event.type === "chat_completed") {
+        if (firstEndAt === 0) firstEndAt = Date.now();
+        return;
+      }
       if (event.type !== "text_delta") continue;
       const now = Date.now();
       for (const [, text] of event.delta.matchAll(stamp)) {
@@ -124,6 +135,7 @@ async function read(): Promise<void> {
   await storage.close();
   send({
     received,
+    firstEndAt,
     processorMs: processorMs(),
     operations: `${reads} reads, ${notificationsReceived} notifications received`,
   });
@@ -150,6 +162,7 @@ async function drive(): Promise<void> {
   await storage.close();
   send({
     received: [],
+    firstEndAt: 0,
     processorMs: processorMs(),
     operations: `${reads} reads, ${writes} writes, ${notificationsSent} notifications sent`,
   });
@@ -209,11 +222,17 @@ async function main(): Promise<void> {
 
 const ms = (value: number | undefined) => `${String(value ?? Number.NaN).padStart(6)} ms`;
 
+function sortedDelays(received: readonly Received[]): readonly number[] {
+  return received.map(({ delayMs }) => delayMs).toSorted((left, right) => left - right);
+}
+
 function report(reading: Report, driving: Report, serverMs: number, seconds: number): void {
-  const { received } = reading;
+  const { received, firstEndAt } = reading;
   const first = received.reduce((least, { emittedAt }) => Math.min(least, emittedAt), Number.POSITIVE_INFINITY);
-  const counted = received.filter(({ emittedAt }) => emittedAt - first >= warmupMs);
-  const delays = counted.map(({ delayMs }) => delayMs).toSorted((left, right) => left - right);
+  const counted = received.filter(
+    ({ emittedAt }) => emittedAt >= first + warmupMs && emittedAt < firstEndAt - intervalMs,
+  );
+  const [delays, all] = [sortedDelays(counted), sortedDelays(received)];
   const p99 = percentile(delays, 0.99);
   const core = (spentMs: number) =>
     `${(spentMs / 1000).toFixed(1)} s, ${(spentMs / 10 / seconds).toFixed(0)} % of a core`;
@@ -223,6 +242,7 @@ function report(reading: Report, driving: Report, serverMs: number, seconds: num
     "delay p90": ms(percentile(delays, 0.9)),
     "delay p99": `${ms(p99)}${limitMs > 0 ? ` (limit ${limitMs} ms)` : ""}`,
     "delay most": ms(delays.at(-1)),
+    "delay of all": `p50${ms(percentile(all, 0.5))}, p99${ms(percentile(all, 0.99))}, also while the turns begin and end`,
     "deltas counted": `${delays.length}; ${received.length} of ${streams * deltas} were received live, the others came with the complete reply`,
     reader: `${reading.operations}; processor ${core(reading.processorMs)}`,
     driver: `${driving.operations}; processor ${core(driving.processorMs)}`,

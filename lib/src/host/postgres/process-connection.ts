@@ -27,7 +27,7 @@ import { randomUUID } from "node:crypto";
 import { monotonicNow } from "../../clock/clock.ts";
 import { startInterval, startTimer } from "../../clock/timer.ts";
 import { tables } from "../../runtime/host-contract.ts";
-import { namesOf, union, unknownWrite } from "../shared/watchers.ts";
+import { isRenewal, namesOf, union, unknownWrite } from "../shared/watchers.ts";
 import { textOf } from "./schema.ts";
 
 /** The shortest time between two notifications of one process, in milliseconds. */
@@ -211,7 +211,7 @@ export class ProcessConnection {
 
   /** Tells other processes what a batch has written, soon. */
   notify(batch: Batch): void {
-    if (!this.#canNotify || this.#isClosed) return;
+    if (!this.#canNotify || this.#isClosed || isRenewal(batch)) return;
     const { sessions, tables: written } = namesOf(batch);
     const unsent = this.#unsent ?? { sessions: new Set<string>(), tables: new Set<TableName>() };
     this.#unsent = { sessions: union(unsent.sessions, sessions), tables: union(unsent.tables, written) };

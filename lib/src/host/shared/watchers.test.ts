@@ -59,6 +59,21 @@ test("a write of another connection is reported without names, also together wit
   expect(received).toEqual(["anything", [name("c")]]);
 });
 
+test("a renewal of leases is not reported, but every other write of a lease is", async () => {
+  const { watchers, received } = watched();
+  const lease: Put = { table: "leases", key: ["t", "a"], tag: 1, value: "" };
+  watchers.notify({ ...writes(lease), lasting: false });
+  await notified();
+  expect(received).toEqual([]);
+  watchers.notify(writes(lease));
+  await notified();
+  watchers.notify({ ...writes(lease, entry("b")), lasting: false });
+  await notified();
+  watchers.notify({ ...removes("t", "c"), lasting: false });
+  await notified();
+  expect(received).toEqual([[name("a")], [name("a"), name("b")], [name("c")]]);
+});
+
 test("rows that belong to no session are reported with an empty set", async () => {
   const { watchers, received } = watched();
   watchers.notify(writes({ table: "tokens", key: ["a token"], tag: 0, value: "" }));

@@ -25,7 +25,8 @@ export class Watchers {
 
   /** Reports a written batch; `null`: another connection has written something. */
   notify(batch: Batch | null): void {
-    if (this.#all.size > 0) this.report(batch === null ? unknownWrite : namesOf(batch));
+    if (this.#all.size === 0 || (batch !== null && isRenewal(batch))) return;
+    this.report(batch === null ? unknownWrite : namesOf(batch));
   }
 
   /** Reports a write by the names of what was written. */
@@ -72,6 +73,11 @@ export function namesOf({ puts, removals }: Pick<Batch, "puts" | "removals">): W
     else sessions?.add(sessionName(tenant, session));
   }
   return { sessions, tables: written };
+}
+
+/** Returns whether a batch only renews leases. Nothing waits for that: a process that drives a thousand turns would wake all their readers for nothing. */
+export function isRenewal({ puts, removals, lasting }: Batch): boolean {
+  return lasting === false && removals.length === 0 && puts.every(({ table }) => table === "leases");
 }
 
 /** Adds names to a set; `undefined` in either is not known. */

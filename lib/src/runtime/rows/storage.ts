@@ -10,7 +10,7 @@
 //   2. All queries of one `read` see the same state.
 //   3. The storage's clock alone decides expiry: for `remainingMs`, for `Check.alive` and for `Put.ttlMs`. Expired rows stay readable.
 //   4. After `write` resolves, the batch survives a power loss, unless `lasting` is `false`: then it survives a crash of the process.
-//   5. A `watch` callback follows every write, of this process and of others that share the storage.
+//   5. A `watch` callback follows every write, of this process and of others that share the storage. A write that only renews leases needs none.
 
 import type { TableName } from "./tables.ts";
 

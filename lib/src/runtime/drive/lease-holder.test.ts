@@ -13,6 +13,7 @@ import { RuntimeError } from "../../model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { runtime } from "../index.ts";
 import { claim, instantOf, leaseTimings } from "../rows/lease.ts";
+import { moveDue } from "../rows/session-write.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 
 /** Is this the commit of a model reply? */
@@ -418,6 +419,19 @@ describe("a release that fails", () => {
     await holder.release();
     expect((await row())?.remainingMs).toBeGreaterThan(0);
     await clock.advance(1000);
+    expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
+  });
+
+  test("does not open a turn again that has ended, and still releases the lease", async () => {
+    const { storage, holder, row } = await failing(0);
+    const open = { turn: "turn-1", engine: "default", due: 1, limitKey: null, limit: null };
+    await holder.release(moveDue({ tenant: "", session: "s1" }, open, 2));
+    expect(
+      await storage.read([
+        { table: "open", prefix: [] },
+        { table: "due", prefix: [] },
+      ]),
+    ).toEqual([[], []]);
     expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
   });
 

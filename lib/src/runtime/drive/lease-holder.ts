@@ -223,7 +223,9 @@ export async function releaseLease(
   const release: Changes = { checks: [check], removals: [], puts: [releasePut(keyOf(key), lease)] };
   const isWritten = async (): Promise<boolean> => {
     try {
-      await storage.write(merge(release, await also()));
+      const written = await storage.write(merge(release, await also()));
+      // The lease is held, but `also` is refused: its turn has ended.
+      if (!written.ok && written.check > 0) await storage.write(release);
       return true;
     } catch {
       return false;

@@ -30,7 +30,7 @@ import type { Failure, JsonObject, Message, Session } from "../../model/internal
 import type { Pinned } from "../../run/internal.ts";
 import type { Changes } from "./batch.ts";
 import type { SessionKey } from "./session-key.ts";
-import type { Key, Put, Removal } from "./storage.ts";
+import type { Check, Key, Put, Removal } from "./storage.ts";
 import type { OpenTurn, SessionHead, StoredEvent, TurnLimit, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
 
 import { startHistory } from "../../kernel/internal.ts";
@@ -410,22 +410,30 @@ function dueKey({ tenant, session }: SessionKey, engine: string, due: number): K
   return [engine, tenant, due, session];
 }
 
-/** Moves an open turn to another time in the index of due work. */
+/**
+ * Moves an open turn to another time in the index of due work. Refused if no turn is open: the answer to the commit that ended the turn may have been
+ * lost, and an ended turn must not be opened again.
+ */
 export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes {
   const { engine, due } = open;
   const removals = [{ table: "due", prefix: dueKey(key, engine, due) } as const];
   const moved = { ...open, due: later };
   return {
-    checks: [],
+    checks: [isOpen(key)],
     removals: later === due ? [] : removals,
     puts: [openPut(key, moved), duePut(key, moved)],
   };
 }
 
+/** A turn of the session is open. */
+function isOpen(key: SessionKey): Check {
+  return { table: "open", key: keyOf(key), tag: 0 };
+}
+
 /** Takes an open turn out of the index of due work: it waits for a limit. */
 export function removeDue(key: SessionKey, open: OpenTurn): Changes {
   return {
-    checks: [],
+    checks: [isOpen(key)],
     removals: [{ table: "due", prefix: dueKey(key, open.engine, open.due) }],
     puts: [openPut(key, open)],
   };

@@ -411,6 +411,7 @@ const checks: Cases = [
       const remaining = live?.remainingMs ?? 0;
       holds(remaining > longMs / 2 && remaining <= longMs, rules.alive, `about ${longMs} ms left`, `${remaining} ms`);
       holds((expired?.remainingMs ?? 1) <= 0, rules.alive, "no remaining time", `${expired?.remainingMs} ms`);
+      holds(expired?.expires === 0, rules.alive, "an expiry of 0, which no clock is before", `${expired?.expires}`);
       await alive(storage, { ...check("s", 1), expires: live?.expires ?? null }, true);
       await alive(storage, { ...check("s", 1), expires: (live?.expires ?? 0) + 1 }, false);
       await alive(storage, { ...check("s", 1), expires: null }, false);

@@ -44,7 +44,7 @@ export function withSimulatedExpiry(storage: HostStorage, now: () => number): Ho
       }
       for (const { table, key, ttlMs } of batch.puts) {
         if (ttlMs === undefined || ttlMs === null) expiries.delete(nameOf(table, key));
-        else expiries.set(nameOf(table, key), Math.floor(now()) + ttlMs);
+        else expiries.set(nameOf(table, key), ttlMs === 0 ? 0 : Math.floor(now()) + ttlMs);
       }
       return written;
     },

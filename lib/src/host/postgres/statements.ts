@@ -87,7 +87,7 @@ export function putSql(names: Names, table: TableName, records: string, now: str
   const quoted = columns.map(({ name }) => `"${name}"`).join(", ");
   const keys = columns.map((_, index) => `r.k${index + 1}`).join(", ");
   return `INSERT INTO ${qualified(names, table)} (${quoted}, "tag", "expires", "value")
-    SELECT ${keys}, r.tag, ${now} + r.ttl, r.value
+    SELECT ${keys}, r.tag, CASE WHEN r.ttl = 0 THEN 0 ELSE ${now} + r.ttl END, r.value
     FROM jsonb_to_recordset(${records}) AS r(${keyRecord(columns)}, tag bigint, ttl bigint, value text)
     ON CONFLICT (${quoted}) DO UPDATE SET "tag" = excluded."tag", "expires" = excluded."expires", "value" = excluded."value"`;
 }

@@ -55,7 +55,9 @@ export type StoredRow = Pick<Row, "tag" | "expires">;
 
 /** The expiry of a row that is written at `now`; `null`: never. */
 export function expiryOf({ ttlMs = null }: Pick<Put, "ttlMs">, now: number): number | null {
-  return ttlMs === null ? null : now + ttlMs;
+  if (ttlMs === null) return null;
+  // Expired at every time, also if the clock is set back.
+  return ttlMs === 0 ? 0 : now + ttlMs;
 }
 
 /** The time until the expiry of a row; `null`: it never expires. */

@@ -75,7 +75,10 @@ export type Put = {
   readonly key: Key;
   readonly tag: number;
   readonly value: string;
-  /** The row expires this many milliseconds after the write, by the storage's clock. Absent or `null`: never; 0: it has expired already. */
+  /**
+   * The row expires this many milliseconds after the write, by the storage's clock. Absent or `null`: never; 0: it has expired at every time
+   * (`expires` is 0), also if the clock is set back.
+   */
   readonly ttlMs?: number | null;
 };
 

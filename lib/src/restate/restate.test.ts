@@ -3,7 +3,7 @@
 import type { RestateServiceOptions } from "everturn/restate";
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
+import { engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { EngineError, RuntimeError } from "everturn/model";
 import { restateRuntime, restateServices, restateSession } from "everturn/restate";
@@ -12,7 +12,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { HandRestate } from "../../test/restate/hand-restate.ts";
-import { latch, rejectionOf, says, toolCall, workTool } from "../../test/runtime/sessions.ts";
+import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../test/runtime/sessions.ts";
 import { World } from "../../test/runtime/world.ts";
 
 type Setup = Omit<RestateServiceOptions, "sessions" | "clock"> & { readonly host?: HostStorage };
@@ -31,17 +31,6 @@ function deployment(of: Parameters<typeof engine>[0], { host: given, ...options 
   const web = restateRuntime({ ...base, host, restate: ingress, onSendFailure });
   return { clock, host, base, web, service, restate, failures };
 }
-
-const replies = (...texts: readonly string[]) => fake({ scripts: texts.map((text) => [says(text)]) });
-
-/** A tool that a person has to approve. */
-const approved = tool({
-  name: "work",
-  description: "Works.",
-  schema: { type: "object" },
-  needsApproval: true,
-  handler: () => "ok",
-});
 
 describe("verbs", () => {
   test("store the turn and send its session, with the id of the turn as idempotency key", async () => {

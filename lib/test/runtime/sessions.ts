@@ -4,7 +4,7 @@ import type { Engine } from "everturn";
 import type { Json } from "everturn/model";
 import type { Runtime, RuntimeOptions } from "everturn/runtime";
 
-import { tool } from "everturn";
+import { fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 
@@ -23,6 +23,18 @@ export function sessionsOf(of: Engine, options: Partial<RuntimeOptions> = {}): R
 export function workTool(handler: () => Json | Promise<Json>) {
   return tool({ name: "work", description: "Works.", schema: { type: "object" }, replay: "safe", handler });
 }
+
+/** A tool that a person has to approve. */
+export const approved = tool({
+  name: "work",
+  description: "Works.",
+  schema: { type: "object" },
+  needsApproval: true,
+  handler: () => "ok",
+});
+
+/** A scripted model with one reply of text for each turn. */
+export const replies = (...texts: readonly string[]) => fake({ scripts: texts.map((text) => [says(text)]) });
 
 /** A promise that resolves when the test calls `open`. */
 export function latch(): { readonly passed: Promise<void>; readonly open: () => void } {

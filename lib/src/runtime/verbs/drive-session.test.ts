@@ -2,14 +2,14 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
+import { engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { EngineError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
-import { latch, rejectionOf, says, toolCall, workTool } from "../../../test/runtime/sessions.ts";
+import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../../test/runtime/sessions.ts";
 
 /** A process that only accepts turns, and one that drives them on request. */
 function processes(of: Parameters<typeof engine>[0], host: HostStorage = memoryStorage()) {
@@ -17,17 +17,6 @@ function processes(of: Parameters<typeof engine>[0], host: HostStorage = memoryS
   const options = { host, engines: { default: engine({ model: "fake:m", ...of }) }, live: false, clock } as const;
   return { clock, host, web: runtime({ ...options, drive: false }), other: runtime({ ...options, drive: false }) };
 }
-
-const replies = (...texts: readonly string[]) => fake({ scripts: texts.map((text) => [says(text)]) });
-
-/** A tool that a person has to approve. */
-const approved = tool({
-  name: "work",
-  description: "Works.",
-  schema: { type: "object" },
-  needsApproval: true,
-  handler: () => "ok",
-});
 
 describe("drive", () => {
   test("drives the open turn to its end, and is idle without one", async () => {

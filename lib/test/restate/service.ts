@@ -1,9 +1,9 @@
 // A service process of the test with Restate. On a stop message it hands its turns over and ends.
 
-import { serveRestate } from "everturn/restate";
 import { runtime } from "everturn/runtime";
 
 import { openStorage, slowAgent, WorldLog } from "../long/world.ts";
+import { serveUntilStopped } from "./service-process.ts";
 
 const [, , database = "", log = "", port = "", ingress = "", leaseMs = ""] = process.argv;
 const { storage, close } = await openStorage(database);
@@ -15,19 +15,4 @@ const sessions = runtime({
   maxTakeovers: 50,
   ...(leaseMs === "" ? {} : { lease: { ttlMs: Number(leaseMs), renewMs: Number(leaseMs) / 4 } }),
 });
-const server = await serveRestate({
-  sessions,
-  port: Number(port),
-  restate: { ingress },
-  sweepMs: 1000,
-  onLog: () => undefined,
-});
-process.on("message", () => {
-  void server
-    .close({ graceMs: 2000 })
-    .then(close)
-    .then(() => process.disconnect());
-});
-// Ends with its parent process.
-process.on("disconnect", () => process.exit(0));
-process.send?.("ready");
+await serveUntilStopped({ sessions, port, ingress, graceMs: 2000, close });

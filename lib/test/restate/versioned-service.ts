@@ -9,10 +9,10 @@ import { join } from "node:path";
 
 import { engine, tool } from "everturn";
 import { assistant, messageText } from "everturn/model";
-import { serveRestate } from "everturn/restate";
 import { runtime } from "everturn/runtime";
 
 import { openStorage } from "../long/world.ts";
+import { serveUntilStopped } from "./service-process.ts";
 
 const [, , database = "", folder = "", port = "", ingress = "", version = ""] = process.argv;
 const { storage, close } = await openStorage(database);
@@ -61,18 +61,4 @@ const wait = tool({
 });
 const engines = { default: engine({ adapter, model: "versioned:m", instructions: version, tools: [wait] }) };
 const sessions = runtime({ host: storage, engines, drive: false });
-const server = await serveRestate({
-  sessions,
-  port: Number(port),
-  restate: { ingress },
-  sweepMs: 1000,
-  onLog: () => undefined,
-});
-process.on("message", () => {
-  void server
-    .close({ graceMs: 500 })
-    .then(close)
-    .then(() => process.disconnect());
-});
-process.on("disconnect", () => process.exit(0));
-process.send?.("ready");
+await serveUntilStopped({ sessions, port, ingress, graceMs: 500, close });

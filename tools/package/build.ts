@@ -3,7 +3,7 @@
 // Files whose text does not change are not written, and others are removed only after all new ones are there: a command or a test that runs meanwhile keeps
 // working if the sources are the same.
 
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { bundleCode } from "./bundle-code.ts";
@@ -34,8 +34,10 @@ function writeFiles(files: ReadonlyMap<string, string>): void {
     renameSync(temporary, target);
   }
   for (const path of readdirSync(packageFolder, { recursive: true, encoding: "utf8" })) {
-    const isStale = /\.(?:js|txt)$/.test(path) || (withTypes && path.endsWith(".d.ts"));
-    if (isStale && !files.has(path)) rmSync(join(packageFolder, path), { force: true });
+    // Files of a build that runs at the same time end with `.tmp`.
+    const isKept = path.endsWith(".tmp") || (!withTypes && path.endsWith(".d.ts")) || files.has(path);
+    const target = join(packageFolder, path);
+    if (!isKept && statSync(target, { throwIfNoEntry: false })?.isFile() === true) rmSync(target, { force: true });
   }
 }
 

@@ -68,3 +68,46 @@ test("a cancel is delivered although the first read after its write failed", asy
   expect(delivered).toEqual(["here"]);
   end();
 });
+
+test("a cancel is delivered although the read after its write gets no answer", async () => {
+  const storage = memoryStorage();
+  const clock = handClock();
+  let unanswered = 0;
+  const read: typeof storage.read = async (queries) => {
+    if (unanswered === 0 && queries.some(({ prefix }) => prefix.length === 0)) {
+      unanswered += 1;
+      return new Promise(() => undefined);
+    }
+    return storage.read(queries);
+  };
+  const cancels = new CancelWatch({ ...storage, read }, clock);
+  const delivered: string[] = [];
+  const end = cancels.watch(turn, () => delivered.push("here"));
+  await clock.advance(0);
+  await storage.write(cancel);
+  await clock.advance(1000);
+  expect(unanswered).toBe(1);
+  expect(delivered).toEqual(["here"]);
+  end();
+  expect(clock.sleepers).toBe(0);
+});
+
+test("a cancel that was stored before the watch is delivered although the first read fails", async () => {
+  const storage = memoryStorage();
+  const clock = handClock();
+  await storage.write(cancel);
+  let failures = 0;
+  const read: typeof storage.read = async (queries) => {
+    if (failures === 0) {
+      failures += 1;
+      throw new Error("connection lost");
+    }
+    return storage.read(queries);
+  };
+  const cancels = new CancelWatch({ ...storage, read }, clock);
+  const delivered: string[] = [];
+  const end = cancels.watch(turn, () => delivered.push("here"));
+  await clock.advance(1000);
+  expect(delivered).toEqual(["here"]);
+  end();
+});

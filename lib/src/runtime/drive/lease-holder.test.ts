@@ -320,6 +320,44 @@ test("an effect does not start if the answer to a renewal arrives after the exte
   await expect(ensured).rejects.toMatchObject({ reason: "lease_lost" });
 });
 
+test("a renewal without an answer does not prevent the next one, and at most three are without an answer", async () => {
+  const clock = handClock();
+  const storage = memoryStorage({ clock });
+  const key = ["", "s1"] as const;
+  const claimed = claim(key, null, "one", instantOf(clock), leaseTimings);
+  if (claimed.type === "busy") throw new Error("the session is held");
+  await storage.write({ checks: [], removals: [], puts: [claimed.put] });
+  let sent = 0;
+  let unanswered = 1;
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      sent += 1;
+      if (sent <= unanswered) return new Promise(() => undefined);
+      return storage.write(batch);
+    },
+  };
+  const holder = new LeaseHolder(
+    { storage: host, clock, lease: leaseTimings },
+    { tenant: "", session: "s1" },
+    claimed.lease,
+  );
+  void holder.renew();
+  void holder.renew();
+  expect(sent).toBe(1);
+  await clock.advance(10_000);
+  await holder.renew();
+  expect(sent).toBe(2);
+  await clock.advance(25_000);
+  expect(holder.isSafe).toBe(true);
+  unanswered = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 10; i += 1) {
+    void holder.renew();
+    await clock.advance(10_000);
+  }
+  expect(sent).toBe(4);
+});
+
 test("a process that claimed its lease again and then shuts down rejects the result of the turn", async () => {
   const world = new World();
   const [first, second] = [gate(), gate()];

@@ -14,6 +14,7 @@
 //   1. Every batch checks the epoch and that the lease has not expired, by the storage's clock (fencing, H3).
 //   2. The local deadline counts from before the write was sent, so it passes before the storage's expiry does.
 //   3. Concurrent writes of one holder share one claim. Two claims would compete, and the loser would take the winner for another process.
+//   4. A renewal without an answer does not prevent later ones: one lost request or answer must not cost a healthy process its lease.
 
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -21,6 +22,7 @@ import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Check, Put } from "../rows/storage.ts";
 
+import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { movedClaims } from "../rows/inbox.ts";
@@ -38,6 +40,9 @@ const handOverBusyLimitMs = 3000;
 /** How long a release that failed is tried again in the background, in milliseconds. */
 const releaseLimitMs = 10_000;
 
+/** How many renewals may be without an answer at a time. As many intervals fit into the lease time, so with more the lease has expired. */
+const maxRenewals = 3;
+
 /** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
 
@@ -48,7 +53,9 @@ export class LeaseHolder {
   readonly key: SessionKey;
   readonly #context: HolderContext;
   #lease: Lease;
-  #renewing: Promise<void> | null = null;
+  /** The newest renewal without an answer and when it was sent, on the monotonic clock; and how many there are. */
+  #renewal: { readonly written: Promise<void>; readonly sentAt: number } | null = null;
+  #renewals = 0;
   #claiming: Promise<void> | null = null;
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
@@ -103,7 +110,8 @@ export class LeaseHolder {
       );
       const written = await this.whenFree(() => storage.write({ ...batch, lasting }));
       if (written.ok) {
-        this.#lease = { ...this.#lease, sentAt };
+        // The answer to an earlier write may arrive last.
+        if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt };
         return { ok: true };
       }
       const check = batch.checks[written.check];
@@ -113,14 +121,26 @@ export class LeaseHolder {
     }
   }
 
-  /** Extends the lease. Concurrent calls share one write. It is not flushed to disk: a power loss that loses the renewal also ends the holder. */
+  /**
+   * Extends the lease. Calls at about the same time share one write; a call half an interval later sends another one (invariant 4). It is not
+   * flushed to disk: a power loss that loses the renewal also ends the holder.
+   */
   async renew(): Promise<void> {
-    this.#renewing ??= this.write(putting(), { lasting: false })
+    const { clock, lease: timings } = this.#context;
+    const now = monotonicNow(clock);
+    const unanswered = this.#renewal;
+    if (unanswered !== null && (now - unanswered.sentAt < timings.renewMs / 2 || this.#renewals >= maxRenewals)) {
+      return unanswered.written;
+    }
+    this.#renewals += 1;
+    const written = this.write(putting(), { lasting: false })
       .then(() => undefined)
       .finally(() => {
-        this.#renewing = null;
+        this.#renewals -= 1;
+        if (this.#renewal?.written === written) this.#renewal = null;
       });
-    return this.#renewing;
+    this.#renewal = { written, sentAt: now };
+    return written;
   }
 
   /**

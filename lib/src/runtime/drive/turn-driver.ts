@@ -124,29 +124,33 @@ export class TurnDriver {
   }
 
   /**
-   * Renews the lease every `renewMs` until the drive ends. The first time is sooner, by up to a half: a worker claims many turns at the same time, and
-   * renewals of all of them at once would delay the live text of all.
+   * Renews the lease every `renewMs` until the drive ends, without waiting for the answer to earlier renewals. The first time is sooner, by up to
+   * a half: a worker claims many turns at the same time, and renewals of all of them at once would delay the live text of all.
    */
   async #renew(): Promise<void> {
     const { clock, lease: timings } = this.#context;
     const { signal } = this.#over;
+    const unanswered = new Set<Promise<void>>();
     for (let waitMs = timings.renewMs * (0.5 + 0.5 * clock.random()); ; waitMs = timings.renewMs) {
       const slept = await clock.sleep(waitMs, signal).then(
         () => true,
         () => false,
       );
-      if (!slept || signal.aborted) return;
-      // Commits extend the lease too, so renewals matter only while a long effect runs.
-      try {
-        await this.#committer.holder.renew();
-      } catch (error) {
-        if (signal.aborted) return;
-        // Other storage errors may be transient: the next renewal, two of which fit into the lease time, tries again.
-        if (isEverturnError(error) && error.reason === "lease_lost") {
-          this.#committer.stop(error);
-          return;
-        }
-      }
+      if (!slept || signal.aborted) break;
+      const renewing = this.#renewOnce().finally(() => unanswered.delete(renewing));
+      unanswered.add(renewing);
+    }
+    await Promise.all(unanswered);
+  }
+
+  /** Commits extend the lease too, so renewals matter only while a long effect runs. Does not reject. */
+  async #renewOnce(): Promise<void> {
+    try {
+      await this.#committer.holder.renew();
+    } catch (error) {
+      // Other storage errors may be transient: the next renewal, two of which fit into the lease time, tries again.
+      const isLost = isEverturnError(error) && error.reason === "lease_lost";
+      if (isLost && !this.#over.signal.aborted) this.#committer.stop(error);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Message histories of sessions: a least-recently-used cache, and the functions that read messages from the storage.
+// Message histories of sessions: a least-recently-used cache that is bounded in characters, and the functions that read messages from the storage.
 //
 // A conversation that continues in one process is not read again: the turn that ended leaves its history in the cache. The cache is keyed
 // by session and verified by length and digest, so a history that another process has extended is never used. Reading a history costs
@@ -13,23 +13,38 @@ import { RuntimeError } from "../model/internal.ts";
 import { keyOf, nameOf } from "./rows/session-key.ts";
 import { readValue } from "./rows/stored.ts";
 
-/** How many histories are cached. Beyond that, the least recently stored one is dropped. */
-const limit = 64;
+/** How many histories are cached, and how many characters they have together. Beyond that, the least recently stored ones are dropped. */
+const limits = { count: 64, length: 33_554_432 };
+
+/** The length of a field besides its value, in characters: approximately what an object takes in memory. */
+const fieldLength = 16;
+
+/** A cached history, and its length in characters. */
+type Cached = { readonly history: TurnHistory; readonly size: number };
 
 /** The histories of the sessions that this process used last. */
 export class HistoryCache {
-  readonly #histories = new Map<string, TurnHistory>();
+  readonly #histories = new Map<string, Cached>();
+  /** The length in characters of the messages up to a position, by the message there. Only of the last message of a history that was stored. */
+  readonly #sizes = new WeakMap<Message, { readonly index: number; readonly size: number }>();
+  readonly #loads = new Map<string, Promise<TurnHistory>>();
+  #size = 0;
+
+  /** The length of all cached histories, in characters. */
+  get size(): number {
+    return this.#size;
+  }
 
   /** Returns the history if it has that length and digest; `null`: it is not cached, or has changed since. */
   find(name: string, length: number, digest: string): TurnHistory | null {
-    const history = this.#histories.get(name);
+    const history = this.#histories.get(name)?.history;
     return history?.length === length && history.digest === digest ? history : null;
   }
 
   /**
    * Stores a history and freezes its messages: the next turn reads the same objects, so a program that changed one would change the
    * history. Messages are frozen from the newest back to the first frozen one, which costs what is new (H5). A history that does not hold
-   * its messages (`entries` shorter than `length`) is not cached.
+   * its messages (`entries` shorter than `length`) is not cached, and neither is one that is longer than the whole cache may be.
    */
   keep(name: string, history: TurnHistory): void {
     if (history.entries.length < history.length) return;
@@ -38,16 +53,58 @@ export class HistoryCache {
       if (message === undefined || Object.isFrozen(message)) break;
       frozen(message);
     }
-    this.#histories.delete(name);
-    this.#histories.set(name, history);
-    const [oldest] = this.#histories.keys();
-    if (this.#histories.size > limit && oldest !== undefined) this.#histories.delete(oldest);
+    this.forget(name);
+    const size = this.#sizeOf(history);
+    if (size > limits.length) return;
+    this.#histories.set(name, { history, size });
+    this.#size += size;
+    for (const oldest of this.#histories.keys()) {
+      if (this.#histories.size <= limits.count && this.#size <= limits.length) break;
+      this.forget(oldest);
+    }
   }
 
   /** Removes the history of a session, for example of a deleted one. */
   forget(name: string): void {
+    this.#size -= this.#histories.get(name)?.size ?? 0;
     this.#histories.delete(name);
   }
+
+  /** Reads a history once for all callers that need it at the same time: each copy may have many megabytes. */
+  async load(
+    name: string,
+    { length, digest }: Pick<TurnHistory, "length" | "digest">,
+    read: () => Promise<TurnHistory>,
+  ): Promise<TurnHistory> {
+    const key = JSON.stringify([name, length, digest]);
+    const load = this.#loads.get(key) ?? read().finally(() => this.#loads.delete(key));
+    this.#loads.set(key, load);
+    return load;
+  }
+
+  /** The length of a history in characters. Counts the messages after the last ones that were counted. */
+  #sizeOf({ entries, length }: TurnHistory): number {
+    let size = 0;
+    for (let index = length - 1; index >= 0; index -= 1) {
+      const message = entries[index];
+      if (message === undefined) continue;
+      const counted = this.#sizes.get(message);
+      if (counted?.index === index) {
+        size += counted.size;
+        break;
+      }
+      size += sizeOf(message);
+    }
+    const last = entries[length - 1];
+    if (last !== undefined) this.#sizes.set(last, { index: length - 1, size });
+    return size;
+  }
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce<number>((sum, part) => sum + fieldLength + sizeOf(part), fieldLength);
 }
 
 /**
@@ -61,11 +118,13 @@ export async function loadHistory(
 ): Promise<TurnHistory> {
   const cached = histories.find(nameOf(key), length, digest);
   if (cached !== null) return cached;
-  const entries = length === 0 ? [] : await readMessages(storage, key, { before: length });
-  if (entries.length !== length) throw await missingMessages(storage, key, length);
-  const history = { entries, length, digest };
-  histories.keep(nameOf(key), history);
-  return history;
+  return histories.load(nameOf(key), { length, digest }, async () => {
+    const entries = length === 0 ? [] : await readMessages(storage, key, { before: length });
+    if (entries.length !== length) throw await missingMessages(storage, key, length);
+    const history = { entries, length, digest };
+    histories.keep(nameOf(key), history);
+    return history;
+  });
 }
 
 /** The error for messages that are missing. The session row and the messages are read again, in one snapshot: a deletion may have come in between. */

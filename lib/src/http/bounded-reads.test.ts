@@ -16,45 +16,50 @@ const bob = "the-token-of-bob-000";
 
 /** A tenant `ada` with a session `long` of 40 messages, 20 of them with 30,000 characters. */
 async function world(limits: HttpOptions["limits"] = {}) {
+  const clock = handClock();
+  const host = memoryStorage({ clock });
   const scripts = Array.from({ length: 25 }, (_, index) => [
     { type: "text", text: `${index}:${"x".repeat(30_000)}` } as const,
   ]);
-  const all = runtime({
-    host: memoryStorage(),
-    engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) },
-  });
+  const engines = { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) };
+  const all = runtime({ host, engines });
   const sessions = all.tenant("ada");
   await (
     await sessions.start("0", { id: "long" })
   ).result;
   for (let count = 1; count < 20; count += 1) await (await sessions.reply("long", `${count}`)).result;
-  const clock = handClock();
-  const handler = createHandler({
-    sessions: all,
-    auth: [
-      { token: ada, tenant: "ada" },
-      { token: bob, tenant: "bob" },
-    ],
-    limits: { pageLength, ...limits },
-    clock,
-  });
-  const ask = async (method: string, path: string, body?: unknown, token = ada) => {
-    const response = await handler(
-      new Request(`http://localhost${path}`, {
-        method,
-        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }),
-    );
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, json: JSON.parse(text) };
-  };
+  /** A process that serves the storage. */
+  const serve = () =>
+    createHandler({
+      sessions: runtime({ host, engines }),
+      auth: [
+        { token: ada, tenant: "ada" },
+        { token: bob, tenant: "bob" },
+      ],
+      limits: { pageLength, ...limits },
+      clock,
+    });
+  const handler = serve();
+  const asking =
+    (process: ReturnType<typeof serve>) =>
+    async (method: string, path: string, body?: unknown, token = ada) => {
+      const response = await process(
+        new Request(`http://localhost${path}`, {
+          method,
+          headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        }),
+      );
+      const text = await response.text();
+      return { status: response.status, headers: response.headers, text, json: JSON.parse(text) };
+    };
+  const ask = asking(handler);
   const client = createClient({
     url: "http://localhost",
     token: ada,
     fetch: (url, init) => handler(new Request(url, init)),
   });
-  return { sessions, ask, clock, client };
+  return { sessions, ask, askOther: asking(serve()), clock, client };
 }
 
 /** A page has at least one message, so it may exceed its length by one. */
@@ -128,6 +133,21 @@ describe("forks count against the quota of their tenant", () => {
     expect((await ask("POST", "/sessions/none/fork", {}, bob)).status).toBe(404);
     await clock.advance(3_600_000);
     expect((await fork("c")).status).toBe(201);
+  });
+
+  test("the quota holds over all processes of a storage, also for forks at the same time", async () => {
+    const { ask, askOther, sessions } = await world(limits);
+    const statuses = await Promise.all(
+      [ask, askOther, ask, askOther, ask, askOther].map(async (send, index) => {
+        const { status } = await send("POST", "/sessions/long/fork", { id: `f${index}` });
+        return status;
+      }),
+    );
+    expect(statuses.toSorted()).toEqual([201, 201, 429, 429, 429, 429]);
+    expect((await sessions.list({ limit: 10 })).items).toHaveLength(3);
+    // Another tenant has a quota of its own.
+    await ask("POST", "/sessions", { id: "own", input: "hi" }, bob);
+    expect((await ask("POST", "/sessions/own/fork", { id: "copy", at: 0 }, bob)).status).toBe(201);
   });
 
   test("so does a regenerated message of a chat", async () => {

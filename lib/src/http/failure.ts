@@ -195,5 +195,8 @@ export function errorResponse(error: unknown): Response {
   const headers = new Headers({ "content-type": "application/json", "cache-control": "no-store" });
   if (error instanceof HttpError) for (const [name, value] of Object.entries(error.headers)) headers.set(name, value);
   if (transientReasons.has(failure.reason)) headers.set("retry-after", "1");
+  if (isEverturnError(error) && error.failure.reason === "quota_exceeded") {
+    headers.set("retry-after", `${Math.ceil(Number(error.failure.metadata["retryAfterMs"] ?? 0) / 1000)}`);
+  }
   return new Response(JSON.stringify({ error: failure }), { status, headers });
 }

@@ -52,7 +52,6 @@ import { MisuseError } from "../model/internal.ts";
 import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
-import { CopyQuota } from "./copy-quota.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
@@ -295,7 +294,6 @@ function createServerContext(
   const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
   const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
-  const copies = new CopyQuota(limits.copiedLengthPerHour, clock);
   const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
     base,
@@ -322,7 +320,6 @@ function createServerContext(
       const openIt = (cut: () => void) => Object.assign(account, { cut });
       return new Response(completeBody(bytes, { limits, clock, openAccount: openIt }, isReserved), { status, headers });
     },
-    countCopy: (caller, sessions, id, at) => copies.count(tenantKey(caller), sessions, id, at),
     acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
     acquireStream: ({ request, caller }) => {
       const releaseAll = allStreams.acquire("");

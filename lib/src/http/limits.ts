@@ -74,7 +74,7 @@ export type HttpLimits = {
   readonly pageLength: number;
   /**
    * Characters of messages that forks of one tenant may copy in one hour; regenerated and edited messages of a chat are forks. Default: 268,435,456.
-   * Further forks get 429.
+   * Further forks get 429. The storage counts them, so the quota holds over processes and restarts.
    */
   readonly copiedLengthPerHour: number;
   /** The longest wait for a result (`Prefer: wait`), in seconds. Default: 60. Longer waits are shortened to it. */

@@ -13,6 +13,7 @@ export type {
   Withdrawn,
 } from "../model/internal.ts";
 export type { Driven, DriveOptions } from "./verbs/drive-session.ts";
+export type { ForkOptions } from "./verbs/fork.ts";
 export type { Swept, SweepOptions } from "./verbs/sweep.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { OpenTurnReplay } from "./verbs/replay-open.ts";

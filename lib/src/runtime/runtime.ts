@@ -45,6 +45,7 @@ import type {
 import type { MessagePageOptions } from "./verbs/browse.ts";
 import type { CancelOptions } from "./verbs/cancel.ts";
 import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
+import type { ForkOptions } from "./verbs/fork.ts";
 import type { TurnRecord } from "./verbs/record.ts";
 import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
@@ -194,7 +195,7 @@ export type Runtime = {
    * Approvals are not copied while a turn uses them: the call is pending again in the fork. Calls there have
    * idempotency keys of their own.
    */
-  readonly fork: (id: string, options?: { readonly id?: string; readonly at?: number }) => Promise<string>;
+  readonly fork: (id: string, options?: ForkOptions) => Promise<string>;
   /** Returns the usage that was booked to a session, by source and by model. `null`: what `book` has booked without a session. */
   readonly usage: (id: string | null) => Promise<LedgerSum>;
   /**

@@ -149,11 +149,11 @@ async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy
   const releaseTurn = server.acquireTurn(caller);
   return releaseOnError(releaseTurn, async () => {
     const slot = server.acquireStream(call);
-    const countCopy = (id: string, at: number) => server.countCopy(caller, sessions, id, at);
+    const { copiedLengthPerHour } = server.limits;
     const options = { turnContext: contextOf(caller) };
     const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
     const stream = await releaseOnError(slot.release, () =>
-      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy, countCopy }),
+      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy, copiedLengthPerHour }),
     );
     stream.turn.result.then(releaseTurn, releaseTurn);
     return slot.respond(uiSource(stream), uiHeaders(call, stream));

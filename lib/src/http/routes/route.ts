@@ -27,8 +27,6 @@ export type ServerContext = {
    * request only read.
    */
   readonly countBody: (call: Pick<RouteCall, "request" | "caller">, response: Response) => Promise<Response>;
-  /** Counts the first `at` messages of a session against the quota of the tenant for copies, or throws 429. */
-  readonly countCopy: (caller: Caller, sessions: Runtime, id: string, at: number) => Promise<void>;
   /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
   readonly acquireTurn: (caller: Caller) => () => void;
 };

@@ -3,7 +3,7 @@
 // Pagination. Lists return `{ items, next }`; `next` is an opaque cursor for `after`, or `null` on the last page. A page is bounded
 // by a number of items and by its size, because one message may be as large as a request body. So are the messages of a session.
 //
-// Forks copy messages. The copies of a tenant count against a quota for each hour (`CopyQuota`), because a small request can copy many megabytes.
+// Forks copy messages. The copies of a tenant count against a quota for each hour (`copiedLengthPerHour`), because a small request can copy many megabytes.
 
 import type { Page } from "../../model/internal.ts";
 import type { Parameter, Route, RouteCall } from "./route.ts";
@@ -152,10 +152,10 @@ export const sessionRoutes: readonly Route[] = [
     }),
     answers: { 201: jsonAnswer("The id of the new session.", schemaRef("SessionId")) },
     handle: async (call, body) => {
-      const { sessions, param, server, caller } = call;
-      checkId(body.id, server.limits.idLength);
-      await server.countCopy(caller, sessions, param("id"), body.at ?? Infinity);
-      return json({ id: await sessions.fork(param("id"), body) }, 201);
+      const { sessions, param, server } = call;
+      const { idLength, copiedLengthPerHour } = server.limits;
+      checkId(body.id, idLength);
+      return json({ id: await sessions.fork(param("id"), { ...body, copiedLengthPerHour }) }, 201);
     },
   }),
   bodyRoute<RecoverBody>({

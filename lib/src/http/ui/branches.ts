@@ -66,14 +66,13 @@ export async function currentBranch(sessions: Runtime, chatId: string): Promise<
 const searched = { limit: 64, maxLength: 1_048_576 };
 
 /**
- * Forks the current branch before a user message. `countCopy` is called with the number of messages that the fork copies, before it does. Returns the id of
- * the fork and the stored message; `null` if it is not stored.
+ * Forks the current branch before a user message. Returns the id of the fork and the stored message; `null` if it is not stored.
  */
 export async function forkBefore(
   sessions: Runtime,
   { chatId, number, sessionId, view }: Branch,
   messageId: string,
-  countCopy: (sessionId: string, at: number) => Promise<void>,
+  copiedLengthPerHour: number | undefined,
 ): Promise<{ readonly sessionId: string; readonly message: Message } | null> {
   if (view.openTurn !== null) {
     throw new RuntimeError("conflict", {
@@ -88,9 +87,9 @@ export async function forkBefore(
     );
     const message = page.items[index];
     if (message !== undefined) {
-      const at = first + index;
-      await countCopy(sessionId, at);
-      return { sessionId: await sessions.fork(sessionId, { id: sessionIdOf(chatId, number + 1), at }), message };
+      const quota = copiedLengthPerHour === undefined ? {} : { copiedLengthPerHour };
+      const target = { id: sessionIdOf(chatId, number + 1), at: first + index, ...quota };
+      return { sessionId: await sessions.fork(sessionId, target), message };
     }
     before = page.next === null ? null : first;
   }

@@ -48,8 +48,8 @@ export type UiChatOptions = {
   /** The major version of the client's SDK. Default: 7. */
   readonly sdk?: UiSdk;
   readonly limits?: Partial<UiLimits>;
-  /** Called before a fork copies the first `at` messages of a session; a rejection prevents the fork. */
-  readonly countCopy?: (sessionId: string, at: number) => Promise<void>;
+  /** The quota of the tenant for what its forks copy, in characters. Default: no limit. */
+  readonly copiedLengthPerHour?: number;
   /** Which files and URLs the post may contain. */
   readonly policy?: ContentPolicy;
 };
@@ -200,7 +200,7 @@ async function postMessage(
   const fork =
     branch === null || mode === "new"
       ? null
-      : await forkBefore(sessions, branch, messageId, posted.countCopy ?? (async () => undefined));
+      : await forkBefore(sessions, branch, messageId, posted.copiedLengthPerHour);
   if (fork !== null)
     return answerAgain(sessions, chatId, fork.sessionId, mode === "edit" ? message : fork.message, posted);
   const { options = {}, start = {}, sdk = 7 } = posted;

@@ -287,6 +287,7 @@ export const failureKinds = {
       replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
       callback_failed: {}, // A function of the calling program threw.
       not_found: { httpStatus: 404 },
+      quota_exceeded: { httpStatus: 429 }, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
     },
   }),
 };

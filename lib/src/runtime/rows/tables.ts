@@ -38,7 +38,7 @@ export const tables = {
   due: [text("engine"), text("tenant"), integer("due"), text("session")],
   /**
    * Slots of limits (`limits.ts`): `concurrency` slots are held until the turn ends, `rate` slots until they expire. A slot without a row is free. The value
-   * names the turn that took it.
+   * names the turn that took it. The row `copied` of a tenant counts what its forks copy (`copy-quota.ts`): the tag is a number of characters.
    */
   slots: [text("scope"), text("kind"), integer("number")],
   /** Open turns that wait for a limit, by the scope of the limit and the time since which they wait. They have no row in `due`, unless they are woken. */

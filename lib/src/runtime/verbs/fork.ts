@@ -1,14 +1,17 @@
-// Forks a session: copies its messages, or the first of them, to a new session in one batch.
+// Forks a session: copies its messages, or the first of them, to a new session in one batch. With a quota, the same batch counts what it copies.
 
 import type { JsonObject, PendingToolCall, Session } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { TableName } from "../rows/tables.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
 import { startHistory } from "../../kernel/internal.ts";
 import { MisuseError, parse, newSession, validateSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { loadHistory } from "../history-cache.ts";
-import { noChanges, putting } from "../rows/batch.ts";
+import { merge, noChanges, putting } from "../rows/batch.ts";
+import { countCopy, quotaQuery } from "../rows/copy-quota.ts";
 import { randomText } from "../rows/digest.ts";
 import { nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
@@ -24,20 +27,29 @@ import {
   absentSession,
 } from "./session-rows.ts";
 
+/** Options of `fork`: how much of the session is copied, to which id, and within which quota. */
+export type ForkOptions = {
+  /** The id of the new session. Default: a random id. */
+  readonly id?: string;
+  /** Copies only the first `at` messages. Default: all. */
+  readonly at?: number;
+  /**
+   * The largest number of characters that forks of the tenant with this option may copy in one hour, over all processes that share the storage. A fork that would
+   * exceed it rejects with `quota_exceeded`. Default: no limit.
+   */
+  readonly copiedLengthPerHour?: number;
+};
+
 /**
  * Creates a session with the same messages, or the first `at` of them, and returns its id. Approvals are not copied: an approved call is pending
  * again in the fork, under an idempotency key of its own, so that one approval cannot run a tool twice. Tokens and deadlines stay with the
  * original.
  */
-export async function fork(
-  context: VerbContext,
-  id: string,
-  options: { readonly id?: string; readonly at?: number } = {},
-): Promise<string> {
+export async function fork(context: VerbContext, id: string, options: ForkOptions = {}): Promise<string> {
   const original = await find(context, id);
   const { key, head } = original;
   const { length, session } = head;
-  const at = options.at ?? length;
+  const { at = length, copiedLengthPerHour } = options;
   if (!Number.isSafeInteger(at) || at < 0 || at > length) {
     throw new MisuseError(
       "invalid_argument",
@@ -78,10 +90,33 @@ export async function fork(
     },
   );
   checkReadable("sessions", write.after.head);
-  const written = await context.storage.write(write.changes);
-  if (!written.ok) throw writeConflict(target, write.changes.checks[written.check]?.table);
+  const refusedTable = await writeFork(context, target.tenant, write.changes, copiedLengthPerHour);
+  if (refusedTable !== null) throw writeConflict(target, refusedTable);
   context.histories.keep(nameOf(target), history);
   return target.session;
+}
+
+/** Writes the batch of a fork and counts it against the quota. Returns the table of the check that failed; `null`: the batch is written. */
+async function writeFork(
+  { storage }: VerbContext,
+  tenant: string,
+  changes: Changes,
+  perHour: number | undefined,
+): Promise<TableName | null> {
+  const length = changes.puts.reduce((sum, { value }) => sum + value.length, 0);
+  for (;;) {
+    const counted =
+      perHour === undefined
+        ? noChanges
+        : countCopy(tenant, await readOne(storage, quotaQuery(tenant)), length, perHour);
+    // The checks of the fork come first: if one of them fails, the fork cannot be repeated.
+    const batch = merge(changes, counted);
+    const written = await storage.write(batch);
+    if (written.ok) return null;
+    // Another fork of the tenant was counted since the read. One of the two was written, so forks do not block each other.
+    const { table } = batch.checks[written.check] ?? { table: "sessions" };
+    if (table !== "slots") return table;
+  }
 }
 
 /** Throws `MisuseError` if a session cannot end after these messages, for example between a call and its result. */

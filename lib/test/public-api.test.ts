@@ -22,7 +22,7 @@ describe("public names", () => {
       ".": 99,
       "./model": 166,
       "./kernel": 58,
-      "./engine": 56,
+      "./engine": 57,
       "./run": 17,
       "./session": 19,
       "./runtime": 40,

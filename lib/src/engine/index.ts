@@ -19,7 +19,7 @@ export { agentTool } from "./tool/agent-tool.ts";
 export { catalog } from "./model-call/catalog.ts";
 export { configure } from "./configure.ts";
 export { describeEngine, restoreEngine } from "./describe.ts";
-export { askUser, fail, failTurn, finish, halt, handoff } from "./tool/directive.ts";
+export { askAndResume, askUser, fail, failTurn, finish, halt, handoff } from "./tool/directive.ts";
 export {
   engine,
   mergeOpts,

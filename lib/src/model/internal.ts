@@ -84,7 +84,7 @@ export type { LastRun } from "./session/session.ts";
 
 // tool
 export type { AnswerForm, ForwardedAnswer, PendingReason } from "./tool/pending.ts";
-export { answersByReason } from "./tool/pending.ts";
+export { answersByReason, deadlineAnswer, handlerWait } from "./tool/pending.ts";
 export type { ToolControl } from "./tool/tool-outcome.ts";
 export { toolFailureText, toolOutcomeParts, toolOutcomeStatus } from "./tool/tool-outcome.ts";
 export type { ProgramValue, ToolValue } from "./tool/tool-value.ts";

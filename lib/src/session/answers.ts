@@ -4,8 +4,8 @@
 // An answer goes to one of three places:
 //   - the thread, as a tool message (a call of the model);
 //   - the suspended cell, as the outcome of its call (`cellId` is set);
-//   - a decision of type `forward` on the pending call, if the answer is for a nested turn (`path` is not empty). The durable runtime
-//     passes it to the nested turn when the tool runs again (Q10).
+//   - a decision of type `forward` on the pending call, if the answer is for a nested turn or for the handler (`path` is not empty). The tool runs
+//     again; the durable runtime passes the answer to the nested turn (Q10), and the performer passes it to the handler (`context.answer`).
 
 import type { Engine } from "../engine/internal.ts";
 import type { CallAnswer } from "../kernel/internal.ts";
@@ -13,6 +13,7 @@ import type {
   CallerContext,
   Decision,
   ForwardedAnswer,
+  Json,
   JsonObject,
   Message,
   PendingToolCall,
@@ -45,6 +46,7 @@ import {
 import {
   decisionShape,
   fallback,
+  json,
   jsonObject,
   nullable,
   object,
@@ -148,17 +150,20 @@ function withDecision<Context extends CallerContext>(
   return { ...session, pendingToolCalls };
 }
 
-/** Reads `opts.inner` of a pending call, which describes the wait of the nested turn. */
+/** Reads `opts.inner` of a pending call, which describes the wait of the nested turn or of the handler. */
 const nestedWaitShape: Shape<NestedWait> = object<NestedWait>({
   wait: required(string),
+  state: fallback(json, null),
   ran: fallback(nullable(jsonObject), null),
   name: optional(string),
   arguments: optional(nullable(jsonObject)),
 });
 
 type NestedWait = {
-  /** Identifies the nested turn and the wait in it. */
+  /** Identifies the nested turn and the wait in it, or is `handlerWait`. */
   readonly wait: string;
+  /** The state that a handler stored with its question. */
+  readonly state: Json;
   /** The arguments the tool ran with, if they differ from those of the call. */
   readonly ran: JsonObject | null;
   /** The name of the nested call. */
@@ -182,8 +187,8 @@ function withForwardedAnswer<Context extends CallerContext>(
       },
     );
   }
-  const { wait, ran } = result.value;
-  return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer });
+  const { wait, ran, state } = result.value;
+  return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer, state });
 }
 
 /**

@@ -31,6 +31,7 @@ import {
   addMessage,
   chatResult,
   fromMessages,
+  handlerWait,
   MisuseError,
   newSession,
   user,
@@ -295,7 +296,7 @@ function planOf<Context extends CallerContext>(
   verb: "chat" | "step",
 ): Plan<Context> {
   const { id, thread, context, suspendedCell, pendingOutput } = session;
-  if (session.pendingToolCalls.some(({ decision }) => decision?.type === "forward")) {
+  if (session.pendingToolCalls.some(({ decision }) => decision?.type === "forward" && decision.wait !== handlerWait)) {
     throw new MisuseError(
       "invalid_status",
       `${verb}: a pending call waits in a nested turn; only the durable runtime can continue it`,

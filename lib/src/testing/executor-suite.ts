@@ -93,6 +93,7 @@ const context: ToolContext = {
   requestId: "conformance",
   toolCall: toolCall({ id: "c1", name: "probe", arguments: {} }),
   idempotencyKey: "k1",
+  answer: null,
   signal: new AbortController().signal,
   progress: () => undefined,
   engine: engine({ model: "conformance" }),

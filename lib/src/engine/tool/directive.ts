@@ -8,11 +8,17 @@ import { knownHaltedReasons, MisuseError, toolFailure } from "../../model/intern
 const mark = Symbol.for("everturn.directive");
 
 /**
- * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`,
+ * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`, `askAndResume`,
  * `halt`, `fail`, `finish`, `failTurn` and `handoff`.
  */
 export type Directive = { readonly [mark]: true } & (
   | { readonly type: "ask_user"; readonly question: string; readonly answerAs: AnswerForm; readonly opts: JsonObject }
+  | {
+      readonly type: "ask_and_resume";
+      readonly question: string;
+      readonly state: Json;
+      readonly opts: JsonObject;
+    }
   | { readonly type: "halt"; readonly reason: string; readonly value: unknown }
   | { readonly type: "fail"; readonly failure: ToolFailure }
   | { readonly type: "control"; readonly value: unknown; readonly control: ToolControl }
@@ -41,6 +47,22 @@ export function askUser(
     Object.entries(hints).flatMap(([name, hint]) => (hint === undefined ? [] : [[name, hint] as const])),
   );
   return { [mark]: true, type: "ask_user", question, answerAs, opts };
+}
+
+/**
+ * Ends the turn with a question to the user, and runs the handler again with the answer (`context.answer`). The call stays pending until
+ * then, also in another process. `state` is what the handler needs to continue; it is stored, and readers of the session can see it, so it must
+ * not contain secrets. `opts` are hints for the user interface. The second run has the same arguments and the same idempotency key, and asks neither
+ * hooks nor an approval again.
+ */
+export function askAndResume(
+  question: string,
+  { state = null, opts = {} }: { readonly state?: Json; readonly opts?: JsonObject } = {},
+): Directive {
+  if (typeof question !== "string") {
+    throw new MisuseError("invalid_argument", "askAndResume: the question has to be text");
+  }
+  return { [mark]: true, type: "ask_and_resume", question, state, opts };
 }
 
 /** Ends the turn with a halted reason of the tool's own and a value. The reasons of the library are reserved. */

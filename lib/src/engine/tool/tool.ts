@@ -64,6 +64,8 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
   readonly toolCall: ToolCall;
   /** Identical for every attempt of this call, also after a crash. Pass it to the service that does the work, so that a repeated call has one effect. */
   readonly idempotencyKey: string;
+  /** The answer to the question that an earlier run of this call asked with `askAndResume`; `null`: it asked none. */
+  readonly answer: ToolAnswer | null;
   /** Aborted when the turn is cancelled or the time limit is reached. */
   readonly signal: AbortSignal;
   /** Emits a progress event. A generator handler can yield instead. */
@@ -72,6 +74,14 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
   readonly engine: Pick<Engine, "model" | "instructions" | "params" | "metadata">;
   /** Runs a turn inside this one, with its signal. Its usage is added to this turn. */
   readonly runChild: RunChild;
+};
+
+/** The answer to a question that a handler asked with `askAndResume`. */
+export type ToolAnswer = {
+  /** The text of the answer. */
+  readonly text: string;
+  /** The state that was stored with the question. */
+  readonly state: Json;
 };
 
 /** Runs a child turn inside a tool call. `output` of the result is the structured output, typed by the schema of the option; `null` without one. */

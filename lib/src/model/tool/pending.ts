@@ -1,7 +1,7 @@
 // Pending tool calls: calls that wait for a result, an answer or a decision, and which of these each reason accepts
 // (`answersByReason`).
 
-import type { JsonObject } from "../parse/json.ts";
+import type { Json, JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
 import type { ToolValue } from "./tool-value.ts";
 import type { ToolCall, ToolCallInput } from "./tool.ts";
@@ -10,6 +10,7 @@ import { emptyObject } from "../parse/json.ts";
 import {
   array,
   fallback,
+  json,
   jsonObject,
   nullable,
   object,
@@ -38,7 +39,10 @@ export type PendingToolCall = ToolCall & {
   readonly idempotencyKey: string | null;
   /** The code cell that made the call. The answer goes to the cell and not into the thread. */
   readonly cellId: string | null;
-  /** For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. */
+  /**
+   * For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. For a tool that asked with
+   * `askAndResume`: the id of the call itself. Empty: the answer is not passed to the tool.
+   */
   readonly path: readonly string[];
 };
 
@@ -66,7 +70,7 @@ export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKi
 
 /**
  * A decision about a pending call: approve it (with other arguments if given), deny it (the model reads the
- * reason), or forward an answer to a call of a turn inside the tool, which is then run again.
+ * reason), or forward an answer to the tool itself or to a call of a turn inside it; the tool is then run again.
  */
 export type Decision =
   | Approval
@@ -77,10 +81,12 @@ export type Decision =
       readonly arguments: JsonObject | null;
       /** The person or component that answered; `null` if unknown. */
       readonly by: string | null;
-      /** Identifies the nested turn and the wait in it that the answer is for. */
+      /** Identifies the nested turn and the wait in it that the answer is for, or is `handlerWait`. */
       readonly wait: string;
-      /** The answer for the nested call. */
+      /** The answer for the nested call, or for the handler. */
       readonly answer: ForwardedAnswer;
+      /** The state that the handler stored with its question; `null` for a nested turn. */
+      readonly state: Json;
     };
 
 /** An answer to a nested call of a turn that a tool runs. */
@@ -127,8 +133,15 @@ export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", 
     by: fallback(nullable(string), null),
     wait: required(string),
     answer: required(forwardedShape),
+    state: fallback(json, null),
   }),
 });
+
+/** The wait of a question that a handler asked with `askAndResume`. Names of waits in nested turns contain a slash. */
+export const handlerWait = "handler";
+
+/** The answer to a question whose deadline has passed. */
+export const deadlineAnswer = "(no answer arrived before the deadline)";
 
 export const pendingToolCallShape: Shape<PendingToolCall> = object<PendingToolCall>({
   ...toolCallFields,

@@ -153,6 +153,7 @@ export class ToolRun<Context extends CallerContext> {
       ? run()
       : toolExecutor(tool, this.#args, context, run));
     const value: unknown = isGenerator(returned) ? await this.#drain(returned) : returned;
+    if (isDirective(value) && value.type === "ask_and_resume") this.#job.ask(value);
     return isDirective(value) ? this.#answers.directed(value) : this.#answers.returned(value);
   }
 

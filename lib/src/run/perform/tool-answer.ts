@@ -110,6 +110,9 @@ export class ToolAnswers<Context extends CallerContext> {
           content: awaitingUserContent,
         };
       }
+      // The call has no result yet: it waits, and the performer returns what it waits for.
+      case "ask_and_resume":
+        return this.replaced(null);
       case "halt": {
         if (isReservedReason(directive.reason)) {
           const message = `a tool cannot halt a run with the reason "${directive.reason}": it is reserved for the library`;

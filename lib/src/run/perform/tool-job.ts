@@ -1,6 +1,6 @@
 // The state that the stages of one tool call share (tool.ts): the handler context, the current attempt, its usage, and its live events.
 
-import type { Tool, ToolContext } from "../../engine/internal.ts";
+import type { Directive, Tool, ToolContext } from "../../engine/internal.ts";
 import type { CallTool, ToolWaits } from "../../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject, TurnEvent, Usage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -8,7 +8,7 @@ import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { CancelGrace } from "./cancel-grace.ts";
 import type { Semaphore } from "./semaphore.ts";
 
-import { addUsage, encodeToolValue, noUsage } from "../../model/internal.ts";
+import { addUsage, encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
 
 /** What the run provides to its tool calls. */
@@ -36,7 +36,7 @@ export type ToolPorts = {
   ) => ToolContext["runChild"];
 };
 
-/** What a turn inside a call waits for. */
+/** What a turn inside a call, or its handler, waits for. */
 export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path">;
 
 /** The entry `inner` of the options of a waiting call: what is stored about the turn inside it. Anything but an object is read as empty. */
@@ -67,7 +67,7 @@ export class ToolJob<Context extends CallerContext> {
   usage: Usage = noUsage;
   #earlierUsage: Usage = noUsage;
   #hasEnded = false;
-  /** What a turn inside the call waits for; `null`: none waits. The first one counts. */
+  /** What a turn inside the call, or its handler, waits for; `null`: none waits. The first one counts. */
   inner: InnerWait | null = null;
   /** The handler threw because its signal was aborted. */
   isStopped = false;
@@ -92,6 +92,7 @@ export class ToolJob<Context extends CallerContext> {
       requestId: plan.requestId,
       toolCall: effect.call,
       idempotencyKey: effect.idempotencyKey,
+      answer: handlerAnswer(effect),
       signal: this.stop.signal,
       engine: plan.engine,
       progress: this.#progress(),
@@ -108,6 +109,13 @@ export class ToolJob<Context extends CallerContext> {
   addUsage(usage: Usage): void {
     this.usage = plus(this.usage, usage);
     this.ports.unsettled.set(this.effect.id, this.spent);
+  }
+
+  /** Makes the call wait for the answer to a question of its handler, which then runs again. */
+  ask({ question, state, opts }: Extract<Directive, { readonly type: "ask_and_resume" }>): void {
+    const { id } = this.effect.call;
+    this.inner ??= { reason: "question", question, opts: { ...opts, inner: { wait: handlerWait, state } }, path: [id] };
+    if (this.#running === 0) this.#resolveWaiting();
   }
 
   /** Starts the next attempt. Progress that the previous attempt still reports is dropped. */
@@ -169,6 +177,12 @@ export class ToolJob<Context extends CallerContext> {
       void this.emitLive({ type: "tool_progress", progress: encoded.value });
     };
   }
+}
+
+/** The answer to the question of an earlier run of the handler; `null`: it asked none. */
+function handlerAnswer({ decision }: CallTool): ToolContext["answer"] {
+  if (decision?.type !== "forward" || decision.wait !== handlerWait || decision.answer.type !== "answer") return null;
+  return { text: decision.answer.text, state: decision.state };
 }
 
 /** The sum; an addend that would overflow it is left out. */

@@ -67,7 +67,7 @@ export async function performTool<Context extends CallerContext>(
       if (preparation.type === "waits") return toolWaits(id, "approval");
       if (preparation.type !== "ready") return returned(await answers.settle(preparation, job), null);
       const running = new ToolRun(job, answers, preparation.prepared, preparation.args).run();
-      // A handler that runs a turn inside ends here as soon as that turn has to wait, whether or not the handler returns.
+      // A handler that runs a turn inside ends here as soon as that turn has to wait, whether or not the handler returns. A handler that asked waits too.
       const result = await Promise.race([running, job.waiting]);
       if (job.inner !== null) {
         await job.waiting;
@@ -90,7 +90,7 @@ export async function performTool<Context extends CallerContext>(
 
   /** The response of a call whose inner turn waits. The handler is aborted; the arguments it ran with are kept in `opts.inner.ran` for its next run. */
   function waiting({ reason, question, opts, path }: InnerWait, ran: JsonObject): ToolWaits {
-    job.stop.abort(new DOMException("a turn inside this call waits for input", "AbortError"));
+    job.stop.abort(new DOMException("this call waits for input", "AbortError"));
     const hints = innerHints(opts);
     const storedHints = isSameJson(ran, call.arguments) ? hints : { ...hints, ran };
     return toolWaits(id, reason, { question, path, opts: { ...opts, inner: storedHints }, spent: job.spent });

@@ -8,7 +8,7 @@ import type { Changes } from "../rows/batch.ts";
 import type { Row } from "../rows/storage.ts";
 import type { Deadline } from "../rows/values.ts";
 
-import { RuntimeError, runtimeFailure, toolFailure, user } from "../../model/internal.ts";
+import { deadlineAnswer, RuntimeError, runtimeFailure, toolFailure, user } from "../../model/internal.ts";
 import { failToolCall, addUserMessage } from "../../session/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
@@ -91,7 +91,8 @@ async function timeOut(
     id,
     { version },
     (session, engine) => {
-      if (wait.reason === "question") return addUserMessage(withPendingQuestion(session, toolCallId), user(`(${why})`));
+      if (wait.reason === "question")
+        return addUserMessage(withPendingQuestion(session, toolCallId), user(deadlineAnswer));
       if (wait.reason === "manual") {
         const details = { message: why, toolName: wait.name, toolCallId };
         return failToolCall(session, toolCallId, toolFailure("timeout", details));

@@ -7,7 +7,7 @@ import type { RestateSerde } from "./serde.ts";
 import type { AcceptedTurn, VerbInputs, VerbName } from "./verb-handlers.ts";
 
 import { continuationKey } from "./drive-handlers.ts";
-import { objectKey, serviceNames } from "./names.ts";
+import { checkedDelay, objectKey, serviceNames } from "./names.ts";
 import { json } from "./serde.ts";
 
 type CallRequest<Input> = {
@@ -52,7 +52,7 @@ export type RestateSession = {
   readonly reply: (text: string, options?: Options<"reply">) => Promise<RestateTurn>;
   /** Sends a user message like `reply`, but steers an open turn by default. */
   readonly send: (text: string, options?: Options<"send">) => Promise<RestateTurn>;
-  /** Sends a user message after `afterMs` milliseconds. Restate holds it until then. */
+  /** Sends a user message after `afterMs` milliseconds, at most ten years. Restate holds it until then. */
   readonly sendLater: (text: string, options: Options<"send"> & { readonly afterMs: number }) => void;
   /** Runs the next turn, with one more message or without. */
   readonly continue: (
@@ -131,12 +131,12 @@ export function restateSession(context: RestateHandlerContext, name: RestateSess
 
   const result = async (turnId: string): Promise<TurnEnd> => {
     // Each invocation of `drive` for the turn has a key, so the call waits for the one that was sent.
-    for (let continuation = 0, isDriven = true; isDriven; continuation += 1) {
+    for (let continuation = 0, isDriven = turnId !== ""; isDriven; continuation += 1) {
       const input: DriveInput = { turnId, continuation };
       isDriven = await call<DriveInput, DriveResult>("drive", input, continuationKey(turnId, continuation)).then(
         ({ next }) => next !== null,
         (error: unknown) => {
-          if (isCancelled(error)) throw error;
+          if (!isTerminal(error)) throw error;
           // Restate has given the invocation up, for example because its deployment is gone. The sweeper sends another one.
           return false;
         },
@@ -159,7 +159,14 @@ export function restateSession(context: RestateHandlerContext, name: RestateSess
     send: (text, options = {}) => accept("send", { text, options }),
     sendLater: (text, { afterMs, ...options }) => {
       const parameter: VerbInputs["send"] = { text, options };
-      context.genericSend({ service, method: "send", key, parameter, inputSerde: json(), delay: afterMs });
+      context.genericSend({
+        service,
+        method: "send",
+        key,
+        parameter,
+        inputSerde: json(),
+        delay: checkedDelay(afterMs),
+      });
     },
     continue: (message = null, options = {}) => accept("continue", { message, options }),
     step: (options = {}) => accept("step", { options }),
@@ -171,6 +178,7 @@ export function restateSession(context: RestateHandlerContext, name: RestateSess
   };
 }
 
-function isCancelled(error: unknown): boolean {
-  return error instanceof Error && error.name === "CancelledError";
+/** Whether the call itself failed. Otherwise the calling handler was cancelled, or its attempt is over. */
+function isTerminal(error: unknown): boolean {
+  return error instanceof Error && error.name === "TerminalError";
 }

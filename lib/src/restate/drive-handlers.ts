@@ -89,6 +89,18 @@ const resumeSlotMs = 30_000;
 /** How often a process asks the sweeper to start, in milliseconds. */
 const askSweeperMs = 60_000;
 
+/** Validates the input of `drive`. Throws `RefusedCall`. */
+export function checkedDriveInput(input: { readonly [name: string]: unknown }): DriveInput {
+  const { turnId = null, continuation = 0, retries = 0 } = input;
+  const isText = turnId === null || (typeof turnId === "string" && turnId !== "");
+  if (isText && isCount(continuation) && isCount(retries)) return { turnId, continuation, retries };
+  throw new RefusedCall("turnId must be the id of a turn or null; continuation and retries must be whole numbers", 400);
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
 /** The handler `drive`. */
 export async function drive(context: ServiceContext, invocation: Invocation, input: DriveInput): Promise<DriveResult> {
   const { turnId, continuation = 0, retries = 0 } = input;

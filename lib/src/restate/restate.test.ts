@@ -1,6 +1,5 @@
 // Sessions that Restate drives, on an implementation of Restate in memory (test/restate/hand-restate.ts). `npm run test:restate` uses a real server.
 
-import type { RestateServiceOptions } from "everturn/restate";
 import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
@@ -8,29 +7,12 @@ import { memoryStorage } from "everturn/host/memory";
 import { EngineError, RuntimeError } from "everturn/model";
 import { restateRuntime, restateServices, restateSession } from "everturn/restate";
 import { runtime } from "everturn/runtime";
-import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
+import { deployment, driveRequest, failingReads, startRequest } from "../../test/restate/hand-deployment.ts";
 import { HandRestate } from "../../test/restate/hand-restate.ts";
 import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../test/runtime/sessions.ts";
 import { World } from "../../test/runtime/world.ts";
-
-type Setup = Omit<RestateServiceOptions, "sessions" | "clock"> & { readonly host?: HostStorage };
-
-/** A web process, a service process, and Restate between them. */
-function deployment(of: Parameters<typeof engine>[0], { host: given, ...options }: Setup = {}) {
-  const clock = handClock();
-  const host = given ?? memoryStorage({ clock });
-  const engines = { default: engine({ model: "fake:m", ...of }) };
-  const base = { engines, live: false, clock } as const;
-  const service = runtime({ ...base, host, drive: false });
-  const restate = new HandRestate(clock, { sessions: service, ...options });
-  const failures: unknown[] = [];
-  const ingress = { ingress: "http://restate.test", fetch: restate.fetch, clock };
-  const onSendFailure = (failure: unknown) => failures.push(failure);
-  const web = restateRuntime({ ...base, host, restate: ingress, onSendFailure });
-  return { clock, host, base, web, service, restate, failures };
-}
 
 describe("verbs", () => {
   test("store the turn and send its session, with the id of the turn as idempotency key", async () => {
@@ -92,7 +74,7 @@ describe("verbs", () => {
   });
 
   test("complete by token starts the turn of any tenant", async () => {
-    const { web, clock } = deployment({
+    const { web, clock, restate } = deployment({
       adapter: fake({ scripts: [[toolCall("work")], [says("done")]] }),
       tools: [approved],
     });
@@ -102,7 +84,8 @@ describe("verbs", () => {
     ).result;
     const [call] = (await tenant.get("s"))?.session.pendingToolCalls ?? [];
     const token = await tenant.token("s", call?.id ?? "");
-    expect(await web.complete(token, { type: "approve" })).toMatchObject({ type: "completed" });
+    expect(await web.complete(token, { type: "approve" })).toMatchObject({ type: "completed", tenant: "t" });
+    expect(restate.of("drive").map(({ request }) => request.key)).toEqual(["t/s", "t/s"]);
     await clock.advance(0);
     expect((await tenant.get("s"))?.session.status).toBe("completed");
   });
@@ -123,17 +106,6 @@ describe("verbs", () => {
     }
   });
 });
-
-const startRequest = {
-  service: "EverturnSweeper",
-  handler: "start",
-  key: "main",
-  input: {},
-  idempotencyKey: null,
-  delayMs: 0,
-};
-
-const driveRequest = { ...startRequest, service: "EverturnSession", handler: "drive", input: { turnId: null } };
 
 describe("[lash 89] drive", () => {
   test("at its deadline hands the session over to the next invocation, and repeats no recorded effect", async () => {
@@ -327,13 +299,6 @@ describe("the sweeper", () => {
   });
 });
 
-function failingReads(): HostStorage {
-  const read = async () => {
-    throw new RuntimeError("storage_failed", { message: "the disk is gone" });
-  };
-  return { ...memoryStorage(), read };
-}
-
 describe("a handler of the caller's own", () => {
   test("starts a turn, waits for its end, and goes on", async () => {
     const { restate, web } = deployment({ adapter: replies("one", "two") });
@@ -437,10 +402,13 @@ test("on a platform that the SDK does not support, the error says so", async () 
   }
 });
 
-test.each([{ deadlineMs: 10 }, { graceMs: 2, deadlineMs: 1000.5, sweepMs: 1 }, { deadlineMs: 5000, graceMs: 5001 }])(
-  "invalid times %j are refused",
-  async (times) => {
-    const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: replies("x") }) } });
-    expect(await rejectionOf(restateServices({ sessions, ...times }))).toMatchObject({ reason: "invalid_argument" });
-  },
-);
+test.each([
+  { deadlineMs: 10 },
+  { deadlineMs: 1000.5 },
+  { sweepMs: 1 },
+  { resultRetentionMs: -1 },
+  { deadlineMs: 5000, graceMs: 5001 },
+])("invalid times %j are refused", async (times) => {
+  const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: replies("x") }) } });
+  expect(await rejectionOf(restateServices({ sessions, ...times }))).toMatchObject({ reason: "invalid_argument" });
+});

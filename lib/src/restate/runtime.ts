@@ -13,7 +13,7 @@ import { systemClock } from "../engine/internal.ts";
 import { runtime } from "../runtime/internal.ts";
 import { continuationKey, driveRequest, resumeRequest } from "./drive-handlers.ts";
 import { checkIngress, sendThrough } from "./ingress.ts";
-import { objectKey, serviceNames, sweeperKey } from "./names.ts";
+import { checkedDelay, encodeText, objectKey, serviceNames } from "./names.ts";
 
 /** A request to Restate that failed; `onSendFailure` of {@link RestateRuntimeOptions} receives it. */
 export type SendFailure = SessionName & {
@@ -41,14 +41,16 @@ export type SendLaterOptions = Omit<MessageOptions, "output"> & {
 };
 
 /** A {@link Runtime} whose turns are driven by Restate. */
-export type RestateRuntime = Omit<Runtime, "tenant"> & {
+export type RestateRuntime = Omit<Runtime, "tenant" | "limitedBy"> & {
   /**
    * Sends a message to a session later: Restate holds it until then. Then it is sent like `send`. `key` makes the call idempotent. Unlike the verbs, it
-   * rejects if Restate cannot be reached, because nothing is stored yet.
+   * rejects if Restate cannot be reached, because nothing is stored yet. Throws `MisuseError` for a delay below 0 or above ten years.
    */
   readonly sendLater: (id: string, text: string, options: SendLaterOptions) => Promise<void>;
   /** Returns this runtime for one tenant. */
   readonly tenant: (name: string) => RestateRuntime;
+  /** Returns this runtime with a limit key for the turns of its verbs. */
+  readonly limitedBy: (limitKey: string) => RestateRuntime;
 };
 
 /**
@@ -67,14 +69,12 @@ export function restateRuntime(options: RestateRuntimeOptions): RestateRuntime {
       // A function of the program that reports failures must not cause one.
     }
   };
-  return runtimeOf({ sessions, all: sessions, tenant: "", names, restate, report });
+  return runtimeOf({ sessions, tenant: "", names, restate, report });
 }
 
 type Context = {
-  /** The runtime of the tenant. */
+  /** The runtime of the tenant and the limit key. */
   readonly sessions: Runtime;
-  /** The runtime of all tenants. */
-  readonly all: Runtime;
   readonly tenant: string;
   readonly names: ServiceNames;
   readonly restate: RestateIngress;
@@ -82,7 +82,7 @@ type Context = {
 };
 
 function runtimeOf(context: Context): RestateRuntime {
-  const { sessions, all, tenant, names, restate } = context;
+  const { sessions, tenant, names, restate } = context;
   const { clock = systemClock } = restate;
   /** Sends a request; a failure is only reported. */
   const trySend = async (name: SessionName, turnId: string | null, request: SendRequest): Promise<void> => {
@@ -111,7 +111,8 @@ function runtimeOf(context: Context): RestateRuntime {
     send: (...args) => sent(sessions.send(...args)),
     steer: async (id, ...args) => {
       const steered = await sessions.steer(id, ...args);
-      await sendTurn({ tenant, sessionId: id }, steered.turnId);
+      // A repeated call names no turn if its input was accepted by a turn that has ended.
+      if (steered.turnId !== "") await sendTurn({ tenant, sessionId: id }, steered.turnId);
       return steered;
     },
     cancel: async (id, cancelOptions = {}) => {
@@ -126,15 +127,14 @@ function runtimeOf(context: Context): RestateRuntime {
     complete: async (token, answer) => {
       const completion = await sessions.complete(token, answer);
       if (completion.type !== "completed" || completion.turn.turnId === null) return completion;
-      // The token names the session, of any tenant. A sweep finds the turn whatever its tenant is.
+      // The token names the session, of any tenant.
       const { sessionId, turnId } = completion.turn;
-      const sweep = { service: names.sweeper, handler: "sweep", key: sweeperKey, input: {}, delayMs: 0 };
-      await trySend({ tenant, sessionId }, turnId, { ...sweep, idempotencyKey: turnId });
+      await sendTurn({ tenant: completion.tenant, sessionId }, turnId);
       return completion;
     },
     recover: async (id, recoverOptions) => {
       if (id === undefined) {
-        const { due } = await all.sweep();
+        const { due } = await sessions.sweep();
         for (const name of due) await resume(name);
         return { pickedUp: due.length, usable: false, mayRunTwice: [] };
       }
@@ -148,18 +148,17 @@ function runtimeOf(context: Context): RestateRuntime {
       return { pickedUp: 1, usable: false, mayRunTwice: [] };
     },
     sendLater: async (id, text, { afterMs, ...options }) => {
-      const input = { text, options };
-      const key = objectKey({ tenant, sessionId: id });
-      const idempotencyKey = options.key ?? null;
       await sendThrough(restate, {
         service: names.session,
         handler: "send",
-        key,
-        input,
-        idempotencyKey,
-        delayMs: afterMs,
+        key: objectKey({ tenant, sessionId: id }),
+        input: { text, options },
+        // A header, so ASCII.
+        idempotencyKey: options.key === undefined ? null : encodeText(options.key),
+        delayMs: checkedDelay(afterMs),
       });
     },
-    tenant: (name) => runtimeOf({ ...context, sessions: all.tenant(name), tenant: name }),
+    tenant: (name) => runtimeOf({ ...context, sessions: sessions.tenant(name), tenant: name }),
+    limitedBy: (limitKey) => runtimeOf({ ...context, sessions: sessions.limitedBy(limitKey) }),
   };
 }

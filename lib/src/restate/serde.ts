@@ -18,3 +18,10 @@ export function json<T>(): RestateSerde<T> {
     deserialize: (data): T => JSON.parse(new TextDecoder().decode(data)),
   };
 }
+
+/** The body of a request of JSON, as bytes: the handler reads it, so that it decides what an invalid body leads to. */
+export const unread: RestateSerde<Uint8Array> = {
+  contentType: "application/json",
+  serialize: (body) => body,
+  deserialize: (body) => body,
+};

@@ -56,7 +56,7 @@ export type ServiceContext = {
 export function serviceContext(options: RestateServiceOptions): ServiceContext {
   const { sessions, clock = systemClock } = options;
   const deadlineMs = checkedMs("deadlineMs", options.deadlineMs ?? 3_600_000, 1000);
-  const graceMs = checkedMs("graceMs", options.graceMs ?? deadlineMs / 2, 0);
+  const graceMs = checkedMs("graceMs", options.graceMs ?? Math.floor(deadlineMs / 2), 0);
   if (graceMs > deadlineMs) throw refused("graceMs", "graceMs must be at most deadlineMs");
   return {
     sessions,
@@ -74,8 +74,12 @@ export function serviceContext(options: RestateServiceOptions): ServiceContext {
 const longestMs = 30 * 86_400_000;
 
 function checkedMs(name: string, value: number, least: number): number {
-  if (typeof value === "number" && value >= least && value <= longestMs) return value;
-  throw refused(name, `${name} must be a number of milliseconds from ${least} to ${longestMs}, not ${String(value)}`);
+  // Restate accepts whole numbers only.
+  if (Number.isSafeInteger(value) && value >= least && value <= longestMs) return value;
+  throw refused(
+    name,
+    `${name} must be a whole number of milliseconds from ${least} to ${longestMs}, not ${String(value)}`,
+  );
 }
 
 function refused(name: string, message: string): MisuseError {

@@ -11,20 +11,17 @@
 //   retentions          the result of `drive` is kept for callers that wait for it and for the user interface. Results of `resume` and of the sweeper are not
 //                       kept: their idempotency keys then only cover what is under way.
 
-import type { DriveInput } from "./drive-handlers.ts";
+import type { Handler, Handlers } from "./handlers.ts";
 import type { Invocation } from "./invocation.ts";
 import type { Sdk } from "./sdk.ts";
 import type { RestateServiceOptions, ServiceContext } from "./service-context.ts";
-import type { VerbInputs, VerbName } from "./verb-handlers.ts";
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 
-import { drive, resume } from "./drive-handlers.ts";
+import { sessionHandlers, sweeperHandlers } from "./handlers.ts";
 import { RefusedCall } from "./invocation.ts";
 import { loadSdk } from "./sdk.ts";
-import { json } from "./serde.ts";
+import { json, unread } from "./serde.ts";
 import { serviceContext } from "./service-context.ts";
-import { startSweeper, sweepOnce, tick } from "./sweeper-handlers.ts";
-import { accept, cancel, result } from "./verb-handlers.ts";
 
 /** A service that Restate can call: pass it to `serve`, `endpoint` or another function of the SDK that takes services. */
 export type RestateService = { readonly name: string };
@@ -41,6 +38,8 @@ const retryPolicy = {
 /** Timeouts of handlers that drive no session, in milliseconds. One that hangs, for example in a paused process, is repeated after their sum. */
 const short = { inactivityTimeout: 20_000, abortTimeout: 10_000 };
 
+const objectOptions = { retryPolicy, ...short };
+
 /** The time between the end of a slice and the moment Restate gives it up, in milliseconds. */
 const marginMs = 60_000;
 
@@ -55,55 +54,42 @@ export async function restateServices(options: RestateServiceOptions): Promise<r
 }
 
 function sessionObject(sdk: Sdk, context: ServiceContext): RestateService {
-  const { deadlineMs, resultRetentionMs } = context;
-  const { exclusive, shared } = sdk.handlers.object;
-  const slice = { inactivityTimeout: deadlineMs + marginMs, abortTimeout: marginMs };
-  const verb = <Verb extends VerbName>(name: Verb) =>
-    shared((ctx: ObjectSharedContext, input: VerbInputs[Verb]) => accept(context, sharedOf(sdk, ctx), name, input));
   return sdk.object({
     name: context.names.session,
     description: "Drives an Everturn session, and accepts input for it.",
-    options: {
-      retryPolicy,
-      ...short,
-      idempotencyRetention: resultRetentionMs,
-      journalRetention: resultRetentionMs,
-    },
-    handlers: {
-      drive: exclusive(slice, (ctx: ObjectContext, input: DriveInput) => drive(context, exclusiveOf(sdk, ctx), input)),
-      resume: shared({ ...slice, idempotencyRetention: 0, journalRetention: 0 }, (ctx: ObjectSharedContext) =>
-        resume(context, sharedOf(sdk, ctx)),
-      ),
-      start: verb("start"),
-      reply: verb("reply"),
-      send: verb("send"),
-      continue: verb("continue"),
-      step: verb("step"),
-      submitToolResults: verb("submitToolResults"),
-      decide: verb("decide"),
-      steer: verb("steer"),
-      cancel: shared((ctx: ObjectSharedContext) => cancel(context, sharedOf(sdk, ctx))),
-      result: shared((ctx: ObjectSharedContext, input: { readonly turnId: string }) =>
-        result(context, sharedOf(sdk, ctx), input),
-      ),
-    },
+    options: objectOptions,
+    handlers: handlersOf(sdk, context, sessionHandlers(context)),
   });
 }
 
 function sweeperObject(sdk: Sdk, context: ServiceContext): RestateService {
-  const { exclusive, shared } = sdk.handlers.object;
   return sdk.object({
     name: context.names.sweeper,
     description: "Finds Everturn turns that no process drives, and applies deadlines and retention.",
-    options: { retryPolicy, ...short, idempotencyRetention: 0, journalRetention: 0 },
-    handlers: {
-      start: exclusive((ctx: ObjectContext) => startSweeper(context, exclusiveOf(sdk, ctx))),
-      tick: exclusive((ctx: ObjectContext, input: { readonly generation: number }) =>
-        tick(context, exclusiveOf(sdk, ctx), input),
-      ),
-      sweep: shared((ctx: ObjectSharedContext) => sweepOnce(context, sharedOf(sdk, ctx))),
-    },
+    options: objectOptions,
+    handlers: handlersOf(sdk, context, sweeperHandlers(context)),
   });
+}
+
+function handlersOf(sdk: Sdk, context: ServiceContext, handlers: Handlers) {
+  return Object.fromEntries(
+    Object.entries(handlers).map(([name, handler]) => [name, handlerOf(sdk, context, handler)]),
+  );
+}
+
+function handlerOf(sdk: Sdk, { deadlineMs, resultRetentionMs }: ServiceContext, handler: Handler) {
+  const { isExclusive, isLong, keepsResult, call } = handler;
+  const retention = keepsResult ? resultRetentionMs : 0;
+  const options = {
+    input: unread,
+    idempotencyRetention: retention,
+    journalRetention: retention,
+    ...(isLong ? { inactivityTimeout: deadlineMs + marginMs, abortTimeout: marginMs } : {}),
+  };
+  const { exclusive, shared } = sdk.handlers.object;
+  return isExclusive
+    ? exclusive(options, (ctx: ObjectContext, body: Uint8Array) => terminal(sdk, call(exclusiveOf(sdk, ctx), body)))
+    : shared(options, (ctx: ObjectSharedContext, body: Uint8Array) => terminal(sdk, call(sharedOf(sdk, ctx), body)));
 }
 
 function exclusiveOf(sdk: Sdk, ctx: ObjectContext): Invocation {
@@ -116,7 +102,7 @@ function sharedOf(sdk: Sdk, ctx: ObjectSharedContext | ObjectContext): Invocatio
     key: ctx.key,
     id,
     attemptOver: attemptCompletedSignal,
-    run: (name, work) => ctx.run(name, () => work().catch((error: unknown) => rethrow(sdk, error))),
+    run: (name, work) => ctx.run(name, () => terminal(sdk, work())),
     send: ({ service, handler, key, input, idempotencyKey, delayMs }) =>
       void ctx.genericSend({
         service,
@@ -135,8 +121,12 @@ function sharedOf(sdk: Sdk, ctx: ObjectSharedContext | ObjectContext): Invocatio
   };
 }
 
-/** Throws a refused call as the error that Restate does not repeat. */
-function rethrow(sdk: Sdk, error: unknown): never {
-  if (error instanceof RefusedCall) throw new sdk.TerminalError(error.message, { errorCode: error.status });
-  throw error;
+/** Converts a refused call to the error that Restate does not repeat. */
+async function terminal<T>(sdk: Sdk, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof RefusedCall) throw new sdk.TerminalError(error.message, { errorCode: error.status });
+    throw error;
+  }
 }

@@ -4,12 +4,20 @@
 // key, so a step that is repeated because its process died accepts the input once. The handlers are shared: `cancel` and `steer` work while a turn runs.
 
 import type { Cancelled, JsonObject, Message, TurnEnd } from "../model/internal.ts";
-import type { DurableOptions, MessageOptions, Runtime, StartOptions, SteerInput } from "../runtime/internal.ts";
+import type {
+  AnswerOptions,
+  DurableOptions,
+  MessageOptions,
+  Runtime,
+  StartOptions,
+  SteerInput,
+} from "../runtime/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
 import type { Invocation } from "./invocation.ts";
 import type { ServiceContext } from "./service-context.ts";
 
 import { httpStatusOf, isEverturnError, MisuseError } from "../model/internal.ts";
+import { isPlainObject } from "../model/parse/reading.ts";
 import { continuationKey, driveRequest, resumeRequest } from "./drive-handlers.ts";
 import { RefusedCall } from "./invocation.ts";
 import { sessionOfKey } from "./names.ts";
@@ -29,14 +37,17 @@ export type VerbInputs = {
   readonly step: { readonly options?: AsJson<DurableOptions> };
   readonly submitToolResults: {
     readonly results: readonly (readonly [toolCallId: string, content: unknown])[];
-    readonly options?: AsJson<DurableOptions>;
+    readonly options?: AsJson<AnswerOptions>;
   };
   readonly decide: {
     readonly toolCallId: string;
     readonly decision: DecisionInput;
-    readonly options?: AsJson<DurableOptions>;
+    readonly options?: AsJson<AnswerOptions>;
   };
-  readonly steer: { readonly input: SteerInput; readonly options?: { readonly engine?: string } };
+  readonly steer: {
+    readonly input: SteerInput;
+    readonly options?: { readonly engine?: string; readonly turnContext?: JsonObject };
+  };
 };
 
 /** A turn that was accepted. */
@@ -65,11 +76,41 @@ const verbs: { readonly [Verb in keyof VerbInputs]: Accept<VerbInputs[Verb]> } =
     sessions.submitToolResults(id, results, { key, ...options }),
   decide: (sessions, id, { toolCallId, decision, options }, key) =>
     sessions.decide(id, toolCallId, decision, { key, ...options }),
-  steer: (sessions, id, { input, options }, key) => sessions.steer(id, input, { id: key, ...options }),
+  steer: async (sessions, id, { input, options }, key) => {
+    // A repeated call names no turn if its input was accepted by a turn that has ended.
+    const { turnId } = await sessions.steer(id, input, { id: key, ...options });
+    return { turnId: turnId === "" ? null : turnId };
+  },
 };
 
 /** The names of the handlers that accept a turn. */
 export type VerbName = keyof VerbInputs;
+
+/** What the fields of the input of each verb must be. The verbs of the runtime validate the rest. */
+const fieldChecks: { readonly [Verb in VerbName]: { readonly [field: string]: (value: unknown) => boolean } } = {
+  start: { input: (value) => isText(value) || Array.isArray(value) },
+  reply: { text: isText },
+  send: { text: isText },
+  continue: { message: (value) => value === undefined || value === null || isPlainObject(value) },
+  step: {},
+  submitToolResults: {
+    results: (value) => Array.isArray(value) && value.every((pair) => Array.isArray(pair) && isText(pair[0])),
+  },
+  decide: { toolCallId: isText, decision: isPlainObject },
+  steer: { input: (value) => isText(value) || isPlainObject(value) },
+};
+
+function isText(value: unknown): boolean {
+  return typeof value === "string";
+}
+
+/** Validates the input of a verb. Throws `RefusedCall`. */
+export function checkVerbInput(verb: VerbName, input: { readonly [field: string]: unknown }): void {
+  const checks = { ...fieldChecks[verb], options: (value: unknown) => value === undefined || isPlainObject(value) };
+  const invalid = Object.entries(checks).find(([field, isValid]) => !isValid(input[field]));
+  if (invalid === undefined) return;
+  throw new RefusedCall(`${verb}: the field ${JSON.stringify(invalid[0])} is missing or invalid`, 400);
+}
 
 /** The handler of a verb. */
 export async function accept<Verb extends VerbName>(

@@ -3,7 +3,7 @@
 
 export * from "./index.ts";
 
-export type { EventOptions } from "./types.ts";
+export type { AnswerOptions, EventOptions } from "./types.ts";
 
 // drive
 export { divergentPaths } from "./drive/divergence.ts";

@@ -1,24 +1,15 @@
 // An implementation of what the handlers need of Restate, in memory and on a clock that a test advances: invocations with idempotency keys and delays, one
 // exclusive invocation at a time for each key, recorded steps, and attempts that are repeated. For tests without a Restate server.
 
+import type { Handler, Handlers } from "../../src/restate/handlers.ts";
 import type { Invocation, SendRequest } from "../../src/restate/invocation.ts";
 import type { RestateServiceOptions } from "../../src/restate/service-context.ts";
 import type { RestateHandlerContext } from "everturn/restate";
 import type { HandClock } from "everturn/testing";
 
-import { drive, resume } from "../../src/restate/drive-handlers.ts";
+import { sessionHandlers, sweeperHandlers } from "../../src/restate/handlers.ts";
 import { RefusedCall } from "../../src/restate/invocation.ts";
 import { serviceContext } from "../../src/restate/service-context.ts";
-import { startSweeper, sweepOnce, tick } from "../../src/restate/sweeper-handlers.ts";
-import { accept, cancel, result } from "../../src/restate/verb-handlers.ts";
-
-type Handler = {
-  readonly exclusive: boolean;
-  /** Whether the result is kept, so that a later request with the same idempotency key is dropped. */
-  readonly isKept: boolean;
-  /** `input` is JSON. */
-  readonly call: (invocation: Invocation, input: string) => Promise<unknown>;
-};
 
 /** One invocation and its record. */
 export type HandInvocation = {
@@ -46,35 +37,17 @@ export class HandRestate {
   dies: (invocation: HandInvocation) => boolean = () => false;
   readonly state = new Map<string, unknown>();
   readonly #clock: HandClock;
-  readonly #handlers: { readonly [name: string]: Handler };
+  readonly #handlers: ReadonlyMap<string, Handler>;
   readonly #queues = new Map<string, Promise<unknown>>();
 
   constructor(clock: HandClock, options: Omit<RestateServiceOptions, "clock">) {
     this.#clock = clock;
     const context = serviceContext({ ...options, clock });
     const { session, sweeper } = context.names;
-    const kept = { exclusive: false, isKept: true } as const;
-    this.#handlers = {
-      [`${session}/drive`]: {
-        exclusive: true,
-        isKept: true,
-        call: (on, input) => drive(context, on, JSON.parse(input)),
-      },
-      [`${session}/resume`]: { exclusive: false, isKept: false, call: (on) => resume(context, on) },
-      [`${session}/start`]: { ...kept, call: (on, input) => accept(context, on, "start", JSON.parse(input)) },
-      [`${session}/reply`]: { ...kept, call: (on, input) => accept(context, on, "reply", JSON.parse(input)) },
-      [`${session}/send`]: { ...kept, call: (on, input) => accept(context, on, "send", JSON.parse(input)) },
-      [`${session}/decide`]: { ...kept, call: (on, input) => accept(context, on, "decide", JSON.parse(input)) },
-      [`${session}/cancel`]: { ...kept, call: (on) => cancel(context, on) },
-      [`${session}/result`]: { ...kept, call: (on, input) => result(context, on, JSON.parse(input)) },
-      [`${sweeper}/start`]: { exclusive: true, isKept: false, call: (on) => startSweeper(context, on) },
-      [`${sweeper}/tick`]: {
-        exclusive: true,
-        isKept: false,
-        call: (on, input) => tick(context, on, JSON.parse(input)),
-      },
-      [`${sweeper}/sweep`]: { exclusive: false, isKept: false, call: (on) => sweepOnce(context, on) },
-    };
+    this.#handlers = new Map([
+      ...named(session, sessionHandlers(context)),
+      ...named(sweeper, sweeperHandlers(context)),
+    ]);
   }
 
   /** The ingress, for `restate.fetch` of a runtime. */
@@ -102,7 +75,10 @@ export class HandRestate {
         const input: unknown = JSON.parse(new TextDecoder().decode(inputSerde.serialize(parameter)));
         const base = { service, handler: method, key, input, delayMs: 0 };
         const called = this.send({ ...base, idempotencyKey: idempotencyKey ?? null });
-        return outputSerde.deserialize(new TextEncoder().encode(JSON.stringify(await called.outcome)));
+        const value = await called.outcome.catch((error: unknown) => {
+          throw Object.assign(new Error(String(error)), { name: "TerminalError" });
+        });
+        return outputSerde.deserialize(new TextEncoder().encode(JSON.stringify(value)));
       },
       genericSend: ({ service, method, key, parameter, delay = 0 }) =>
         void this.send({ service, handler: method, key, input: parameter, idempotencyKey: null, delayMs: delay }),
@@ -112,10 +88,15 @@ export class HandRestate {
 
   /** Sends a request. Returns its invocation, or the earlier one with the same idempotency key. */
   send(request: SendRequest): HandInvocation {
-    const handler = this.#handlers[`${request.service}/${request.handler}`];
+    return this.sendBytes(request, new TextEncoder().encode(JSON.stringify(request.input)));
+  }
+
+  /** Sends a request with this body. */
+  sendBytes(request: SendRequest, body: Uint8Array): HandInvocation {
+    const handler = this.#handlers.get(`${request.service}/${request.handler}`);
     if (handler === undefined) throw new Error(`there is no handler ${request.service}/${request.handler}`);
     const earlier = this.invocations.find(
-      (other) => isSame(other.request, request) && (handler.isKept || !isOver(other)),
+      (other) => isSame(other.request, request) && (handler.keepsResult || !isOver(other)),
     );
     if (earlier !== undefined) return earlier;
     const settle: ((outcome: Promise<unknown>) => void)[] = [];
@@ -132,7 +113,7 @@ export class HandRestate {
       attempt: new AbortController(),
     };
     this.invocations.push(invocation);
-    settle[0]?.(this.#deliver(invocation, handler));
+    settle[0]?.(this.#deliver(invocation, handler, body));
     return invocation;
   }
 
@@ -141,13 +122,13 @@ export class HandRestate {
     return this.invocations.filter(({ request }) => request.handler === handler);
   }
 
-  async #deliver(invocation: HandInvocation, handler: Handler): Promise<unknown> {
+  async #deliver(invocation: HandInvocation, handler: Handler, body: Uint8Array): Promise<unknown> {
     const { request } = invocation;
     if (request.delayMs > 0) await this.#clock.sleep(request.delayMs);
     const queue = `${request.service}/${request.key}`;
-    const before = handler.exclusive ? this.#queues.get(queue) : undefined;
-    const running = Promise.resolve(before).then(() => this.#attempts(invocation, handler));
-    if (handler.exclusive)
+    const before = handler.isExclusive ? this.#queues.get(queue) : undefined;
+    const running = Promise.resolve(before).then(() => this.#attempts(invocation, handler, body));
+    if (handler.isExclusive)
       this.#queues.set(
         queue,
         running.catch(() => undefined),
@@ -156,13 +137,13 @@ export class HandRestate {
   }
 
   /** Calls the handler until it returns or refuses the call. */
-  async #attempts(invocation: HandInvocation, handler: Handler): Promise<unknown> {
+  async #attempts(invocation: HandInvocation, handler: Handler, body: Uint8Array): Promise<unknown> {
     invocation.status = "running";
     for (;;) {
       invocation.attempts += 1;
       invocation.attempt = new AbortController();
       try {
-        const value = await handler.call(this.#on(invocation), JSON.stringify(invocation.request.input));
+        const value = await handler.call(this.#on(invocation), body);
         invocation.status = "completed";
         return value;
       } catch (error) {
@@ -203,6 +184,11 @@ export class HandRestate {
       set: (name, value) => void this.state.set(stateKey(name), value),
     };
   }
+}
+
+/** Handlers by service and name. */
+function named(service: string, handlers: Handlers): readonly (readonly [string, Handler])[] {
+  return Object.entries(handlers).map(([name, handler]) => [`${service}/${name}`, handler]);
 }
 
 function isOver({ status }: HandInvocation): boolean {

@@ -26,11 +26,11 @@ export type TokenAnswer =
   | DecisionInput;
 
 /**
- * The result of `complete`. `already_completed`: the token was used. `revoked`: the call is no longer pending, or has other arguments than when
+ * The result of `complete`. `completed`: the answer was recorded; `tenant` is that of the session. `already_completed`: the token was used. `revoked`: the call is no longer pending, or has other arguments than when
  * the token was created. `unknown`: there is no such token.
  */
 export type Completion =
-  | { readonly type: "completed"; readonly turn: TurnHandle }
+  | { readonly type: "completed"; readonly tenant: string; readonly turn: TurnHandle }
   | { readonly type: "already_completed" | "revoked" | "unknown" };
 
 /** Creates a token for a pending call or question. Rejects with `not_found` if it is not pending. */
@@ -85,7 +85,8 @@ export async function complete(context: VerbContext, token: string, answer: Toke
     // Conditional on the version that was read above.
     const { version } = before;
     const change = changeOf(stored.call, answer);
-    return { type: "completed", turn: await answerCall(inTenant, stored.session, { version }, change, null, also) };
+    const turn = await answerCall(inTenant, stored.session, { version }, change, null, also);
+    return { type: "completed", tenant: stored.tenant, turn };
   } catch (error) {
     if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
     // Another answer was recorded first, with this token or without it: read again.

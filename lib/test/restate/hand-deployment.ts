@@ -1,0 +1,52 @@
+// A deployment on an implementation of Restate in memory, and requests to it.
+
+import type { RestateServiceOptions } from "everturn/restate";
+import type { HostStorage } from "everturn/runtime";
+
+import { engine } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { RuntimeError } from "everturn/model";
+import { restateRuntime } from "everturn/restate";
+import { runtime } from "everturn/runtime";
+import { handClock } from "everturn/testing";
+
+import { HandRestate } from "./hand-restate.ts";
+
+type Setup = Omit<RestateServiceOptions, "sessions" | "clock"> & { readonly host?: HostStorage };
+
+/** A web process, a service process, and Restate between them. */
+export function deployment(of: Parameters<typeof engine>[0], { host: given, ...options }: Setup = {}) {
+  const clock = handClock();
+  const host = given ?? memoryStorage({ clock });
+  const engines = { default: engine({ model: "fake:m", ...of }) };
+  const base = { engines, live: false, clock } as const;
+  const service = runtime({ ...base, host, drive: false });
+  const restate = new HandRestate(clock, { sessions: service, ...options });
+  const failures: unknown[] = [];
+  const ingress = { ingress: "http://restate.test", fetch: restate.fetch, clock };
+  const onSendFailure = (failure: unknown) => failures.push(failure);
+  const web = restateRuntime({ ...base, host, restate: ingress, onSendFailure });
+  return { clock, host, base, web, service, restate, failures };
+}
+
+/** Starts the sweeper. */
+export const startRequest = {
+  service: "EverturnSweeper",
+  handler: "start",
+  key: "main",
+  input: {},
+  idempotencyKey: null,
+  delayMs: 0,
+};
+
+/** Sends `drive` for whatever is open in a session. */
+export const driveRequest = { ...startRequest, service: "EverturnSession", handler: "drive", input: { turnId: null } };
+
+/** A storage that cannot be read. */
+export function failingReads(): HostStorage {
+  return { ...memoryStorage(), read: failingRead };
+}
+
+async function failingRead(): Promise<never> {
+  throw new RuntimeError("storage_failed", { message: "the disk is gone" });
+}

@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 
 import { isLoopback, startServer } from "@everturn/server";
-import { engine, fake } from "everturn";
+import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
@@ -228,4 +228,51 @@ test("shutdown drains a response that a client is still reading", async () => {
   await closed;
   if (!socket.closed) await once(socket, "close");
   expect(size).toBe(Number(/content-length: (\d+)/i.exec(head)?.[1]) + head.length + 4);
+});
+
+test("reports every exception of a tool to onError, also if onError throws, and none after the server is closed", async () => {
+  const query = tool({
+    name: "query",
+    description: "Queries.",
+    schema: { type: "object" },
+    handler: () => Promise.reject(new Error("connect ECONNREFUSED db.internal")),
+  });
+  const calls = ["call-1", "call-2", "call-3"].map(
+    (id) => ({ type: "tool_call", id, name: "query", arguments: {} }) as const,
+  );
+  const scripts = calls.flatMap((call) => [[call], [{ type: "text", text: "Sorry." } as const]]);
+  const sessions = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [query] }) },
+  });
+  const errors: string[] = [];
+  const { server } = await serve({
+    sessions,
+    onError: (error) => {
+      errors.push(String(error));
+      throw new Error("the log is full");
+    },
+  });
+  const start = async () => {
+    const headers = { "content-type": "application/json", prefer: "wait=10" };
+    const response = await fetch(`${server.url}/sessions`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ input: "hi" }),
+    });
+    expect([response.status, await response.text()]).toEqual([200, expect.not.stringContaining("ECONNREFUSED")]);
+  };
+  await start();
+  await start();
+  const text = (id: string) => `Error: the tool query failed (error of call ${id}): connect ECONNREFUSED db.internal`;
+  expect(errors).toEqual([text("call-1"), text("call-2")]);
+  await server.close({ graceMs: 100 });
+  const other = runtime({
+    host: memoryStorage(),
+    engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [query] }) },
+  });
+  await (
+    await other.start("hi")
+  ).result;
+  expect(errors).toHaveLength(2);
 });

@@ -161,7 +161,12 @@ function reportToolErrors(onError: ServerOptions["onError"], until: AbortSignal)
   const stop = subscribe((event) => {
     if (event.type !== "exception" || event.name !== "tool") return;
     const { tool, toolCallId } = event.metadata;
-    onError(new Error(`the tool ${String(tool)} failed (error of call ${String(toolCallId)}): ${event.error}`), null);
+    const error = new Error(`the tool ${String(tool)} failed (error of call ${String(toolCallId)}): ${event.error}`);
+    try {
+      onError(error, null);
+    } catch {
+      // Telemetry removes a listener that throws, and later errors would not be reported.
+    }
   });
   until.addEventListener("abort", stop, { once: true });
 }

@@ -166,7 +166,7 @@ export function startRun<Context extends CallerContext>(
         );
       case "run_code":
         return plan.protocol.type === "code"
-          ? performCode(plan, plan.protocol, signal, span.id, effect, turn)
+          ? performCode(plan, plan.protocol, { signal, tenant: scope.tenant, parentSpan: span.id }, effect, turn)
           : Promise.reject(
               new EngineError("invalid_engine", {
                 message: "run_code: the engine has no code executor: use an engine with the code protocol",

@@ -1,5 +1,7 @@
 // The options of `runtime`, and that callers cannot change stored data through the values they get.
 
+import type { CodeExecutor } from "everturn/engine";
+
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
@@ -105,4 +107,38 @@ describe("values that callers receive", () => {
     ).result;
     expect(JSON.stringify(adapter.calls[1]?.request.messages)).not.toContain("changed");
   });
+});
+
+test("a code executor is told the tenant of each cell, also of a child turn", async () => {
+  const tenants: (string | undefined)[] = [];
+  const executor: CodeExecutor = {
+    name: "recording",
+    version: "1",
+    language: "js",
+    run: async ({ tenant }) => {
+      tenants.push(tenant);
+      return { type: "finished", observations: [], error: null, finish: { type: "value", value: 1 } };
+    },
+  };
+  const coder = () =>
+    engine({
+      adapter: fake({ scripts: [[says("```js\nfinish(1)\n```")]] }),
+      model: "fake:m",
+      protocol: { type: "code", executor },
+    });
+  const delegate = tool({
+    name: "delegate",
+    description: "Lets another engine work.",
+    schema: { type: "object" },
+    handler: async (_, { runChild }) => (await runChild(coder(), "go")).haltedReason,
+  });
+  const parent = engine({ adapter: fake({ scripts: [[toolCall("delegate")], [says("done")]] }), tools: [delegate] });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: coder(), parent } });
+  await (
+    await sessions.tenant("ada").start("go")
+  ).result;
+  await (
+    await sessions.tenant("bob").start("go", { engine: "parent" })
+  ).result;
+  expect(tenants).toEqual(["ada", "bob"]);
 });

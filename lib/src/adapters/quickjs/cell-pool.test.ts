@@ -70,6 +70,33 @@ describe("a pool of workers", () => {
     expect(threads).toHaveLength(2);
   });
 
+  test("a tenant with many cells leaves a worker to others, and they get workers in turn", async () => {
+    const { pool, threads } = poolOf(3);
+    const give = (tenant: string, count: number) =>
+      Array.from({ length: count }, (_, index) => pool.run(request(`${tenant}${index}`), never, tenant));
+    const runs = [...give("a", 4)];
+    // The only tenant may use all workers.
+    expect(threads).toHaveLength(3);
+    for (const { reply } of threads) reply({ type: "ready" });
+    runs.push(...give("b", 3));
+    const started = () => threads.flatMap(({ requests }) => requests.map(({ code }) => code));
+    threads[0]?.reply(result);
+    expect(started()).toContain("b0");
+    expect(started()).not.toContain("a3");
+    threads[1]?.reply(result);
+    // Each tenant has one worker, and the cell of `a` has waited longer.
+    expect(started()).toContain("a3");
+    threads[2]?.reply(result);
+    threads[1]?.reply(result);
+    expect(started()).toContain("b1");
+    // `b` has two workers of three, and no other tenant waits: the third stays free.
+    expect(started()).not.toContain("b2");
+    runs.push(...give("c", 1));
+    expect(started()).toContain("c0");
+    for (let round = 0; round < 3; round += 1) for (const { reply } of threads) reply(result);
+    expect(await Promise.all(runs)).toHaveLength(8);
+  });
+
   test("terminates the worker of a cell at its deadline, and replaces it only when it has ended", async () => {
     const { pool, threads, clock } = poolOf(1);
     const first = pool.run(request("a", 500), never);

@@ -4,6 +4,8 @@
 //   A run waits in a queue until fewer than `size` workers are busy. It gets an idle worker, or a new one. A worker runs one cell at a time. The worker of a run
 //   that exceeds its deadline, or whose turn is cancelled, is terminated: V8 stops WebAssembly at the next loop iteration or call, so the code of a
 //   cell cannot prevent it. The next run gets a new worker.
+//   Tenants use the workers in turn: a free worker goes to the waiting tenant that has the fewest. Once cells of two tenants have run, a tenant cannot have
+//   all workers: the cells of one of them may all run until their deadline.
 //     waiting -> starting (a new worker loads the interpreter) -> running -> result | deadline | aborted | worker ended
 //
 // Invariants
@@ -26,6 +28,8 @@ const startMs = 60_000;
 
 type Run = {
   readonly request: CellRequest;
+  /** The tenant; `null`: runs in memory, which count as one tenant. */
+  readonly tenant: string | null;
   readonly resolve: (result: CellResult) => void;
   readonly reject: (error: EngineError) => void;
 };
@@ -36,7 +40,8 @@ type State =
   | { readonly type: "idle" }
   | { readonly type: "ended" };
 
-type PoolWorker = { readonly thread: CellThread; state: State };
+/** `tenant`: of the newest run. */
+type PoolWorker = { readonly thread: CellThread; state: State; tenant: string | null };
 
 type PoolOptions = {
   /** The largest number of workers. */
@@ -50,18 +55,23 @@ export class CellPool {
   readonly #options: PoolOptions;
   readonly #waiting: Run[] = [];
   readonly #workers = new Set<PoolWorker>();
+  /** The tenant of the first run. */
+  #firstTenant: string | null | undefined;
+  #hasTenants = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
   }
 
   /** Runs a cell. Rejects with an `EngineError` if workers cannot be started or the interpreter is not installed. */
-  async run(request: CellRequest, signal: AbortSignal): Promise<CellResult> {
+  async run(request: CellRequest, signal: AbortSignal, tenant: string | null = null): Promise<CellResult> {
     if (signal.aborted) return aborted;
+    if (this.#firstTenant === undefined) this.#firstTenant = tenant;
+    else if (this.#firstTenant !== tenant) this.#hasTenants = true;
     const ended = new AbortController();
     try {
       return await new Promise<CellResult>((resolve, reject) => {
-        const run = { request, resolve, reject };
+        const run = { request, tenant, resolve, reject };
         signal.addEventListener("abort", () => this.#abort(run), { signal: ended.signal });
         this.#waiting.push(run);
         this.#next();
@@ -76,11 +86,27 @@ export class CellPool {
     for (;;) {
       const idle = [...this.#workers].find(({ state }) => state.type === "idle");
       if (idle === undefined && this.#workers.size >= this.#options.size) return;
-      const run = this.#waiting.shift();
-      if (run === undefined) return;
+      const run = this.#takeWaiting();
+      if (run === null) return;
       if (idle === undefined) this.#start(run);
       else this.#give(idle, run);
     }
+  }
+
+  /** Removes and returns the next run: the oldest one of the tenant that has the fewest workers; `null`: none may run. */
+  #takeWaiting(): Run | null {
+    const { size } = this.#options;
+    const most = this.#hasTenants && size > 1 ? size - 1 : size;
+    const busy = new Map<string | null, number>();
+    for (const { state, tenant } of this.#workers)
+      if (state.type !== "idle") busy.set(tenant, (busy.get(tenant) ?? 0) + 1);
+    let next: { readonly index: number; readonly count: number } | null = null;
+    for (const [index, { tenant }] of this.#waiting.entries()) {
+      const count = busy.get(tenant) ?? 0;
+      if (count < (next?.count ?? most)) next = { index, count };
+      if (count === 0) break;
+    }
+    return next === null ? null : (this.#waiting.splice(next.index, 1)[0] ?? null);
   }
 
   #start(run: Run): void {
@@ -90,6 +116,7 @@ export class CellPool {
           replied: (reply) => this.#replied(worker, reply),
           ended: (end) => this.#ended(worker, end),
         }),
+        tenant: run.tenant,
         state: {
           type: "starting",
           run,
@@ -109,6 +136,7 @@ export class CellPool {
           this.#stop(worker, () => run.resolve(limitExceeded("timeMs", limits))),
         )
       : () => undefined;
+    worker.tenant = run.tenant;
     worker.state = { type: "running", run, stopTimer };
     worker.thread.hold(true);
     worker.thread.run(run.request);

@@ -62,9 +62,9 @@ export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
     name: "quickjs",
     version: "1",
     language: "javascript",
-    run: ({ code, calls, tools, limits: cellLimits, signal }) => {
+    run: ({ code, calls, tools, limits: cellLimits, signal, tenant = null }) => {
       const request = { code, calls, tools: tools.map(({ name }) => name), limits: lowerLimits(cellLimits, limits) };
-      return poolOf(workers, workerUrl).run(request, signal);
+      return poolOf(workers, workerUrl).run(request, signal, tenant);
     },
   };
 }

@@ -37,6 +37,8 @@ export type CellRun = {
   readonly limits: CellLimits;
   /** Aborted when the turn is cancelled. */
   readonly signal: AbortSignal;
+  /** The tenant of a durable turn. An executor with few workers lets tenants use them in turn. Absent: a run in memory. */
+  readonly tenant?: string;
 };
 
 /** Limits of one run of a cell. A cell that exceeds one fails with `limit_exceeded`. */

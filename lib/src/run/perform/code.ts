@@ -13,12 +13,14 @@ import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/int
 import { isEverturnError, toCause, toolCall } from "../../model/internal.ts";
 import { forModel } from "./tool-answer.ts";
 
+/** What a cell needs from the run besides its plan. */
+type CodeRun = { readonly signal: AbortSignal; readonly tenant: string | null; readonly parentSpan: number | null };
+
 /** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. */
 export async function performCode(
   plan: RunPlan,
   settings: CodeSettings,
-  signal: AbortSignal,
-  parentSpan: number | null,
+  { signal, tenant, parentSpan }: CodeRun,
   effect: RunCode,
   turn: Turn,
 ): Promise<CodeFinished | CodeCalls | CodeFailed> {
@@ -49,6 +51,7 @@ export async function performCode(
       tools,
       limits: { ...defaultCellLimits, ...limits },
       signal,
+      ...(tenant === null ? {} : { tenant }),
     });
     span.stop({ type: result.type });
     const durationMs = plan.clock.now() - startedAt;

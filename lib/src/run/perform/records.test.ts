@@ -52,6 +52,7 @@ function startProcess(
   const stop = new AbortController();
   const stopped = new Promise<void>((resolve) => stop.signal.addEventListener("abort", () => resolve()));
   const scope: Scope = {
+    tenant: null,
     epoch,
     ensure: () => undefined,
     find: (effectId, name) => before.get(`${effectId} ${name}`) ?? null,
@@ -655,7 +656,13 @@ describe("H4: a tool that was running when its process stopped", () => {
         planRun(of, "hi", { requestId: "t" }, { verb: "chat" }),
         () => ({
           journal: new MemoryJournal(),
-          scope: { epoch: 1, ensure: () => undefined, find: () => null, record: () => Promise.reject(broken) },
+          scope: {
+            tenant: null,
+            epoch: 1,
+            ensure: () => undefined,
+            find: () => null,
+            record: () => Promise.reject(broken),
+          },
           accepted: true,
           inbox: { claim: () => Promise.resolve(noInput) },
           sink: { live: () => undefined, commit: () => "fresh" },

@@ -74,6 +74,8 @@ export type LiveOrigin = { readonly effectId: string; readonly attempt: Attempt 
 
 /** Records inside an effect (Q2): attempts, delays, start marks. What is recorded is not done again. */
 export type Scope = {
+  /** The tenant of a durable turn, for resources that tenants share in turn; `null` in memory. */
+  readonly tenant: string | null;
   /** The lease epoch (fencing token): grows whenever another process takes the turn over. 0 in memory. */
   readonly epoch: number;
   /**
@@ -89,6 +91,7 @@ export type Scope = {
 
 /** The scope in memory: no record can outlive the process, so none is written. */
 export const memoryScope: Scope = {
+  tenant: null,
   epoch: 0,
   ensure: () => undefined,
   find: () => null,

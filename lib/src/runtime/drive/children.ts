@@ -243,6 +243,7 @@ async function loadScope<Context extends CallerContext>(
     recordRows.map((row) => [recordName(String(row.key[3]), String(row.key[4])), readValue("records", row)]),
   );
   return {
+    tenant: scope.tenant,
     epoch: scope.epoch,
     ensure: () => {
       const ensured = scope.ensure();

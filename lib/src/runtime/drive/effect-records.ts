@@ -60,6 +60,10 @@ export class EffectRecords implements Scope {
     this.#ensure = ensure;
   }
 
+  get tenant(): string {
+    return String(this.#at[0]);
+  }
+
   get epoch(): number {
     return this.#holder.epoch;
   }

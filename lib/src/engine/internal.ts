@@ -19,7 +19,7 @@ export type {
   StepSettings,
 } from "./run-options.ts";
 export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTable } from "./run-options.ts";
-export type { Secrets } from "./redaction.ts";
+export type { RedactionPlace, Secrets } from "./redaction.ts";
 export { hasRedaction, redacted } from "./redaction.ts";
 export { startSpan, emitTelemetry } from "./telemetry.ts";
 

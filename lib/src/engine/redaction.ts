@@ -4,9 +4,9 @@ import { configuration } from "./configure.ts";
 
 /**
  * Where a text appears. `message`: messages in HTTP responses. `event`: events in HTTP streams. `log`: errors that are reported to telemetry. `provider`: texts of
- * a provider in failures and raw chunks, before they are stored.
+ * a provider in failures and raw chunks, before they are stored. `record`: turn records in HTTP responses; one in which a text was changed may not be replayable.
  */
-export type RedactionPlace = "message" | "event" | "log" | "provider";
+export type RedactionPlace = "message" | "event" | "log" | "provider" | "record";
 
 /** Returns the text as it may be shown. Called for every string; must be fast and without side effects. */
 export type Redact = (text: string, place: RedactionPlace) => string;

@@ -12,6 +12,7 @@
 //   1. Every response body except a turn record is written by `errorResponse` or `redactedJson`, or contains no failure.
 //   2. An error that is not one of the library's becomes 500 `internal` with a fixed message.
 
+import type { RedactionPlace } from "../engine/internal.ts";
 import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts";
 
 import { hasRedaction, redacted } from "../engine/internal.ts";
@@ -145,7 +146,7 @@ export function publicToolMessage(reason: string | null, toolCallId: string | nu
   return hiddenToolReasons.has(reason ?? "") ? hiddenToolError(toolCallId) : message;
 }
 
-/** Keys whose values are ids and words of the protocol, not texts. */
+/** Keys whose values are ids and words of the protocol, not texts. Inside of data (`dataKeys`) they are texts like all others. */
 const notTexts: ReadonlySet<string> = new Set([
   "id",
   "type",
@@ -156,15 +157,45 @@ const notTexts: ReadonlySet<string> = new Set([
   "toolCallId",
   "role",
   "status",
+  "digest",
+  "hash",
+]);
+
+/** Keys of values that callers, models and tools choose: all strings in them are texts, also the names of fields. */
+const dataKeys: ReadonlySet<string> = new Set([
+  "arguments",
+  "value",
+  "input",
+  "output",
+  "metadata",
+  "context",
+  "opts",
+  "raw",
+  "progress",
+  "observations",
 ]);
 
 /** Serialises a response body: redacts every failure in it, at any depth, and applies the redaction hook of the program to its texts. */
 export function redactedJson(body: unknown, place: "message" | "event" = "message"): string {
-  const isHooked = hasRedaction();
-  return JSON.stringify(body, (key, part: unknown) => {
-    if (typeof part === "string") return isHooked && !notTexts.has(key) ? redacted(part, place) : part;
-    return redactFailure(part);
-  });
+  return JSON.stringify(hasRedaction() ? hooked(body, place, false) : body, (_, part: unknown) => redactFailure(part));
+}
+
+/** Serialises a turn record with the redaction hook applied. Its failures stay as they are. */
+export function redactedRecord(record: object): string {
+  return JSON.stringify(hasRedaction() ? hooked(record, "record", false) : record);
+}
+
+/** A copy of a JSON value with the redaction hook applied to its texts. `isData`: the value is inside of one of `dataKeys`. */
+function hooked(value: unknown, place: RedactionPlace, isData: boolean, key = ""): unknown {
+  if (typeof value === "string") return isData || !notTexts.has(key) ? redacted(value, place) : value;
+  if (Array.isArray(value)) return value.map((item: unknown) => hooked(item, place, isData, key));
+  if (!isPlainObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, part]) => [
+      isData ? redacted(name, place) : name,
+      hooked(part, place, isData || dataKeys.has(name), name),
+    ]),
+  );
 }
 
 /** Replaces the message of a failure by its public one and its cause by `null`. Returns every other value as it is. */

@@ -22,7 +22,7 @@ function server(options: { readonly hideErrorsFromModel?: boolean } = {}, text =
   });
   const of = engine({ adapter, model: "fake:m", tools: [query], options });
   const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
-  const handler = createHandler({ sessions, auth: "none" });
+  const handler = createHandler({ sessions, auth: "none", records: true });
   const ask = async (path: string, body?: object, headers: { readonly [name: string]: string } = {}) => {
     const init = { method: "POST", body: JSON.stringify(body) };
     const json = { "content-type": "application/json", ...headers };
@@ -72,4 +72,34 @@ test("the redaction hook applies to messages and events in responses, and not to
   expect(events).toContain("<event>");
   expect(events).not.toContain("1234-5678");
   expect(await ask("/sessions/s-1111-2222")).toContain("s-1111-2222");
+});
+
+test("the redaction hook applies to all of the data in calls and results, whatever its fields are named", async () => {
+  configure({ redact: (text, place) => text.replaceAll(/\d{4}-\d{4}/g, `<${place}>`) });
+  const card = "1234-5678";
+  const look = tool({
+    name: "look",
+    description: "Looks.",
+    schema: { type: "object" },
+    handler: () => ({ id: card, list: [{ status: card }], [card]: true }),
+  });
+  const args = { id: card, type: card, nested: { role: card, [card]: [card] } };
+  const scripts = [
+    [{ type: "tool_call", id: "c-1111-2222", name: "look", arguments: args } as const],
+    [{ type: "text", text: "Done." } as const],
+  ];
+  const of = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [look] });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
+  const { result, turnId } = await sessions.start("hi", { id: "s1", metadata: { id: card } });
+  await result;
+  const handler = createHandler({ sessions, auth: "none", records: true });
+  for (const path of ["", "/messages", "/events?follow=false", `/turns/${turnId}`, `/turns/${turnId}/record`]) {
+    const text = await (await handler(new Request(`http://localhost/sessions/s1${path}`))).text();
+    expect(text, path).not.toContain(card);
+    expect(text, path).toMatch(/<(?:message|event|record)>/);
+    if (/^.(?:messages|events)/.test(path)) expect(text, path).toContain("c-1111-2222");
+    if (!path.endsWith("record")) expect(text, path).not.toMatch(/c-<(?:message|event)>/);
+  }
+  const chat = await (await handler(new Request("http://localhost/ui/chat/s1"))).text();
+  expect(chat).not.toContain(card);
 });

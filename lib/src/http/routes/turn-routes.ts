@@ -22,7 +22,7 @@ import { user } from "../../model/internal.ts";
 import { json as anyJson } from "../../model/parse/reading.ts";
 import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
 import { checkToolContent } from "../content-policy.ts";
-import { HttpError } from "../failure.ts";
+import { HttpError, redactedRecord } from "../failure.ts";
 import { checkQuery, queryParameter, boundedText, trueOrFalse } from "../input.ts";
 import {
   arraySchema,
@@ -444,8 +444,8 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
 }
 
 /**
- * Exports a turn record, served only with `records: true`. A record is exact, so that it can be replayed, and is therefore not
- * redacted: it contains the caller's context and the messages of providers.
+ * Exports a turn record, served only with `records: true`. A record is exact, so that it can be replayed: it contains the caller's context and
+ * the messages of providers. Only the redaction hook of the program is applied (place `record`).
  */
 export const recordRoute: Route = route({
   method: "GET",
@@ -453,7 +453,7 @@ export const recordRoute: Route = route({
   operationId: "exportTurn",
   summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
   answers: { 200: jsonAnswer("The record.", schemaRef("TurnRecord")) },
-  handle: async ({ sessions, param }) => jsonText(JSON.stringify(await sessions.export(param("id"), param("turnId")))),
+  handle: async ({ sessions, param }) => jsonText(redactedRecord(await sessions.export(param("id"), param("turnId")))),
 });
 
 /** The body of `POST /complete`. `value` belongs to `result`, `text` to `answer`, `reason` to `deny`. */

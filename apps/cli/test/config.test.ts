@@ -1,5 +1,6 @@
 // The configuration file as a user of the command sees it: trust, engines, tools, storage, authentication.
 
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -40,9 +41,19 @@ describe("a configuration file that was found in the folder", () => {
       "everturn.config.mjs",
       `import { writeFileSync } from "node:fs"; writeFileSync("${join(place.folder, "ran")}", ""); export default { model: "mine:m" };`,
     );
-    for (const argv of [["run", "hello"], ["sessions"], ["serve"], ["doctor"]]) {
+    for (const argv of [
+      ["run", "hello"],
+      ["chat"],
+      ["sessions"],
+      ["serve"],
+      ["work"],
+      ["replay", "--open"],
+      ["stats"],
+      ["migrate"],
+      ["doctor"],
+    ]) {
       const { code, stdout, stderr } = await place.run(argv);
-      expect([argv[0], code]).toEqual([argv[0], argv[0] === "doctor" ? 1 : 2]);
+      expect([argv[0], code]).toEqual([argv[0], 2]);
       expect(stdout + stderr).toMatch(/everturn\.config\.mjs is not trusted[\s\S]*`everturn trust`/);
     }
     expect((await place.run(["doctor"])).stdout).toMatch(
@@ -79,6 +90,25 @@ describe("a configuration file that was found in the folder", () => {
     expect([code, stderr]).toEqual([2, expect.stringMatching(/has changed since it was trusted \(tools\.mjs\)/)]);
     expect((await place.run(["trust", "--remove"])).stdout).toBe("this folder is trusted no more\n");
     expect((await place.run(["sessions"])).stderr).toMatch(/is not trusted/);
+  });
+
+  it("is refused without being opened if it is not a regular file, which may never end", async () => {
+    execFileSync("mkfifo", [join(place.folder, "everturn.config.json")]);
+    for (const argv of [["sessions"], ["trust"]]) {
+      const { code, stderr } = await place.run(argv);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/everturn\.config\.json is not a regular file/)]);
+    }
+    expect((await place.run(["sessions", "--no-config"])).code).toBe(0);
+  });
+
+  it("in JavaScript with import statements names .mjs if the project is CommonJS", async () => {
+    write("package.json", `{ "type": "commonjs" }`);
+    rmSync(join(place.folder, "node_modules"));
+    write("everturn.config.js", "export default {};");
+    const child = place.start(["sessions", "--config", "everturn.config.js"]);
+    child.stdin.end();
+    const { code, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/name the file \.mjs, or set "type": "module"/)]);
   });
 
   it("is trusted at the terminal by the answer yes, and not by another one", async () => {
@@ -300,12 +330,17 @@ describe("serve with a configuration file", () => {
 describe("a configuration file in TypeScript", () => {
   const typescript = `${fakeEngines.replace("(textOf)", "(textOf: (request: object) => string)")}`;
 
-  it("is loaded with tsx of the project if Node does not load TypeScript", async () => {
-    write("everturn.config.ts", typescript);
-    const child = place.start(["run", "--config", "everturn.config.ts", "hello"]);
+  it.each([
+    ["of a CommonJS project, as npm init writes it", "everturn.config.ts", `{ "type": "commonjs" }`],
+    ["imported by a configuration file in JavaScript", "everturn.config.mjs", `{ "type": "module" }`],
+  ])("is loaded by Node, or with tsx of the project: %s", async (_, name, manifest) => {
+    write("package.json", manifest);
+    write("agents.ts", typescript);
+    write(name, `import config from "./agents.ts";\nexport default config;\n`);
+    const child = place.start(["run", "--config", name, "hello"]);
     child.stdin.end();
     const { code, stdout, stderr } = await ended(child);
-    expect([code, stdout, stderr]).toEqual([0, "I am the default.\n", expect.any(String)]);
+    expect([code, stdout, stderr]).toEqual([0, "I am the default.\n", expect.not.stringContaining("Warning")]);
   });
 
   it.skipIf("typescript" in process.features)("without tsx names Node 22.18, tsx and .mjs", async () => {

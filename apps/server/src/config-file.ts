@@ -3,20 +3,15 @@
 //
 // A configuration module and tool modules are code of the user and run with the rights of the process. A file that was found in the folder, not named, is
 // used only if the user trusts it (trust.ts).
-//
-// TypeScript
-//   Node removes types from 22.18 on. An older Node gets the loader `tsx` if the project of the file has it; the command itself contains no compiler. Otherwise
-//   the error names the alternatives. docs/decisions/0032.
 
 import type { System } from "./user-folders.ts";
 
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, extname, join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 
 import { SettingsError, thrownText } from "./setting-readers.ts";
 import { checkTrusted } from "./trust.ts";
+import { importFile } from "./user-module.ts";
 
 /** The content of a configuration file. */
 export type GivenConfig = {
@@ -66,15 +61,25 @@ function readFields(path: string, value: object): GivenConfig["fields"] {
   }
 }
 
-/** Returns the configuration file of a folder; `null`: it has none. Throws `SettingsError` if it has several. */
+/** The configuration files of a folder. */
+export function configFilesIn(folder: string): readonly string[] {
+  return fileNames.map((name) => join(folder, name)).filter((path) => existsSync(path));
+}
+
+/** Returns the configuration file of a folder; `null`: it has none. Throws `SettingsError` if it has several, or one that is not a regular file. */
 export function findConfig(folder: string): string | null {
-  const paths = fileNames.map((name) => join(folder, name)).filter((path) => existsSync(path));
+  const paths = configFilesIn(folder);
   if (paths.length > 1) {
     throw new SettingsError(
       `there are several configuration files: ${paths.join(", ")}; choose one with --config FILE`,
     );
   }
-  return paths[0] ?? null;
+  const [path = null] = paths;
+  // Reading a pipe or a device may never end.
+  if (path !== null && !statSync(path).isFile()) {
+    throw new SettingsError(`${path} is not a regular file; --no-config ignores it`);
+  }
+  return path;
 }
 
 function readJson(path: string): unknown {
@@ -93,75 +98,4 @@ async function importDefault(path: string): Promise<unknown> {
     throw new SettingsError(`${path} has no default export: write \`export default { model: "…" }\``);
   }
   return module["default"];
-}
-
-/** Imports a module of the user. `what` names the module in errors. */
-export async function importFile(path: string, what: string): Promise<{ readonly [name: string]: unknown }> {
-  if (!existsSync(path)) throw new SettingsError(`${what} ${path} does not exist`);
-  if (statSync(path).isDirectory()) throw new SettingsError(`${what} ${path} is a folder; a file is needed`);
-  if (typescriptFile.test(path)) await loadTypescriptWith(path);
-  try {
-    return unwrapped(await import(pathToFileURL(path).href));
-  } catch (cause) {
-    if (isUnknownExtension(cause)) {
-      const message = `${what} ${path} is TypeScript or imports it, which Node ${process.versions.node} cannot load: use Node 22.18 or later, or add the loader tsx to the project (npm install --save-dev tsx), or write it as JavaScript (.mjs)`;
-      throw new SettingsError(message, { cause });
-    }
-    const hint = isMissingLibrary(cause)
-      ? "; install everturn in its folder, or move it into a project that has it"
-      : "";
-    throw new SettingsError(`${what} ${path} cannot be imported: ${thrownText(cause)}${hint}`, { cause });
-  }
-}
-
-const typescriptFile = /\.[cm]?ts$/;
-
-/**
- * Registers the loader `tsx` of the project of a module, if this Node does not load TypeScript and the project has it. It is the module that `node --import tsx`
- * imports; Node evaluates it once.
- */
-async function loadTypescriptWith(path: string): Promise<void> {
-  // Absent before Node 22.10; `false`: the feature is turned off.
-  const typescript: unknown = "typescript" in process.features && process.features.typescript;
-  if (typescript !== false) return;
-  const loader = resolveLoader(path);
-  if (loader !== null) await import(pathToFileURL(loader).href);
-}
-
-/** The file of `tsx` in the project of a module; `null`: the project does not have it. */
-function resolveLoader(path: string): string | null {
-  try {
-    return createRequire(path).resolve("tsx");
-  } catch {
-    return null;
-  }
-}
-
-/** The exports of a module. In a project without `"type": "module"`, tsx compiles to CommonJS, and `import` wraps the exports into a default export. */
-function unwrapped(module: { readonly [name: string]: unknown }): { readonly [name: string]: unknown } {
-  const exported = module["default"];
-  return isMap(exported) && "__esModule" in exported ? exported : module;
-}
-
-function isMap(value: unknown): value is { readonly [name: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isUnknownExtension(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    error.code === "ERR_UNKNOWN_FILE_EXTENSION" &&
-    /\.[cm]?ts"/.test(error.message)
-  );
-}
-
-/** Node resolves `import "everturn"` from the folder of the importing module, not from the folder of the command. */
-function isMissingLibrary(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    error.code === "ERR_MODULE_NOT_FOUND" &&
-    error.message.startsWith("Cannot find package 'everturn'")
-  );
 }

@@ -19,7 +19,7 @@ export type {
   SettingValues,
 } from "./settings.ts";
 
-export { findConfig } from "./config-file.ts";
+export { configFilesIn, findConfig } from "./config-file.ts";
 export { copyDatabase, CopyError } from "./copy-database.ts";
 export { openDatabase, openStorage } from "./database.ts";
 export { databaseStats } from "./database-stats.ts";

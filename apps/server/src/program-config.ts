@@ -9,7 +9,7 @@ import type { ConfigHttp, ConfigRuntime, ConfigStorage } from "everturn/config";
 import type { Auth } from "everturn/http";
 import type { HostStorage } from "everturn/runtime";
 
-import { preview, SettingsError } from "./setting-readers.ts";
+import { isMap, preview, SettingsError } from "./setting-readers.ts";
 
 /** What a configuration module defines besides settings. */
 export type ProgramConfig = {
@@ -138,8 +138,4 @@ function isEngine(value: unknown): value is Engine {
   return (
     isMap(value) && ["adapter", "model", "options", "protocol", "clock"].every((name) => Object.hasOwn(value, name))
   );
-}
-
-function isMap(value: unknown): value is { readonly [name: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

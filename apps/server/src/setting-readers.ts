@@ -217,3 +217,8 @@ export function thrownText(thrown: unknown): string {
     return "a value that cannot be converted to text was thrown";
   }
 }
+
+/** Whether a value is an object that is not a list. */
+export function isMap(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -9,8 +9,8 @@
 
 import type { Tool } from "everturn";
 
-import { importFile } from "./config-file.ts";
 import { isTool, SettingsError, thrownText } from "./setting-readers.ts";
+import { importFile } from "./user-module.ts";
 
 const expected = "a tool made by tool() of everturn, a list of them, or a function that returns either";
 

@@ -14,15 +14,7 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import {
-  checkTrusted,
-  coveredFiles,
-  digestOf,
-  distrustFolder,
-  trustConfig,
-  trustStorePath,
-  UntrustedConfigError,
-} from "./trust.ts";
+import { checkTrusted, digestOf, distrustFolder, trustConfig, trustStorePath, UntrustedConfigError } from "./trust.ts";
 
 let base = "";
 let folder = "";
@@ -112,45 +104,6 @@ describe("the trust store", () => {
 });
 
 describe("the digest covers", () => {
-  const names = (path: string) => Object.keys(coveredFiles(path)).toSorted();
-
-  it("files that the configuration names, and what these import, but not packages, databases and missing files", () => {
-    write("tools/index.ts", `export * from "./pay.js"; import "zod"; import("./missing.ts");`);
-    write("tools/pay.ts", `const url = new URL('../prompt.md', import.meta.url); /* it's */ require("./old.cjs")`);
-    write("tools/old.cjs", "");
-    write("prompt.md", "Be kind.");
-    write("node_modules/zod/index.js", "");
-    write("node_modules/near/index.js", "");
-    write("sessions.db", "");
-    write("voice", "Speak softly.");
-    const path = write(
-      "everturn.config.ts",
-      `// don't trip over this apostrophe\nimport * as tools from "./tools";\nimport "./node_modules/near/index.js";
-       export default { tools: ["more.mjs"], database: "sessions.db", instructions: "@voice", model: "openai:m" };`,
-    );
-    write("more.mjs", `export { a } from "./deep.mjs"; const notes = "notes.txt";`);
-    write("deep.mjs", `import "./more.mjs"`);
-    write("notes.txt", "A bare name in a module is a package, not a file.");
-    expect(names(path)).toEqual([
-      "deep.mjs",
-      "everturn.config.ts",
-      "more.mjs",
-      "prompt.md",
-      "tools/index.ts",
-      "tools/old.cjs",
-      "tools/pay.ts",
-      "voice",
-    ]);
-  });
-
-  it("files that a JSON configuration names", () => {
-    write("tools.mjs", "");
-    expect(names(write("everturn.config.json", `{ "tools": "./tools.mjs" }`))).toEqual([
-      "everturn.config.json",
-      "tools.mjs",
-    ]);
-  });
-
   it("the appearance of a file that was missing", () => {
     const path = write("everturn.config.mjs", `import("./later.mjs").catch(() => {})`);
     trustConfig(path, system());

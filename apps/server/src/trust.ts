@@ -7,27 +7,22 @@
 //     all of these are equal; `everturn trust` writes it.
 //   - Until then the file is read for its digest only: nothing in it is parsed, imported or run.
 //
-// Covered files
-//   The configuration file; files that its text names between quotation marks (imports, `tools`, `@FILE`); and, for modules, files that their text names by a
-//   relative path, and so on. The search is textual: it finds `import`, `export … from`, `import("./x.js")`, `require` and `new URL("./x", import.meta.url)`
-//   with literal names, also in comments. It does not find names that are computed, `imports` of package.json, `paths` of tsconfig.json. Packages in
-//   node_modules are not covered: whoever can change them can change the command too.
+// covered-files.ts finds the covered files.
 //
 // Invariants
 //   1. The store is written with mode 0600, by a rename, so a reader never sees half of it.
 //   2. A store that other users can write is not used (POSIX systems).
 
+import type { CoveredFiles } from "./covered-files.ts";
 import type { System } from "./user-folders.ts";
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, join } from "node:path";
 
-import { SettingsError, thrownText } from "./setting-readers.ts";
+import { coveredFiles } from "./covered-files.ts";
+import { isMap, SettingsError, thrownText } from "./setting-readers.ts";
 import { configurationFolder } from "./user-folders.ts";
-
-/** The covered files of a configuration file: SHA-256 as hexadecimal text, by the path relative to the folder of the configuration file. */
-export type CoveredFiles = { readonly [path: string]: string };
 
 /** A discovered configuration file that the user has not trusted, or that has changed since. Nothing in it was read or run. */
 export class UntrustedConfigError extends SettingsError {
@@ -109,66 +104,6 @@ function changedFiles(trusted: CoveredFiles, current: CoveredFiles): readonly st
   return [...paths].filter((path) => trusted[path] !== current[path]).toSorted();
 }
 
-const moduleFile = /\.[cm]?[jt]sx?$/;
-/** Files that a name between quotation marks may mean. A database is not among them: it changes with every turn. */
-const namedFile = /\.(?:[cm]?[jt]sx?|json|md|txt|node|wasm)$/;
-/** Longer texts between two quotation marks are not names of files, and neither are texts with these characters: most lines of code. */
-const longestName = 500;
-const notName = /^\s|\s$|[{};<>|*\0]/;
-
-/** Reads the configuration file and every file that it covers. */
-export function coveredFiles(configPath: string): CoveredFiles {
-  const root = dirname(configPath);
-  const files: { [path: string]: string } = {};
-  const queue = [configPath];
-  for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
-    const key = relative(root, path).split(sep).join("/");
-    if (Object.hasOwn(files, key)) continue;
-    const content = readFileSync(path);
-    files[key] = createHash("sha256").update(content).digest("hex");
-    const isConfig = path === configPath;
-    // Node resolves relative imports from the real path of a module.
-    const real = realpathSync(path);
-    if (isConfig || moduleFile.test(path)) queue.push(...namedFiles(content.toString("utf8"), real, isConfig));
-  }
-  return files;
-}
-
-/**
- * The existing files that a text names. Every text between two quotation marks of any kind is a candidate, so an apostrophe in a comment hides no name.
- * `bare`: names without `./` count too, as in `tools: "tools.mjs"`; in modules they are packages.
- */
-function namedFiles(text: string, from: string, bare: boolean): readonly string[] {
-  return text.split(/["'`\n]/).flatMap((candidate) => {
-    if (candidate === "" || candidate.length > longestName || notName.test(candidate)) return [];
-    const isInstructions = bare && candidate.startsWith("@");
-    const name = isInstructions ? candidate.slice(1) : candidate.replace(/[?#].*$/s, "");
-    if (!bare && !/^\.{0,2}\//.test(name)) return [];
-    const path = resolve(dirname(from), name);
-    if (path.split(sep).includes("node_modules")) return [];
-    const found = (isInstructions ? [path] : possiblePaths(path)).find(isFile);
-    return found === undefined ? [] : [found];
-  });
-}
-
-/** The files that a module name may resolve to: as written, TypeScript in place of JavaScript, without its extension, an index of a folder. */
-function possiblePaths(path: string): readonly string[] {
-  const extensions = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
-  const typescript = /\.[cm]?jsx?$/.test(path) ? [path.replace(/js(x?)$/, "ts$1")] : [];
-  const named = namedFile.test(path) ? [path] : [];
-  const completed = namedFile.test(path) ? [] : extensions.map((extension) => path + extension);
-  return [...named, ...typescript, ...completed, ...extensions.map((extension) => join(path, `index${extension}`))];
-}
-
-function isFile(path: string): boolean {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-  } catch {
-    // A part of the path is a file, or the path is too long: texts between quotation marks are not all names.
-    return false;
-  }
-}
-
 function readStore(path: string, { platform }: System): Store {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return {};
@@ -196,10 +131,6 @@ function mapValues<T>(
   change: (value: unknown) => T,
 ): { readonly [name: string]: T } {
   return Object.fromEntries(Object.entries(map).map(([name, value]): [string, T] => [name, change(value)]));
-}
-
-function isMap(value: unknown): value is { readonly [name: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function writeStore(path: string, folders: Store): void {

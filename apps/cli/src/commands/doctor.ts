@@ -36,8 +36,9 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
   const { say, out, io } = context;
   const lines: Line[] = [];
   const findings = [nodeFinding(), ok("everturn", packageVersion())];
+  let isUntrusted = false;
   const settings = await context.settings().catch(async (error: unknown) => {
-    const isUntrusted = error instanceof UntrustedConfigError;
+    isUntrusted = error instanceof UntrustedConfigError;
     findings.push(broken(isUntrusted ? "config" : "settings", error));
     return isUntrusted ? settingsWithoutFile(context) : null;
   });
@@ -55,9 +56,10 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
     );
   }
   const isBroken = findings.some(({ state }) => state === "broken");
+  const code = isUntrusted ? exitCodes.usage : isBroken ? exitCodes.failed : exitCodes.ok;
   if (json) {
     say(safeJson({ ok: !isBroken, findings, settings: lines }));
-    return isBroken ? exitCodes.failed : exitCodes.ok;
+    return code;
   }
   const marks = { ok: out.green("✓"), hint: out.dim("·"), broken: out.red("✗") };
   const rows = findings.map(({ state, name, said }) => [marks[state], name, said]);
@@ -70,7 +72,7 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
     ))
       say(line);
   }
-  return isBroken ? exitCodes.failed : exitCodes.ok;
+  return code;
 }
 
 /** The settings as if the folder had no configuration file, so that the other checks run; `null`: they are invalid. */

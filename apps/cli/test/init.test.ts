@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { createClient } from "everturn/client";
 import { afterAll, describe, expect, it } from "vitest";
 
+import { packageVersion } from "../src/commands/version.ts";
 import { createPlace, ended, says } from "./harness.ts";
 
 const place = createPlace();
@@ -23,13 +24,13 @@ describe("the project of everturn init", () => {
     const { code, stdout } = await place.run(["init", "My App"]);
     expect([code, stdout]).toEqual([
       0,
-      expect.stringMatching(/created \S+My App\n {2}package\.json\n[\s\S]*cd My App\n {2}npm install\n {2}npm start/),
+      expect.stringMatching(/created \S+My App\n {2}package\.json\n[\s\S]*cd 'My App'\n {2}npm install\n {2}npm start/),
     ]);
     const { name, scripts, dependencies } = JSON.parse(readFileSync(join(project, "package.json"), "utf8"));
     expect([name, scripts.start, dependencies.everturn]).toEqual([
       "my-app",
       "everturn serve --config everturn.config.ts",
-      "^0.1.0",
+      `^${packageVersion()}`,
     ]);
     expect(readFileSync(join(project, "README.md"), "utf8")).toMatch(/^# my-app\n/);
     expect(readdirSync(project)).toContain(".gitignore");
@@ -51,6 +52,15 @@ describe("the project of everturn init", () => {
     writeFileSync(join(place.folder, "other", "tsconfig.json"), "mine");
     expect((await place.run(["init", "other"])).code).toBe(2);
     expect(readdirSync(join(place.folder, "other"))).toEqual(["tsconfig.json"]);
+    // A second configuration file would make every command fail.
+    mkdirSync(join(place.folder, "configured"));
+    writeFileSync(join(place.folder, "configured", "everturn.config.json"), "{}");
+    const configured = await place.run(["init", "configured"]);
+    expect([configured.code, configured.stderr]).toEqual([
+      2,
+      expect.stringMatching(/already has everturn\.config\.json; nothing was written/),
+    ]);
+    expect(readdirSync(join(place.folder, "configured"))).toEqual(["everturn.config.json"]);
   });
 
   it("type-checks, and its test passes", async () => {

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { createRequire } from "node:module";
 import { basename, dirname, join, relative, resolve } from "node:path";
 
-import { findConfig, systemOf, trustConfig } from "@everturn/server";
+import { configFilesIn, findConfig, systemOf, trustConfig } from "@everturn/server";
 
 import { safeText } from "../terminal/safe-text.ts";
 import { UsageError } from "./context.ts";
@@ -32,7 +32,10 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
     [".gitignore", "node_modules/\ndata/\n"],
     ...templateFiles(name),
   ]);
-  const existing = [...files.keys()].filter((path) => existsSync(join(folder, path)));
+  // A second configuration file would make every command ask which one is meant.
+  const configFiles = configFilesIn(folder).map((path) => basename(path));
+  const planned = [...new Set([...files.keys(), ...configFiles])];
+  const existing = planned.filter((path) => existsSync(join(folder, path)));
   if (existing.length > 0) {
     throw new UsageError(
       `${folder} already has ${existing.join(", ")}; nothing was written. Choose another folder: everturn init NAME`,
@@ -47,7 +50,7 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
   say();
   say("Next:");
   const place = relative(io.folder, folder);
-  if (place !== "") say(safeText(`  cd ${place}`));
+  if (place !== "") say(safeText(`  cd ${shellWord(place)}`));
   say("  npm install");
   say("  npm start        # then open http://127.0.0.1:4242");
   say();
@@ -55,6 +58,12 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
     "Without an API key a scripted model answers. For a real one, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY first.",
   );
   return exitCodes.ok;
+}
+
+/** A path as a word of a shell, in quotation marks if it has characters with a meaning. */
+function shellWord(path: string): string {
+  if (/^[\w./@+-]+$/.test(path)) return path;
+  return process.platform === "win32" ? `"${path}"` : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function write(path: string, text: string): void {

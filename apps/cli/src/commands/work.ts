@@ -24,7 +24,8 @@ export async function work(
     const done = sessions.work({ concurrency, signal: stop.signal });
     say("everturn works");
     note(err.dim(`${model} · ${database.name} · up to ${concurrency} turns`));
-    await stopSignal(context);
+    // `done` settles before a signal only if the runtime cannot work.
+    await Promise.race([stopSignal(context), done]);
     note(err.dim("handing turns over; press Ctrl-C again to exit immediately"));
     stop.abort();
     await done;

@@ -33,7 +33,7 @@ describe("close", () => {
     const turn = await sessions.start("hi", { id: "s1" });
     const refused = expect(turn.result).rejects.toMatchObject({ reason: "lease_lost" });
     await world.clock.advance(100);
-    expect(isLocked).toBe(true);
+    await expect.poll(() => isLocked).toBe(true);
     expect(await within(world, sessions.close({ graceMs: 1000 }), 7000)).toBe("settled");
     await refused;
     isLocked = false;
@@ -56,6 +56,7 @@ describe("close", () => {
     const sessions = world.process(of, { refuses: () => (isLocked ? busy() : null) });
     await sessions.start("hi", { id: "s1" });
     await world.clock.advance(100);
+    await expect.poll(() => isLocked).toBe(true);
     const closed = sessions.close({ graceMs: 0 });
     await world.clock.advance(1000);
     isLocked = false;

@@ -16,6 +16,7 @@ import { describe, expect, test } from "vitest";
 import { handModel } from "../../../test/hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../../../test/readings.ts";
 import { calls, plain, says } from "../../../test/runs.ts";
+import { gate } from "../../../test/runtime/world.ts";
 
 /** Live text is written for readers in other processes at once. */
 const atOnce = { live: { bytes: 1 } } as const;
@@ -412,6 +413,33 @@ describe("another attempt at a reply (Q7)", () => {
     expect(types(read).at(-1)).toBe("chat_completed");
     expect((await next.get("s"))?.session.thread.messages).toHaveLength(1);
   });
+});
+
+test("a reader that is ahead of the process that drives the turn gets no live text of a settled reply again", async () => {
+  const storage = memoryStorage();
+  const commit = gate();
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      const written = await storage.write(batch);
+      // The commit of the reply is stored, and its answer is late.
+      if (batch.puts.some(({ table, value }) => table === "events" && value.includes("message_completed")))
+        await commit.wait();
+      return written;
+    },
+  };
+  const { here, elsewhere } = played([says("All is well.")], host);
+  const { turnId } = await here.start("Go.", { id: "s" });
+  await commit.reached;
+  const cursor = (await readAll(elsewhere.events("s", { follow: false }))).at(-1)?.cursor ?? "";
+  const left = new AbortController();
+  const reader = readAll(here.events("s", { after: cursor, signal: left.signal }));
+  // The reader reads what the process has before the answer to the commit arrives.
+  await new Promise<void>((resolve) => setImmediate(resolve));
+  commit.open();
+  await here.attach("s", turnId).result;
+  left.abort();
+  expect(types(await reader)).toEqual(["chat_completed"]);
 });
 
 test("a reader of a reply that is cancelled has all the text that was received", async () => {

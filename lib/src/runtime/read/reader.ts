@@ -238,7 +238,8 @@ function fromChannel(channel: Channel, events: readonly NumberedEvent[], state: 
   const base = { ...nothing, turn: channel.turn };
   if (events.length > 0) return { ...base, events };
   const { tail } = channel;
-  const isNext = tail.after <= state.sequence;
+  // The reader may be ahead of the channel: the events are stored, and this process has no answer to its commit yet. The tail is then replaced.
+  const isNext = tail.after === state.sequence;
   const { items, next } = isNext ? tail.from(state.positionIn(tail), maxLiveItems) : { items: [], next: 0 };
   if (items.length > 0) state.readTail(tail, next);
   return { ...base, items };

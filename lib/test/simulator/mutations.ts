@@ -126,7 +126,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeovers-not-counted",
     rule: "Q17",
     source: {
-      file: "runtime/drive/active-turns.ts",
+      file: "runtime/drive/session-claims.ts",
       replacements: [["const takeovers = force ? 0 : before + 1;", "const takeovers = before;"]],
     },
   },
@@ -134,7 +134,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeovers-without-backoff",
     rule: "Q17",
     source: {
-      file: "runtime/drive/active-turns.ts",
+      file: "runtime/drive/session-claims.ts",
       replacements: [["    if (waitMs > 0) {\n", "    if (waitMs > 0 && force) {\n"]],
     },
   },
@@ -150,7 +150,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeover-limit-ignored",
     rule: "Q17",
     source: {
-      file: "runtime/drive/active-turns.ts",
+      file: "runtime/drive/session-claims.ts",
       replacements: [["isLimit: takeovers >= maxTakeovers }", "isLimit: takeovers < 0 && maxTakeovers > 0 }"]],
     },
   },

@@ -3,15 +3,10 @@
 //
 // Theory of operation
 //   A turn gets here in two ways. `drive`: a verb of this process has accepted it and claimed the lease in the same batch. `tryPickUp`: a worker,
-//   `recover` or a verb found an open turn that no process holds; the session is claimed with a compare-and-swap on its lease row.
+//   `recover` or a verb found an open turn that no process holds; the session is claimed (`session-claims.ts`).
 //   `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for each turn that follows, under one lease each.
 //   Places are counted (`maxActiveTurns`, a counting semaphore): a turn that finds no free place is queued by session, and the oldest is tried when a
 //   place becomes free. The queue only saves time: the turn is stored, and due for every worker.
-//
-// Takeovers (Q17)
-//   A claim after an expired lease is a takeover: the process before it crashed or was blocked. The count is on the turn row and is reset by every
-//   new journal row. From the second takeover on, the turn waits with exponential backoff (`backoffMs`). At `maxTakeovers` it is parked. `force`
-//   (recover with an id, cancel) resets the count and does not wait.
 //
 // When a turn stops
 //   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to the queue
@@ -25,31 +20,23 @@
 //   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
 //   4. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
-//   5. A session is claimed for a turn only if the limits admit the turn (`admission.ts`), except to end it.
 
 import type { RuntimeContext } from "../context.ts";
-import type { Changes } from "../rows/batch.ts";
-import type { Claim, Lease, Observation } from "../rows/lease.ts";
+import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { Query, Row } from "../rows/storage.ts";
+import type { Row } from "../rows/storage.ts";
 import type { OpenTurn } from "../rows/values.ts";
-import type { Decision } from "./admission.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { ServeOptions } from "./waiting-turns.ts";
 
-import { monotonicNow } from "../../clock/clock.ts";
-import { isEverturnError, RuntimeError } from "../../model/internal.ts";
+import { isEverturnError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { merge, noChanges } from "../rows/batch.ts";
-import { claim, instantOf, releasePut } from "../rows/lease.ts";
-import { leaveLine } from "../rows/limits.ts";
-import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { moveDue, removeDue } from "../rows/session-write.ts";
-import { readValue, writeValue } from "../rows/stored.ts";
-import { admissionOf } from "./admission.ts";
+import { keyOf, nameOf } from "../rows/session-key.ts";
+import { readValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
-import { releaseLease } from "./lease-holder.ts";
-import { HandedOver, TurnCommitter } from "./turn-committer.ts";
+import { LeftTurns } from "./left-turns.ts";
+import { openTurn, SessionClaims } from "./session-claims.ts";
+import { HandedOver } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 import { WaitingTurns } from "./waiting-turns.ts";
 
@@ -75,28 +62,20 @@ type ActiveSession = {
   handsOver: boolean;
 };
 
-/** Why and when this process left a turn before its end, and under which lease epoch. */
-type LeftTurn = { readonly turn: string; readonly error: unknown; readonly at: number; readonly epoch: number };
-
 /** An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last read; 0 without a lease row. */
 type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly epoch: number };
 
 /** How long `close` waits after the grace time, in milliseconds, for the writes that record results and release leases. */
 const releaseLimitMs = 5000;
 
-/** How many reasons are kept; the oldest is dropped. */
-const maxLeftTurns = 1000;
-
 /** The active turns of one runtime. */
 export class ActiveTurns {
   readonly #context: RuntimeContext;
   readonly #active = new Map<string, ActiveSession>();
-  /** The newest reasons for leaving turns, by session. */
-  readonly #left = new Map<string, LeftTurn>();
-  /** Lease rows that expire too far ahead, by session (`rows/lease.ts`, invariant 6). */
-  readonly #observations = new Map<string, Observation>();
-  /** Called when this process leaves a turn. */
-  readonly #listeners = new Set<() => void>();
+  /** Why this process left turns before their end. */
+  readonly left: LeftTurns;
+  /** The leases of sessions. */
+  readonly claims: SessionClaims;
   /** Called when a place becomes free. */
   readonly #freeListeners = new Set<() => void>();
   /** Turns that wait for a free place, by session, oldest first. */
@@ -115,6 +94,8 @@ export class ActiveTurns {
   /** `drives`: this process also drives turns without a worker. */
   constructor(context: RuntimeContext, drives: boolean) {
     this.#context = context;
+    this.left = new LeftTurns(context);
+    this.claims = new SessionClaims(context, (scopes) => this.#waiting.serve(scopes));
     this.#waiting = new WaitingTurns(context, {
       mayDrive: () => this.#mayDriveWaiting(drives),
       tryPickUp: (key) => this.tryPickUp(key),
@@ -179,72 +160,19 @@ export class ActiveTurns {
     if (active?.turn === turn) await active.over;
   }
 
-  /** Calls back when this process leaves any turn before its end. Returns the function that ends it. */
-  onLeft(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
   /** Why this process left the turn; `null`: it did not, or another process has held the session since (`epoch` of the lease row is higher). */
   reasonLeft(key: SessionKey, turn: string, epoch: number): unknown {
-    const left = this.#left.get(nameOf(key));
-    if (left?.turn === turn && left.epoch >= epoch) return left.error;
+    const left = this.left.reason(key, turn, epoch);
+    if (left !== null) return left;
     // After `close`, a turn that waits for a free place is not driven here any more.
     const queued = this.#closing ? this.#queue.get(nameOf(key)) : undefined;
     return queued?.turn === turn && queued.epoch >= epoch ? new HandedOver() : null;
-  }
-
-  /** Returns whether a worker should skip the turn: for one renewal interval after this process failed at it, and always if a newer release wrote it. */
-  hasJustFailed(key: SessionKey, turn: string): boolean {
-    const left = this.#left.get(nameOf(key));
-    if (left?.turn !== turn || isHeldElsewhere(left.error) || isHandedOver(left.error)) return false;
-    if (isEverturnError(left.error) && left.error.reason === "newer_schema") return true;
-    return this.#context.clock.now() < left.at + this.#context.lease.renewMs;
   }
 
   /** Cancels the turn at once if this process drives it. The caller has stored the cancel before. */
   cancel(key: SessionKey, turn: string, origin: string, reason: string): void {
     const active = this.#active.get(nameOf(key));
     if (active?.turn === turn) active.driver?.cancel(origin, reason);
-  }
-
-  /** Claims the lease of a session. `null`: another process holds it. */
-  async claim(key: SessionKey): Promise<Lease | null> {
-    const row = await readOne(this.#context.storage, leaseQuery(key));
-    const claimed = this.#claimOf(key, row);
-    if (claimed.type === "busy") return null;
-    const { check, put, lease } = claimed;
-    const written = await this.#context.storage.write({ checks: [check], removals: [], puts: [put] });
-    return written.ok ? lease : null;
-  }
-
-  #claimOf(key: SessionKey, row: Row | null): Claim {
-    const { clock, owner, storage, lease: timings } = this.#context;
-    const observed = this.#observed(key, row);
-    return claim(keyOf(key), row, owner(), instantOf(clock), timings, observed, storage.liveness ?? null);
-  }
-
-  /** Since when the lease row is unchanged, for a row that expires too far ahead (`rows/lease.ts`, invariant 6). */
-  #observed(key: SessionKey, row: Row | null): Observation | null {
-    const name = nameOf(key);
-    if (row === null || row.remainingMs === null || row.remainingMs <= this.#context.lease.ttlMs) {
-      this.#observations.delete(name);
-      return null;
-    }
-    const earlier = this.#observations.get(name);
-    if (earlier?.epoch === row.tag && earlier.expires === row.expires) return earlier;
-    const since = monotonicNow(this.#context.clock);
-    const observation = { epoch: row.tag, expires: row.expires, since };
-    this.#observations.set(name, observation);
-    return observation;
-  }
-
-  /** Releases a lease, and makes the open turn of the session due now. Does not reject (`releaseLease`). */
-  async release(key: SessionKey, lease: Lease): Promise<void> {
-    await releaseLease(this.#context, key, lease, async () => {
-      const open = await this.#openTurn(key).catch(unlessUnreadable);
-      return open === null ? noChanges : moveDue(key, open, this.#context.clock.now());
-    });
   }
 
   /** Drives the open turn of a session that no process holds. Returns whether it did. */
@@ -260,10 +188,10 @@ export class ActiveTurns {
   async driveStored({ key, turn, epoch }: StoredTurn): Promise<boolean> {
     try {
       const isDriven = await this.pickUp(key);
-      if (!isDriven && this.#closing) this.#leave(key, turn, epoch, new HandedOver());
+      if (!isDriven && this.#closing) this.left.add(key, turn, epoch, new HandedOver());
       return isDriven;
     } catch (error) {
-      this.#leave(key, turn, epoch, this.#closing ? new HandedOver() : error);
+      this.left.add(key, turn, epoch, this.#closing ? new HandedOver() : error);
       return false;
     }
   }
@@ -306,132 +234,18 @@ export class ActiveTurns {
     leaseRow: Row | null,
     force: boolean,
   ): Promise<"driven" | "moved" | "left"> {
-    const claimed = await this.#takeOver(key, open, leaseRow, force);
+    const claimed = await this.claims.takeOver(key, open, leaseRow, force);
     if (claimed === "moved" || claimed === "left") return claimed;
     if (this.#closing || this.#drives(key, open.turn)) {
-      await this.release(key, claimed.lease);
+      await this.claims.release(key, claimed.lease);
       return "left";
     }
     if (claimed.isLimit) {
-      await this.#parkAtLimit(key, open.turn, claimed.lease);
+      await this.claims.parkAtLimit(key, open.turn, claimed.lease);
       return "moved";
     }
     this.#start(key, { id: open.turn, accepted: null, lease: claimed.lease });
     return "driven";
-  }
-
-  /**
-   * Claims the session of an open turn, takes the slots that its limits require, and counts a takeover, all in one batch (Q17). `isLimit`: the caller has to
-   * park the turn. A turn that the limits do not admit is stored as waiting.
-   */
-  async #takeOver(
-    key: SessionKey,
-    open: OpenTurn,
-    row: Row | null,
-    force: boolean,
-  ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left"> {
-    for (let attempt = 0; ; attempt += 1) {
-      const outcome = await this.#tryTakeOver(key, open, row, force, attempt);
-      if (outcome !== "slot_taken") return outcome;
-    }
-  }
-
-  /** One attempt. `slot_taken`: another turn has taken the chosen slot of a limit meanwhile. */
-  async #tryTakeOver(
-    key: SessionKey,
-    open: OpenTurn,
-    row: Row | null,
-    force: boolean,
-    attempt: number,
-  ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left" | "slot_taken"> {
-    const { storage, clock, lease: timings, maxTakeovers } = this.#context;
-    const claimed = this.#claimOf(key, row);
-    if (claimed.type === "busy") return "left";
-    const { check, put, lease, freeMs } = claimed;
-    const now = clock.now();
-    const countsTakeover = claimed.takesOver || force;
-    const { turnRow, decision } = await this.#admission(key, open, attempt, countsTakeover);
-    const admitted = { ...open, limit: decision.limit };
-    if (decision.limit?.type === "waiting") {
-      // The next epoch, as for a claim: of several processes that examine the turn at once, one writes.
-      const released = releasePut(keyOf(key), lease);
-      await storage.write(
-        merge({ checks: [check], removals: [], puts: [released] }, removeDue(key, admitted), decision.changes),
-      );
-      this.#waiting.serve([decision.limit.scope]);
-      return "moved";
-    }
-    const claiming = merge(
-      { checks: [check], removals: [], puts: [put] },
-      moveDue(key, admitted, now + timings.ttlMs),
-      decision.changes,
-    );
-    if (turnRow === null || !countsTakeover) {
-      return (await this.#writeClaim(claiming, open)) ?? { lease, isLimit: false };
-    }
-    const progress = readValue("turns", turnRow);
-    const before = force ? 0 : progress.takeovers;
-    // Not from now: the turn is examined again and again while it waits.
-    const waitMs = before === 0 ? 0 : backoffMs(before) - freeMs;
-    if (waitMs > 0) {
-      await storage.write(
-        merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),
-      );
-      return "moved";
-    }
-    const takeovers = force ? 0 : before + 1;
-    const counted: Changes = {
-      checks: [{ table: "turns", key: turnRow.key, tag: turnRow.tag }],
-      removals: [],
-      puts: [
-        {
-          table: "turns",
-          key: turnRow.key,
-          tag: turnRow.tag + 1,
-          value: writeValue("turns", { ...progress, takeovers }),
-        },
-      ],
-    };
-    return (await this.#writeClaim(merge(claiming, counted), open)) ?? { lease, isLimit: takeovers >= maxTakeovers };
-  }
-
-  /** Reads the row of the turn if it is needed, and what the limits decide. A turn that is to be cancelled performs nothing and needs no slot. */
-  async #admission(
-    key: SessionKey,
-    open: OpenTurn,
-    attempt: number,
-    needsRow: boolean,
-  ): Promise<{ readonly turnRow: Row | null; readonly decision: Decision }> {
-    const { storage } = this.#context;
-    const at = turnKey(key, open.turn);
-    const { queries, decide } = admissionOf(this.#context, { ...open, key });
-    const cancelQuery = queries.length === 0 ? [] : [{ table: "cancels", prefix: at } as const];
-    if (queries.length === 0 && !needsRow) {
-      return { turnRow: null, decision: await decide([], { turn: open.turn, attempt }) };
-    }
-    const [turns = [], ...rest] = await storage.read([{ table: "turns", prefix: at }, ...cancelQuery, ...queries]);
-    const isCancelled = queries.length > 0 && (rest[0] ?? []).length > 0;
-    const decision = isCancelled
-      ? { limit: null, changes: leaveLine(key, open.limit) }
-      : await decide(rest.slice(cancelQuery.length), { turn: open.turn, attempt });
-    return { turnRow: turns[0] ?? null, decision };
-  }
-
-  /** Writes a claim. Returns `null` if it was written. The turns that waited with this one may start too. */
-  async #writeClaim(claiming: Changes, open: OpenTurn): Promise<"left" | "slot_taken" | null> {
-    const written = await this.#context.storage.write(claiming);
-    if (!written.ok) return claiming.checks[written.check]?.table === "slots" ? "slot_taken" : "left";
-    if (open.limit?.type === "waiting") this.#waiting.serve([open.limit.scope]);
-    return null;
-  }
-
-  /** Parks a turn at the takeover limit: something in it ends or blocks every process that drives it. */
-  async #parkAtLimit(key: SessionKey, id: string, lease: Lease): Promise<void> {
-    const turn = await loadTurn(this.#context.storage, key, id);
-    if (turn === null) return this.release(key, lease);
-    const committer = new TurnCommitter(this.#context, turn, lease);
-    await committer.park(takeoverLimit(turn));
-    this.#waiting.serve(committer.servedScopes);
   }
 
   /** Returns whether all places are taken. */
@@ -476,7 +290,7 @@ export class ActiveTurns {
     this.#closing = true;
     this.#waiting.stop();
     // Turns that wait for a free place are left; `reasonLeft` reports them.
-    this.#reportLeft();
+    this.left.report();
     for (const { driver } of this.#active.values()) driver?.handOver(false);
     const idle = this.#idle();
     if (await this.#isWithin(idle, graceMs)) return;
@@ -560,21 +374,18 @@ export class ActiveTurns {
     }
   }
 
-  /** Claims the session for the following turn, if its lease was not kept. `null`: another process has it, or this process hands the session over. */
+  /** The following turn, if this process kept the lease for it. Otherwise the session is claimed like that of any stored turn, and the result is `null`. */
   async #claimed(key: SessionKey, following: Following, { handsOver }: ActiveSession): Promise<Target | null> {
     const isLeaving = this.#closing || handsOver;
-    if (following.lease === null && this.#context.limits !== null) {
-      // The limits have to admit the turn. If they do, `tryPickUp` starts it in place of this entry.
-      const row = isLeaving ? null : await readOne(this.#context.storage, leaseQuery(key)).catch(() => null);
-      if (!isLeaving) await this.driveStored({ key, turn: following.id, epoch: row?.tag ?? 0 });
+    if (following.lease === null) {
+      // The takeover of another process's turn is counted, and limits have to admit the turn: `tryPickUp` starts it in place of this entry.
+      if (isLeaving) return null;
+      const row = await readOne(this.#context.storage, { table: "leases", prefix: keyOf(key) }).catch(() => null);
+      await this.driveStored({ key, turn: following.id, epoch: row?.tag ?? 0 });
       return null;
     }
-    if (following.lease === null) {
-      const lease = isLeaving ? null : await this.claim(key).catch(() => null);
-      return lease === null ? null : { id: following.id, accepted: null, lease };
-    }
     if (!isLeaving) return following;
-    await this.release(key, following.lease);
+    await this.claims.release(key, following.lease);
     return null;
   }
 
@@ -583,9 +394,9 @@ export class ActiveTurns {
     try {
       const turn = accepted ?? (await this.#load(key, id, lease));
       if (turn === null) {
-        await this.release(key, lease);
+        await this.claims.release(key, lease);
         // A verb that accepted another turn meanwhile saw the session held, and left that turn to this process.
-        const open = await this.#openTurn(key);
+        const open = await openTurn(this.#context.storage, key);
         return open === null || open.turn === id ? null : { id: open.turn, lease: null };
       }
       const driver = new TurnDriver(this.#context, turn, lease);
@@ -599,7 +410,7 @@ export class ActiveTurns {
       active.isLeft = true;
       // During `close` a busy storage is not waited for; the turn counts as handed over.
       const reason = this.#closing && isBusy(error) ? new HandedOver() : error;
-      this.#leave(key, id, (active.driver?.lease ?? lease).epoch, reason);
+      this.left.add(key, id, (active.driver?.lease ?? lease).epoch, reason);
       return null;
     }
   }
@@ -609,80 +420,16 @@ export class ActiveTurns {
     try {
       return await loadTurn(this.#context.storage, key, id);
     } catch (error) {
-      await this.release(key, lease);
+      await this.claims.release(key, lease);
       throw error;
     }
-  }
-
-  /** Records why the turn was left, for handles in this process. */
-  #leave(key: SessionKey, turn: string, epoch: number, error: unknown): void {
-    const name = nameOf(key);
-    this.#left.delete(name);
-    this.#left.set(name, { turn, error, at: this.#context.clock.now(), epoch });
-    const [oldest] = this.#left.keys();
-    if (this.#left.size > maxLeftTurns && oldest !== undefined) this.#left.delete(oldest);
-    this.#reportLeft();
-    if (isHeldElsewhere(error) || isHandedOver(error)) return;
-    const failure = isEverturnError(error) ? error.failure : null;
-    const { tenant, session: sessionId } = key;
-    this.#context.reportFailure({ tenant, sessionId, turnId: turn, status: "left", failure, error });
-  }
-
-  #reportLeft(): void {
-    for (const listener of this.#listeners) listener();
   }
 
   #drives(key: SessionKey, turn: string): boolean {
     return this.#active.get(nameOf(key))?.turn === turn;
   }
-
-  async #openTurn(key: SessionKey): Promise<OpenTurn | null> {
-    const row = await readOne(this.#context.storage, { table: "open", prefix: keyOf(key) });
-    return row === null ? null : readValue("open", row);
-  }
-}
-
-function leaseQuery(key: SessionKey): Query {
-  return { table: "leases", prefix: keyOf(key) };
-}
-
-/** Returns whether an error means that another process drives the turn now: a handle then continues to wait for its end. */
-export function isHeldElsewhere(error: unknown): boolean {
-  return isEverturnError(error) && (error.reason === "lease_lost" || error.reason === "conflict");
-}
-
-/** The result for a row that this release cannot read. Other errors are the storage's, and pass. */
-function unlessUnreadable(error: unknown): null {
-  if (isEverturnError(error) && (error.reason === "corrupt_row" || error.reason === "newer_schema")) return null;
-  throw error;
 }
 
 function isBusy(error: unknown): boolean {
   return isEverturnError(error) && error.reason === "storage_busy";
-}
-
-/** Exponential backoff before another takeover, in milliseconds since the lease became free (`Claim`): 500 ms, doubled each time, at most one minute. */
-function backoffMs(takeovers: number): number {
-  return Math.min(60_000, 500 * 2 ** (takeovers - 1));
-}
-
-/** The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was being performed. */
-function takeoverLimit({ id, stored, rows, records }: DrivenTurn): RuntimeError {
-  const answered = new Set(rows.flatMap(({ item }) => (item.type === "response" ? [item.response.id] : [])));
-  const unanswered = [...records.keys()].flatMap((name): readonly string[] => {
-    const [effectId = ""]: readonly string[] = JSON.parse(name);
-    return answered.has(effectId) ? [] : [effectId];
-  });
-  const step = stored.turn?.progress.step ?? 0;
-  const effects = [...new Set(unanswered)];
-  const where = effects.length > 0 ? effects.join(", ") : `step ${step}`;
-  return new RuntimeError("takeover_limit", {
-    message: `the turn ${id} was taken over ${stored.turn?.progress.takeovers ?? 0} times without a new journal row: every process that drove it crashed or was blocked in ${where}; fix the cause, then call recover(id, { from: "step" }), or end the turn with recover(id)`,
-    metadata: { step, effects },
-  });
-}
-
-/** Returns whether an error means that this process shuts down and has handed the turn over. */
-export function isHandedOver(error: unknown): boolean {
-  return error instanceof HandedOver;
 }

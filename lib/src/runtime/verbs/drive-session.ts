@@ -8,8 +8,8 @@ import type { ExistingSession } from "./session-rows.ts";
 
 import { EngineError, MisuseError } from "../../model/internal.ts";
 import { isOpen } from "../../session/internal.ts";
-import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
 import { capacitiesOf } from "../drive/admission.ts";
+import { isHandedOver, isHeldElsewhere } from "../drive/left-turns.ts";
 import { tenYearsMs } from "../rows/lease.ts";
 import { limitOf } from "../rows/limits.ts";
 import { keyOf } from "../rows/session-key.ts";

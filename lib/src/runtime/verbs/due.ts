@@ -368,7 +368,7 @@ async function takeOne(
   }
   const name = JSON.stringify([...keyOf(key), open.turn]);
   if (taken.has(name)) return "taken";
-  if (patient && turns.hasJustFailed(key, open.turn)) return "skipped";
+  if (patient && turns.left.hasJustFailed(key, open.turn)) return "skipped";
   const picked = await turns.tryPickUp(key);
   if (picked === "driven") taken.add(name);
   return picked === "left" ? "skipped" : picked;

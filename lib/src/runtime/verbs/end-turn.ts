@@ -57,7 +57,7 @@ export async function endTurn(
   ending: TurnEnding,
 ): Promise<number | "held" | "over"> {
   const { turns, storage } = context;
-  const lease = await turns.claim(key);
+  const lease = await turns.claims.claim(key);
   if (lease === null) return "held";
   let heldLease: Lease | null = lease;
   let driver: TurnDriver | null = null;
@@ -78,7 +78,7 @@ export async function endTurn(
     if (!cannotBeReplayed(error)) throw error;
     return await endAtBoundary(context, key, turnId, ending, heldLease);
   } finally {
-    if (heldLease !== null) await turns.release(key, heldLease);
+    if (heldLease !== null) await turns.claims.release(key, heldLease);
   }
 }
 

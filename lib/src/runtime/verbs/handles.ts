@@ -22,7 +22,7 @@ import {
   validationFailure,
 } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
-import { isHandedOver, isHeldElsewhere } from "../drive/active-turns.ts";
+import { isHandedOver, isHeldElsewhere } from "../drive/left-turns.ts";
 import { parseCursor } from "../read/cursor.ts";
 import { EventReader } from "../read/reader.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
@@ -214,7 +214,7 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
 async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
   const { storage, turns: active } = context;
   const changes = new ChangeSignal(storage, nameOf(key));
-  const stop = active.onLeft(changes.notify);
+  const stop = active.left.onLeft(changes.notify);
   try {
     // Resolved once: the turn that is open now, also if it has ended by the first read below.
     const turn = await aimedAt(context, key, aim);

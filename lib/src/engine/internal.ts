@@ -21,7 +21,9 @@ export type {
 export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTable } from "./run-options.ts";
 export type { RedactionPlace, Secrets } from "./redaction.ts";
 export { hasRedaction, redacted } from "./redaction.ts";
-export { startSpan, emitTelemetry } from "./telemetry.ts";
+export type { SpanEnd, SpanInput, SpanObserver, SpanStart } from "./span-observer.ts";
+export type { OpenSpan, SpanName } from "./telemetry.ts";
+export { emitTelemetry, observeSpans, startSpan, traceOfTurn } from "./telemetry.ts";
 
 // model-call
 export { mergeAdapterOptions } from "./model-call/adapter.ts";

@@ -1,12 +1,21 @@
-// Telemetry: spans of runs, model calls and tool calls, published to listeners of the process as plain data. A tracing library such as
-// OpenTelemetry can be attached with one listener.
+// Telemetry: spans of runs, model calls and tool calls. They are published to listeners of the process as plain data, and to span observers
+// (`span-observer.ts`), with which `everturn/otel` and `everturn/trace` are built.
 //
 // A span covers the work itself: the span of a streaming verb ends when its stream has been read to the end or abandoned, not when the verb
-// returns. Listeners are called synchronously and must not block.
+// returns. Listeners are called synchronously and must not block. Without listeners and observers a span costs one object.
 
 import type { JsonObject } from "../model/internal.ts";
+import type {
+  ContinuedTurn,
+  ObservedSpan,
+  SpanEnd,
+  SpanError,
+  SpanInput,
+  SpanObserver,
+  SpanOutput,
+} from "./span-observer.ts";
 
-import { toCause } from "../model/internal.ts";
+import { isEverturnError, toCause } from "../model/internal.ts";
 import { redacted } from "./redaction.ts";
 
 /** What a span measures. `generate`, `step` and `chat` are verbs; the others are effects inside them. */
@@ -64,13 +73,51 @@ export function emitTelemetry(event: TelemetryEvent): void {
   }
 }
 
+const observers = new Set<SpanObserver>();
+
+/** Adds an observer to the spans of the whole process. Returns a function that removes it; spans that have started are followed to their end. */
+export function observeSpans(observer: SpanObserver): () => void {
+  observers.add(observer);
+  return () => observers.delete(observer);
+}
+
+/** The trace context to store with a durable turn that is accepted now; `null`: no observer has one. */
+export function traceOfTurn(continued: ContinuedTurn | null): JsonObject | null {
+  for (const observer of observers) {
+    const trace = guarded(observer, () => observer.traceOf?.(continued) ?? null);
+    if (trace !== null) return trace;
+  }
+  return null;
+}
+
+/** What observers learn about a span besides the fields of its telemetry event. */
+export type Traced = {
+  /** See `SpanStart`. Default: `null`. */
+  readonly key?: string | null;
+  /** See `SpanStart`. Default: `null`. */
+  readonly trace?: JsonObject | null;
+  /** In milliseconds. Default: now. */
+  readonly startedAt?: number;
+  readonly input?: SpanInput;
+  /** The span ends for observers only when `record` is called. Default: `false`, it ends with `stop` or `fail`. */
+  readonly held?: boolean;
+};
+
 /** A span that has started. The caller ends it with exactly one of `stop` and `fail`. */
 export type OpenSpan = {
   readonly id: number;
+  /** Runs a part of the work in the context of the span. */
+  readonly within: <T>(work: () => T) => T;
   /** Emits `stop` with the duration. */
-  readonly stop: (result: JsonObject) => void;
-  /** Emits `exception` with the duration and the message of the error. */
-  readonly fail: (error: unknown) => void;
+  readonly stop: (result: JsonObject, output?: SpanOutput) => void;
+  /** Emits `exception` with the duration and the message of the error. `result` and `output`: what the work had produced. */
+  readonly fail: (error: unknown, result?: JsonObject, output?: SpanOutput) => void;
+  /**
+   * Ends a held span for observers: its result is recorded. Only the first call counts. Work that has not ended is reported as ended now, with `open` as its error.
+   */
+  readonly record: (open?: SpanError) => void;
+  /** Has the work ended? */
+  readonly hasStopped: () => boolean;
 };
 
 /** Starts a span and emits `start`. `now` returns the time of the engine's clock in milliseconds. */
@@ -78,19 +125,102 @@ export function startSpan(
   name: SpanName,
   requestId: string,
   metadata: JsonObject,
-  parent: number | null,
+  parent: OpenSpan | null,
   now: () => number,
+  { key = null, trace = null, startedAt: spanStart, input = {}, held = false }: Traced = {},
 ): OpenSpan {
   lastId += 1;
-  const span: Span = { name, id: lastId, parent, requestId, metadata };
+  const span: Span = { name, id: lastId, parent: parent?.id ?? null, requestId, metadata };
   const startedAt = now();
   emitTelemetry({ type: "start", ...span });
-  return {
+  const observed = observers.size === 0 ? noObservers : new Map<SpanObserver, ObservedSpan>();
+  for (const observer of observers) {
+    const parentSpan = (parent === null ? undefined : observedSpans.get(parent)?.get(observer)) ?? null;
+    const start = {
+      name,
+      key,
+      requestId,
+      metadata,
+      parent: parentSpan,
+      startedAt: spanStart ?? startedAt,
+      trace,
+      input,
+    };
+    const observedSpan = guarded(observer, () => observer.start(start));
+    if (observedSpan !== null) observed.set(observer, observedSpan);
+  }
+  let end: SpanEnd | null = null;
+  let isRecorded = false;
+
+  function stopAs(error: SpanError | null, result: JsonObject, output: SpanOutput): void {
+    if (end !== null) return;
+    const spanEnd: SpanEnd = { endedAt: now(), error, result, output };
+    end = spanEnd;
+    for (const [observer, observedSpan] of observed) guarded(observer, () => observedSpan.stopped(spanEnd));
+    if (!held) record();
+  }
+
+  function record(open: SpanError | null = null): void {
+    if (isRecorded) return;
+    if (end === null) stopAs(open, {}, {});
+    if (isRecorded || end === null) return;
+    isRecorded = true;
+    const spanEnd = end;
+    for (const [observer, observedSpan] of observed) guarded(observer, () => observedSpan.ended(spanEnd));
+  }
+
+  const openSpan: OpenSpan = {
     id: span.id,
-    stop: (result) => emitTelemetry({ type: "stop", ...span, durationMs: now() - startedAt, result }),
-    fail: (error) => {
-      const message = redacted(toCause(error)?.message ?? "a value that is not an Error was thrown", "log");
-      emitTelemetry({ type: "exception", ...span, durationMs: now() - startedAt, error: message });
+    within: (work) => {
+      let inner = work;
+      for (const observedSpan of observed.values()) {
+        const outer = inner;
+        inner = () => observedSpan.within(outer);
+      }
+      return inner();
     },
+    stop: (result, output = {}) => {
+      emitTelemetry({ type: "stop", ...span, durationMs: now() - startedAt, result });
+      stopAs(null, result, output);
+    },
+    fail: (error, result = {}, output = {}) => {
+      const spanError = errorOf(error);
+      emitTelemetry({ type: "exception", ...span, durationMs: now() - startedAt, error: spanError.message });
+      stopAs(spanError, result, output);
+    },
+    record,
+    hasStopped: () => end !== null,
   };
+  if (observed.size > 0) observedSpans.set(openSpan, observed);
+  return openSpan;
+}
+
+const noObservers = new Map<SpanObserver, ObservedSpan>();
+
+/** What the observers returned for a span. */
+const observedSpans = new WeakMap<OpenSpan, ReadonlyMap<SpanObserver, ObservedSpan>>();
+
+function errorOf(error: unknown): SpanError {
+  const cause = toCause(error);
+  const message = redacted(cause?.message ?? "a value that is not an Error was thrown", "log");
+  return { type: reasonOf(error) ?? cause?.name ?? "Error", message };
+}
+
+/** The reason of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters throw. */
+function reasonOf(error: unknown): string | null {
+  try {
+    return isEverturnError(error) ? error.failure.reason : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Calls an observer. One that throws is removed. */
+function guarded<T>(observer: SpanObserver, call: () => T): T | null {
+  try {
+    return call();
+  } catch {
+    observers.delete(observer);
+    return null;
+  }
 }

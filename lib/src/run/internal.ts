@@ -6,6 +6,7 @@ export * from "./index.ts";
 export { newRequestId } from "./request-id.ts";
 export type { PlanChild, Started } from "./run.ts";
 export { startRun } from "./run.ts";
+export { noOrigin } from "./run-spans.ts";
 export type { WithOutput } from "./verbs.ts";
 export { childResult, replayPlan, streamPlan, streamStepPlan, withOutput } from "./verbs.ts";
 

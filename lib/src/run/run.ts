@@ -10,16 +10,16 @@
 // response. If tool handlers are running, the cancel follows their responses, or the end of the grace (perform/cancel-grace.ts). Nothing else that performers do
 // after the abort reaches readers or the journal.
 
-import type { RunChild } from "../engine/internal.ts";
+import type { OpenSpan, RunChild } from "../engine/internal.ts";
 import type { CallTool, Cancellation, Effect, EffectResponse, Turn } from "../kernel/internal.ts";
 import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/internal.ts";
 import type { Drive } from "./driver.ts";
 import type { InnerWait } from "./perform/tool-job.ts";
 import type { Plan } from "./plan/plan.ts";
 import type { Ports, Sink } from "./ports/ports.ts";
+import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
-import { startSpan } from "../engine/internal.ts";
 import { Collector, pendingEffects } from "../kernel/internal.ts";
 import { addUsage, EngineError, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
@@ -31,6 +31,7 @@ import { performModel } from "./perform/model.ts";
 import { cancelRecordedWork } from "./perform/reference.ts";
 import { Semaphore } from "./perform/semaphore.ts";
 import { performTool } from "./perform/tool.ts";
+import { noOrigin, RunSpans } from "./run-spans.ts";
 import { TransitionEvents } from "./transition-events.ts";
 
 /** The results of a run. Each verb returns one of them. */
@@ -45,6 +46,8 @@ export type Finished = {
 export type Started = Running<Finished> & {
   /** Cancels the run. The evidence says who asked for it and why. A second call does nothing. */
   readonly cancel: (evidence: Omit<CancelEvidence, "requestId">) => void;
+  /** The run has stopped, and the response that its last commit held is written now: its span ends. */
+  readonly recordHeld: () => void;
 };
 
 /** Creates `context.runChild` for one attempt of a tool call: runs turns inside the tool. */
@@ -56,6 +59,8 @@ export type PlanChild = (
   addUsage: (usage: Usage) => void,
   /** Called when an inner turn has to wait. The call then waits as well, and its handler is abandoned. */
   onWait: (waits: InnerWait) => void,
+  /** The span of the attempt; `null`: it has not started. */
+  span: () => OpenSpan | null,
 ) => RunChild;
 
 /** Starts a run: drives the turn of a plan over the given ports. The ports get the signal that is aborted when the run ends. */
@@ -63,6 +68,7 @@ export function startRun<Context extends CallerContext>(
   plan: Plan<Context>,
   portsOf: (signal: AbortSignal) => Ports,
   children: PlanChild,
+  origin: RunOrigin = noOrigin,
 ): Started {
   const collector = new Collector(plan.thread);
   const transitionEvents = new TransitionEvents(plan, collector);
@@ -74,7 +80,10 @@ export function startRun<Context extends CallerContext>(
   const unsettled: Unsettled = new Map();
   /** The id of the model call whose response is not recorded yet; the draft of the collector belongs to it. */
   let openModelCall: string | null = null;
-  const span = startSpan(plan.verb, plan.requestId, { sessionId: plan.sessionId }, null, plan.clock.now);
+  const spans = new RunSpans(plan, origin);
+  const span = spans.root;
+  /** The end of the turn was written by this run, and not only replayed. */
+  let isEndRecorded = false;
   const { signal } = controller;
   const { journal, inbox, scope, accepted, sink: outer } = portsOf(signal);
   let hasEmitted = accepted;
@@ -91,6 +100,14 @@ export function startRun<Context extends CallerContext>(
     commit: async (transition, events, item) => {
       hasEmitted ||= events.length > 0;
       const committed = await outer.commit(transition, events, item);
+      if (committed !== "replayed") {
+        if (item?.type === "response") spans.accept(item.response);
+        if (committed === "fresh") spans.recordAccepted();
+        if (transition.turn.phase.type === "ended") {
+          spans.endAll();
+          isEndRecorded = true;
+        }
+      }
       // Hooks run once for a step and for a turn: not for one that is replayed.
       if (committed === "replayed") return committed;
       const ended = transition.turn.phase.type === "ended";
@@ -141,7 +158,7 @@ export function startRun<Context extends CallerContext>(
             unsettled,
             answered: transitionEvents.answeredFallback,
             hasEmitted: () => hasEmitted,
-            parentSpan: span.id,
+            spans,
             timeLeftMs: (plan.budgets.timeMs ?? Number.POSITIVE_INFINITY) - transitionEvents.account.timeMs,
           },
           effect,
@@ -159,14 +176,14 @@ export function startRun<Context extends CallerContext>(
             abortHandlers,
             grace,
             unsettled,
-            parentSpan: span.id,
-            runChild: (attempt, stop, add, onWait) => children(effect, attempt, stop, add, onWait),
+            spans,
+            runChild: (attempt, stop, add, onWait, toolSpan) => children(effect, attempt, stop, add, onWait, toolSpan),
           },
           effect,
         );
       case "run_code":
         return plan.protocol.type === "code"
-          ? performCode(plan, plan.protocol, { signal, tenant: scope.tenant, parentSpan: span.id }, effect, turn)
+          ? performCode(plan, plan.protocol, { signal, tenant: scope.tenant, spans }, effect, turn)
           : Promise.reject(
               new EngineError("invalid_engine", {
                 message: "run_code: the engine has no code executor: use an engine with the code protocol",
@@ -213,21 +230,32 @@ export function startRun<Context extends CallerContext>(
     }
     return transitionEvents.eventsOf(item, before, transition);
   };
-  const result = drive({ config, input, journal, sink, perform, eventsOf }).then(
-    (): Finished => {
-      const { result: finished, steps, lastReply } = transitionEvents;
-      if (finished === null) throw new Error("the turn ended without a done notice");
-      if (lateError === null) span.stop({ haltedReason: finished.haltedReason });
-      else span.fail(lateError.error);
-      const reply = lastReply ?? collector.reply();
-      const step = steps.at(-1) ?? collector.stepResult();
-      return { chat: finished, step, reply };
-    },
-    (error: unknown) => {
-      span.fail(error);
-      throw error;
-    },
-  );
+  const result = span
+    .within(() => drive({ config, input, journal, sink, perform, eventsOf }))
+    .then(
+      (): Finished => {
+        const { result: finished, steps, lastReply } = transitionEvents;
+        if (finished === null) throw new Error("the turn ended without a done notice");
+        const { haltedReason, usage } = finished;
+        const ended = { haltedReason, usage, steps: finished.steps.length };
+        const failure = "failure" in finished.outcome ? finished.outcome.failure : null;
+        if (lateError !== null) span.fail(lateError.error, ended);
+        else if (failure !== null) span.stop({ ...ended, error: failure.reason });
+        else span.stop(ended);
+        if (isEndRecorded) span.record();
+        const reply = lastReply ?? collector.reply();
+        const step = steps.at(-1) ?? collector.stepResult();
+        return { chat: finished, step, reply };
+      },
+      (error: unknown) => {
+        span.fail(error);
+        if (!accepted) {
+          spans.endAll();
+          span.record();
+        }
+        throw error;
+      },
+    );
   const cleanUp = () => {
     plan.signal?.removeEventListener("abort", onAbort);
     controller.abort(runIsOver);
@@ -235,7 +263,13 @@ export function startRun<Context extends CallerContext>(
     for (const abort of abortHandlers) abort();
   };
   result.then(cleanUp, cleanUp);
-  return { result, cancel, stop: () => cancel({ origin: "consumer", reason: "the stream was left early" }) };
+  const recordHeld = () => spans.recordAccepted();
+  return {
+    result,
+    cancel,
+    recordHeld,
+    stop: () => cancel({ origin: "consumer", reason: "the stream was left early" }),
+  };
 }
 
 /** The abort reason of a run that has ended, or that this process no longer drives. Compared by identity. */

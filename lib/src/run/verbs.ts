@@ -11,6 +11,7 @@ import type {
   GenerateOptions,
   GenerateSettings,
   JsonSchema,
+  OpenSpan,
   OutputSchema,
   StandardSchema,
   StepOptions,
@@ -35,6 +36,7 @@ import { collectChat, collectReply, collectStep } from "./folds.ts";
 import { planRun } from "./plan/plan.ts";
 import { MemoryJournal } from "./ports/memory-journal.ts";
 import { memoryPorts } from "./ports/memory-ports.ts";
+import { noOrigin } from "./run-spans.ts";
 import { startRun } from "./run.ts";
 import { TurnStream } from "./turn-stream.ts";
 
@@ -216,10 +218,11 @@ function streamOf<Context extends CallerContext, Result>(
   plan: Plan<Context>,
   take: (finished: Finished) => Result,
   textOf: (result: Result) => string,
+  parent: OpenSpan | null = null,
 ): TurnStream<Result> {
   return new TurnStream(
     (outlet) => {
-      const { result, stop } = startRun(plan, memoryPorts(plan, outlet), childrenOf(plan));
+      const { result, stop } = startRun(plan, memoryPorts(plan, outlet), childrenOf(plan), { ...noOrigin, parent });
       return { result: result.then(take), stop };
     },
     textOf,
@@ -229,15 +232,15 @@ function streamOf<Context extends CallerContext, Result>(
 
 /** `context.runChild` in memory: an inner turn is an ordinary run with the signal of its call. It is not durable and cannot wait. */
 function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
-  return (_, __, signal, addUsage) =>
+  return (_, __, signal, addUsage, ___, span) =>
     async (engine, input, options = {}) => {
-      const result = await collectChat(
-        stream(engine, input, {
-          sessionId: plan.sessionId ?? plan.requestId,
-          ...options,
-          signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
-        }),
-      );
+      const childOptions = {
+        sessionId: plan.sessionId ?? plan.requestId,
+        ...options,
+        signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
+      };
+      const child = planRun(engine, input, childOptions, { verb: "chat" });
+      const result = await collectChat(streamOf(child, ({ chat: finished }) => finished, textOfChat, span()));
       addUsage(result.usage);
       return childResult(result, options.output);
     };

@@ -302,6 +302,7 @@ async function startOf(pinned: Pinned, history: readonly Message[], begins: Samp
     inputs: given.messages.map((_, place) => `i${place}`),
     spentBefore: spent,
     acceptedAt: 1_700_000_000_000,
+    trace: { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", parentId: "00f067aa0ba902b7", flags: 1, tracestate: "a=1" },
   };
 }
 
@@ -399,7 +400,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       ...input,
       input: { type: "message", message: user("Stop. Do this.") },
       state: "pending",
-      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, interrupts: true },
+      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, interrupts: true, trace: null },
     },
     { ...input, input: { type: "transient", message: user("Hurry.") }, state: "claimed", turn: "t1", epoch: 4 },
     {

@@ -7,20 +7,21 @@ import type { CodeSettings } from "../../engine/internal.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, RunCode, Turn } from "../../kernel/internal.ts";
 import type { CellCall } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpans } from "../run-spans.ts";
 
-import { checkValue, defaultCellLimits, startSpan } from "../../engine/internal.ts";
+import { checkValue, defaultCellLimits } from "../../engine/internal.ts";
 import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
 import { isEverturnError, toCause, toolCall } from "../../model/internal.ts";
 import { forModel } from "./tool-answer.ts";
 
 /** What a cell needs from the run besides its plan. */
-type CodeRun = { readonly signal: AbortSignal; readonly tenant: string | null; readonly parentSpan: number | null };
+type CodeRun = { readonly signal: AbortSignal; readonly tenant: string | null; readonly spans: RunSpans };
 
 /** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. */
 export async function performCode(
   plan: RunPlan,
   settings: CodeSettings,
-  { signal, tenant, parentSpan }: CodeRun,
+  { signal, tenant, spans }: CodeRun,
   effect: RunCode,
   turn: Turn,
 ): Promise<CodeFinished | CodeCalls | CodeFailed> {
@@ -42,17 +43,19 @@ export async function performCode(
       : call,
   );
   const { tools } = turn.environment;
-  const span = startSpan("code", plan.requestId, { cellId, answers: calls.length }, parentSpan, plan.clock.now);
+  const span = spans.start("code", id, 1, { cellId, answers: calls.length }, { arguments: { code } });
   try {
-    const result = await executor.run({
-      cellId,
-      code,
-      calls,
-      tools,
-      limits: { ...defaultCellLimits, ...limits },
-      signal,
-      ...(tenant === null ? {} : { tenant }),
-    });
+    const result = await span.within(() =>
+      executor.run({
+        cellId,
+        code,
+        calls,
+        tools,
+        limits: { ...defaultCellLimits, ...limits },
+        signal,
+        ...(tenant === null ? {} : { tenant }),
+      }),
+    );
     span.stop({ type: result.type });
     const durationMs = plan.clock.now() - startedAt;
     switch (result.type) {

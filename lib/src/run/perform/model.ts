@@ -36,6 +36,7 @@ import type {
 } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
+import type { RunSpans } from "../run-spans.ts";
 import type { ModelAttempt } from "./records.ts";
 import type { AnsweredFallback } from "./routes.ts";
 
@@ -44,7 +45,6 @@ import {
   delayBefore,
   failureWithoutKey,
   isRetryable,
-  startSpan,
   emitTelemetry,
   withCosts,
 } from "../../engine/internal.ts";
@@ -85,7 +85,7 @@ export type ModelPorts = {
   readonly answered: AnsweredFallback | null;
   /** Has the run emitted any event, or was the turn accepted durably? */
   readonly hasEmitted: () => boolean;
-  readonly parentSpan: number | null;
+  readonly spans: RunSpans;
   /** What is left of `budgets.timeMs` when the effect starts, in milliseconds; `Infinity` without such a budget. */
   readonly timeLeftMs: number;
 };
@@ -279,23 +279,32 @@ class ModelCalls {
       resumed,
     };
     await this.#ports.scope.record(this.#effect.id, attemptName(this.#attempts), attemptRecord);
+    this.#ports.spans.recordAttempts(this.#effect.id);
   }
 
   /** One attempt: reads one stream to its end, of a new request or of work that an earlier process started. `n`: the attempt at this request. */
   async #once(adapter: Adapter, request: ModelRequest, n: number): Promise<Attempt> {
     const { plan, ports } = { plan: this.#plan, ports: this.#ports };
     const origin = this.#origin(this.#attempts);
-    const span = startSpan(
-      "model",
-      plan.requestId,
-      { provider: adapter.provider, model: modelId(request.model), attempt: this.#attempts },
-      ports.parentSpan,
-      plan.clock.now,
-    );
+    const startedAt = plan.clock.now();
+    const metadata = {
+      provider: adapter.provider,
+      model: modelId(request.model),
+      attempt: this.#attempts,
+      sessionId: plan.sessionId,
+    };
+    const span = ports.spans.start("model", this.#effect.id, this.#attempts, metadata, { request });
     // The lease may have expired during a retry delay or while the process was paused.
     const ensured = ports.scope.ensure();
     if (ensured instanceof Promise) await ensured;
-    const progress: StreamProgress = { events: 0, toolCalls: 0, shown: false, terminal: null, invalid: null };
+    const progress: StreamProgress = {
+      events: 0,
+      toolCalls: 0,
+      shown: false,
+      shownAt: null,
+      terminal: null,
+      invalid: null,
+    };
     let thrown: { readonly error: unknown } | null = null;
     const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {
       signal: ports.signal,
@@ -311,7 +320,7 @@ class ModelCalls {
       const batches = work.open()[Symbol.asyncIterator]();
       try {
         for (;;) {
-          const next = await batches.next();
+          const next = await span.within(() => batches.next());
           if (next.done === true || ports.signal.aborted) break;
           const events = this.#receive(next.value, progress, request);
           if (progress.toolCalls > plan.maxToolCalls) break;
@@ -332,8 +341,11 @@ class ModelCalls {
     work.close(failure);
     this.#addUsage(reply.usage);
     ports.unsettled.set(this.#effect.id, this.spent);
-    if (failure === null) span.stop({ finishReason: reply.finishReason });
-    else span.fail(errorFromFailure(failure));
+    const { finishReason, id: responseId, model: responseModel, usage } = reply;
+    const firstOutputMs = progress.shownAt === null ? null : progress.shownAt - startedAt;
+    const result = { finishReason, responseId, responseModel, usage, firstOutputMs };
+    if (failure === null) span.stop(result, { reply });
+    else span.fail(errorFromFailure(failure), result, { reply });
     const preflight = thrown !== null && progress.events === 0;
     const resumed = work.isResumed;
     return { reply, failure, shown: progress.shown, heard: progress.events > 0, preflight, resumed, record: null };
@@ -363,6 +375,7 @@ class ModelCalls {
       else filtered?.push(accepted);
       if (onEvent !== null && onEvent !== undefined) callListener(() => onEvent(accepted));
     }
+    if (progress.shown) progress.shownAt ??= this.#plan.clock.now();
     return filtered ?? batch;
   }
 
@@ -453,6 +466,8 @@ type StreamProgress = {
   /** Tool calls that have started, without those that the provider runs. */
   toolCalls: number;
   shown: boolean;
+  /** When the first part of the answer was received, in milliseconds; `null`: none was. */
+  shownAt: number | null;
   terminal: "message_completed" | "error" | null;
   /** What is wrong with the first terminal event that was dropped as invalid; `null`: none was. */
   invalid: string | null;

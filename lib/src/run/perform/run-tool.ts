@@ -12,7 +12,7 @@ import type { Runnable } from "./prepare-tool.ts";
 import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
-import { isDirective, nextTask, startSpan } from "../../engine/internal.ts";
+import { isDirective, nextTask } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue, toCause } from "../../model/internal.ts";
 import { attemptName, pause, readToolAttempt } from "./records.ts";
@@ -52,6 +52,7 @@ export class ToolRun<Context extends CallerContext> {
         return { type: "failed", failure: { ...failure, retry: { type: "exhausted", attempts: n } } };
       }
       if (recordedAttempt === null) await scope.record(job.effect.id, attemptName(n), { failure, usage: job.usage });
+      job.ports.spans.recordAttempts(job.effect.id);
       const { afterMs } = failure.retry;
       const isDue = await pause({
         scope,
@@ -86,8 +87,7 @@ export class ToolRun<Context extends CallerContext> {
 
   /** One attempt. Rejects only if the start mark cannot be recorded: a handler without its mark must not run. */
   async #once(): Promise<HandlerResult> {
-    const { plan, ports, effect, stop } = this.#job;
-    const { call } = effect;
+    const { ports, effect, stop } = this.#job;
     // The permit of the tool first: a call that waits for its turn must not hold a permit that calls of other tools could use.
     const releaseTool = await this.#serialPermit();
     const release = await ports.semaphore.acquire();
@@ -95,13 +95,7 @@ export class ToolRun<Context extends CallerContext> {
       // Outside the inner `try`: a failed write is an error of the storage, not of the handler.
       const recording = this.#recordStart();
       if (recording !== null) await recording;
-      const span = startSpan(
-        "tool",
-        plan.requestId,
-        { tool: call.name, toolCallId: call.id },
-        ports.parentSpan,
-        plan.clock.now,
-      );
+      const span = this.#job.startSpan(this.#args);
       try {
         // The turn may have ended, or the process may have lost its lease, while it waited for a permit or a retry.
         const ensured = ports.scope.ensure();
@@ -109,8 +103,9 @@ export class ToolRun<Context extends CallerContext> {
         stop.signal.throwIfAborted();
         ports.grace.start(effect.id);
         void this.#job.emitLive({ type: "tool_execution_started", arguments: this.#args });
-        const result = await this.#withTimeout(() => this.#execute());
-        span.stop({});
+        const result = await this.#withTimeout(() => span.within(() => this.#execute()));
+        if (result.type === "failed") span.stop({ error: result.failure.reason });
+        else span.stop({ outcome: result.outcome.type }, { value: result.content });
         return result;
       } catch (error) {
         span.fail(error);

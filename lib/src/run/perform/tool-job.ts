@@ -1,10 +1,11 @@
 // The state that the stages of one tool call share (tool.ts): the handler context, the current attempt, its usage, and its live events.
 
-import type { Directive, Tool, ToolContext } from "../../engine/internal.ts";
+import type { Directive, OpenSpan, Tool, ToolContext } from "../../engine/internal.ts";
 import type { CallTool, ToolWaits } from "../../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject, TurnEvent, Usage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
+import type { RunSpans } from "../run-spans.ts";
 import type { CancelGrace } from "./cancel-grace.ts";
 import type { Semaphore } from "./semaphore.ts";
 
@@ -26,13 +27,17 @@ export type ToolPorts = {
   readonly grace: CancelGrace;
   /** Usage of effects without a response yet, by effect id. A cancel reports it. */
   readonly unsettled: Map<string, Usage>;
-  readonly parentSpan: number | null;
-  /** Runs turns inside the call (`context.runChild`), for one attempt. `addUsage` receives the usage of each, `onWait` what one of them waits for. */
+  readonly spans: RunSpans;
+  /**
+   * Runs turns inside the call (`context.runChild`), for one attempt. `addUsage` receives the usage of each, `onWait` what one of them waits for; their spans are
+   * inside `span`.
+   */
   readonly runChild: (
     attempt: number,
     signal: AbortSignal,
     addUsage: (usage: Usage) => void,
     onWait: (waits: InnerWait) => void,
+    span: () => OpenSpan | null,
   ) => ToolContext["runChild"];
 };
 
@@ -63,6 +68,8 @@ export class ToolJob<Context extends CallerContext> {
   context: ToolContext<Context>;
   /** The number of the current attempt, counted from 1 over all processes that performed the call. */
   attempt = 1;
+  /** The span of the current attempt; `null`: no attempt has started in this process. */
+  span: OpenSpan | null = null;
   /** The usage of inner turns in the current attempt. */
   usage: Usage = noUsage;
   #earlierUsage: Usage = noUsage;
@@ -126,6 +133,15 @@ export class ToolJob<Context extends CallerContext> {
     this.context = { ...this.context, progress: this.#progress(), runChild: this.#children() };
   }
 
+  /** Starts the span of the current attempt. */
+  startSpan(args: JsonObject): OpenSpan {
+    const { id, call } = this.effect;
+    const metadata = { tool: call.name, toolCallId: call.id };
+    const input = { arguments: args, ...(this.tool === null ? {} : { description: this.tool.description }) };
+    this.span = this.ports.spans.start("tool", id, this.attempt, metadata, input);
+    return this.span;
+  }
+
   /** Ends the call: later progress is dropped, and the end of the run no longer aborts it. */
   end(): void {
     this.#hasEnded = true;
@@ -151,9 +167,8 @@ export class ToolJob<Context extends CallerContext> {
   /** `context.runChild` of the current attempt. */
   #children(): ToolContext["runChild"] {
     const add = (usage: Usage) => this.addUsage(usage);
-    const run = this.ports.runChild(this.attempt, this.stop.signal, add, (waits) => {
-      this.inner ??= waits;
-    });
+    const onWait = (waits: InnerWait) => void (this.inner ??= waits);
+    const run = this.ports.runChild(this.attempt, this.stop.signal, add, onWait, () => this.span);
     return async (...args) => {
       // No inner turn starts in a call that waits.
       if (this.inner !== null) throw new DOMException("a turn inside this call waits for input", "AbortError");

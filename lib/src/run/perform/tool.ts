@@ -33,6 +33,7 @@ import { toolReturned, toolWaits } from "../../kernel/internal.ts";
 import { textPart, truncateMiddle } from "../../model/internal.ts";
 import { cutContent } from "./encode-result.ts";
 import { prepareTool, recallPrepared } from "./prepare-tool.ts";
+import { attemptName } from "./records.ts";
 import { ToolRun } from "./run-tool.ts";
 import { isSameJson, replayPolicyOfStart, startRecordName } from "./start-mark.ts";
 import { ToolAnswers } from "./tool-answer.ts";
@@ -61,8 +62,10 @@ export async function performTool<Context extends CallerContext>(
       const args = expectedArguments(effect, recordedPreparation);
       const replayPolicy =
         args === null ? null : replayPolicyOfStart(ports.scope.find(id, startRecordName), call.name, args);
-      if (replayPolicy === "ask") return toolWaits(id, "outcome_unknown");
-      if (replayPolicy === "never") return returned(answers.outcomeUnknown(), args);
+      if (replayPolicy === "ask" || replayPolicy === "never") {
+        traceLostAttempt(args ?? {});
+        return replayPolicy === "ask" ? toolWaits(id, "outcome_unknown") : returned(answers.outcomeUnknown(), args);
+      }
       const preparation = await prepareTool(job, answers, recordedPreparation);
       if (preparation.type === "waits") return toolWaits(id, "approval");
       if (preparation.type !== "ready") return returned(await answers.settle(preparation, job), null);
@@ -77,6 +80,12 @@ export async function performTool<Context extends CallerContext>(
     } finally {
       job.end();
     }
+  }
+
+  /** The span of an attempt that an earlier process started and did not record. Spans inside it may have ended there, and need their parent. */
+  function traceLostAttempt(args: JsonObject): void {
+    while (ports.scope.find(id, attemptName(job.attempt)) !== null) job.attempt += 1;
+    job.startSpan(args).stop({ error: "outcome_unknown" });
   }
 
   /**

@@ -66,8 +66,8 @@ export type Sink = {
   ) => Committed | Promise<Committed>;
 };
 
-/** `fresh`: the transition was stored now. `replayed`: it was stored and published before. */
-export type Committed = "fresh" | "replayed";
+/** `fresh`: the transition was stored now. `held`: it is stored with the next commit. `replayed`: it was stored and published before. */
+export type Committed = "fresh" | "held" | "replayed";
 
 /** The effect and the attempt that a live event belongs to. Events of a higher attempt supersede those of lower ones (Q7). */
 export type LiveOrigin = { readonly effectId: string; readonly attempt: Attempt };

@@ -18,7 +18,7 @@
 //   4. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never the result of the call, and is
 //      recorded in no journal.
 
-import type { ChatOptions, Engine } from "../../engine/internal.ts";
+import type { ChatOptions, Engine, OpenSpan } from "../../engine/internal.ts";
 import type { CallTool } from "../../kernel/internal.ts";
 import type { CallerContext, ChatResult, ForwardedAnswer, Json, Session, Usage } from "../../model/internal.ts";
 import type {
@@ -40,7 +40,7 @@ import type { LeaseHolder } from "./lease-holder.ts";
 
 import { noUsage, newSession, user } from "../../model/internal.ts";
 import { forwardedShape, read } from "../../model/parse/reading.ts";
-import { childResult, planRun, readPinned, startRun, innerHints, emptyInbox } from "../../run/internal.ts";
+import { childResult, planRun, noOrigin, readPinned, startRun, innerHints, emptyInbox } from "../../run/internal.ts";
 import {
   applyChatResult,
   decide,
@@ -71,7 +71,7 @@ export type Parent<Context extends CallerContext> = {
 /** Builds the function that runs child turns for the calls of a turn. */
 export function childrenOf<Context extends CallerContext>(parent: Parent<Context>): PlanChild {
   const { plan, scope } = parent;
-  return (effect, attempt, signal, booked, waits) => {
+  return (effect, attempt, signal, booked, waits, span) => {
     let count = 0;
     return async (engine, input, options = {}) => {
       const name = `child/${attempt}/${count}`;
@@ -83,7 +83,8 @@ export function childrenOf<Context extends CallerContext>(parent: Parent<Context
         signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
       };
       // The idempotency key of a call stays the same when a later turn continues the call.
-      const child = new ChildTurns(parent, `${effect.idempotencyKey}/${name}`, engine, childOptions);
+      const base = `${effect.idempotencyKey}/${name}`;
+      const child = new ChildTurns(parent, base, engine, childOptions, span());
       return childResult(await child.run(input, effect, booked, waits), options.output);
     };
   };
@@ -95,12 +96,21 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
   readonly #base: string;
   readonly #engine: Engine<Inner>;
   readonly #options: ChatOptions<Inner>;
+  /** The span of the call. */
+  readonly #span: OpenSpan | null;
 
-  constructor(parent: Parent<Context>, base: string, engine: Engine<Inner>, options: ChatOptions<Inner>) {
+  constructor(
+    parent: Parent<Context>,
+    base: string,
+    engine: Engine<Inner>,
+    options: ChatOptions<Inner>,
+    span: OpenSpan | null,
+  ) {
     this.#parent = parent;
     this.#base = base;
     this.#engine = engine;
     this.#options = options;
+    this.#span = span;
   }
 
   /**
@@ -168,7 +178,8 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     }
     const { ports, orStop } = await childPorts(this.#parent, turnId, emptyInbox);
     const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope, orStop });
-    return (await startRun(plan, () => ports, nested).result).chat;
+    const origin = { ...noOrigin, parent: this.#span, durable: true };
+    return (await startRun(plan, () => ports, nested, origin).result).chat;
   }
 
   get #context(): Inner {

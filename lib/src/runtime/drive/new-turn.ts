@@ -15,7 +15,7 @@ import type { NewTurn } from "../rows/session-write.ts";
 import type { Check } from "../rows/storage.ts";
 import type { InboxEntry, TurnStart } from "../rows/values.ts";
 
-import { isRunOption, runOptionTable } from "../../engine/internal.ts";
+import { isRunOption, runOptionTable, traceOfTurn } from "../../engine/internal.ts";
 import { canonicalJson, historyThread, kernelRevision } from "../../kernel/internal.ts";
 import { planRun } from "../../run/internal.ts";
 import { isOpen } from "../../session/internal.ts";
@@ -34,7 +34,7 @@ const dayMs = 86_400_000;
 /** The fields of `TurnStart` that the caller decides. The others follow from the session. */
 export type TurnRequest = Pick<
   TurnStart,
-  "verb" | "engine" | "options" | "context" | "answers" | "cell" | "messages" | "turnCauses" | "inputs"
+  "verb" | "engine" | "options" | "context" | "answers" | "cell" | "messages" | "turnCauses" | "inputs" | "trace"
 >;
 
 /** The defaults of a request: the context of the session, no answers and no input. */
@@ -45,6 +45,7 @@ export const plainRequest = {
   messages: [],
   turnCauses: [],
   inputs: [],
+  trace: null,
 } as const;
 
 /** A random id for a turn. */
@@ -149,7 +150,7 @@ export type FollowingTurn = {
 export async function followingTurn(
   context: RuntimeContext,
   key: SessionKey,
-  last: Pick<TurnStart, "engine" | "options" | "context">,
+  last: LastTurn,
   session: Session<JsonObject>,
   history: TurnHistory,
   now: number,
@@ -168,7 +169,8 @@ export async function followingTurn(
   if (!canStart || rows.length === 0) return { turn: null, changes: unchanged };
   const inputs = nextInputs(rows.map((row) => ({ row, entry: readValue("inbox", row) })));
   const entries = inputs.map(({ entry }) => entry);
-  const turn = await turnOfInput(context, key, entries[0]?.ownTurn ?? last, session, history, entries, now);
+  const own = entries[0]?.ownTurn ?? { ...last, id: newTurnId(), trace: continuedTrace(last) };
+  const turn = await turnOfInput(context, key, own, session, history, entries, now);
   if (turn === null) return { turn: null, changes: unchanged };
   // Concurrently withdrawn input fails a check, and the commit builds the turn again without it.
   const checks = inputs.map(({ row: { key: at, tag } }): Check => ({ table: "inbox", key: at, tag }));
@@ -185,20 +187,25 @@ export function inputOf(
   return { messages: [...messages, ...transientMessages], turnCauses, inputs };
 }
 
-/** The turn that queued input starts, or the last turn, which other input continues. */
-type OwnOrLast = Pick<TurnStart, "engine" | "options" | "context"> & { readonly id?: string };
+/** The turn that has ended. */
+type LastTurn = Pick<TurnStart, "engine" | "options" | "context" | "trace"> & { readonly id: string };
+
+/** The trace context of a turn that continues the last one. */
+export function continuedTrace({ id, trace }: Pick<LastTurn, "id" | "trace">): JsonObject | null {
+  return traceOfTurn(trace === null ? null : { turnId: id, trace });
+}
 
 /** Builds a turn from input; `null`: the engine cannot plan a turn now, and the input stays in the inbox. */
 async function turnOfInput(
   context: RuntimeContext,
   key: SessionKey,
-  { engine, options, context: turnContext, id = newTurnId() }: OwnOrLast,
+  { engine, options, context: turnContext, id, trace }: LastTurn,
   session: Session<JsonObject>,
   history: TurnHistory,
   entries: readonly InboxEntry[],
   now: number,
 ): Promise<PlannedTurn | null> {
-  const start = { engine, options, context: turnContext };
+  const start = { engine, options, context: turnContext, trace };
   const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, entries) } as const;
   try {
     return await newTurn(context, key, id, session, history, request, now);

@@ -234,7 +234,7 @@ export class TurnCommitter {
     const ended = turn.phase.type === "ended";
     if (!handsOver && this.mergesCheckpoints && awaitsCheckpoint(turn)) {
       this.#held = { ordinal, rows, events, turn };
-      return "fresh";
+      return "held";
     }
     await this.#write(async (now) => {
       const also = merge(rows, await this.#delivered(item));
@@ -297,7 +297,8 @@ export class TurnCommitter {
     const after = this.#sessionAfter(result);
     const history = appendHistory(turn.history, after.thread.messages);
     const messages = history.entries.slice(head.length, history.length);
-    const { turn: next, changes } = await followingTurn(this.#context, this.#key, this.#start, after, history, now);
+    const last = { ...this.#start, id: this.#turn };
+    const { turn: next, changes } = await followingTurn(this.#context, this.#key, last, after, history, now);
     const decision = next === null || this.draining ? null : await this.#admitNext(next);
     const keepsLease = decision !== null && decision.limit?.type !== "waiting";
     const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);

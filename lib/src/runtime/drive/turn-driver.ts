@@ -69,7 +69,10 @@ export class TurnDriver {
       await this.#runTurn(await this.#plan());
     } catch (error) {
       // Writes a held tool result although the turn stops before its checkpoint. The storage refuses it if the lease is lost.
-      await this.#committer.flush().catch(() => undefined);
+      await this.#committer.flush().then(
+        () => this.#run?.recordHeld(),
+        () => undefined,
+      );
       if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
       else {
         if (!this.#isEnding) await this.#committer.release();
@@ -106,7 +109,9 @@ export class TurnDriver {
     const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder, orStop });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     records.maxConcurrency = plan.maxConcurrency;
-    this.#run = startRun(plan, () => this.#committer.ports, children);
+    const { trace, acceptedAt, engine: agent } = this.#turn.start;
+    const origin = { parent: null, durable: true, trace, acceptedAt, agent };
+    this.#run = startRun(plan, () => this.#committer.ports, children, origin);
     // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
     const renewing = this.#renew();

@@ -47,6 +47,7 @@ const start: TurnStart = {
   inputs: [],
   spentBefore: noUsage,
   acceptedAt: 20,
+  trace: null,
 };
 const pinned = {
   environment: { instructions: "", model: null, tools: [], providerTools: [], params: {} },

@@ -137,6 +137,7 @@ const startShape: Shape<TurnStart> = object<TurnStart>({
   inputs: fallback(array(string), []),
   spentBefore: fallback(usageShape, noUsage),
   acceptedAt: fallback(number, 0),
+  trace: fallback(nullable(jsonObject), null),
 });
 
 const summaryShape: Shape<TurnSummary> = object<TurnSummary>({
@@ -225,6 +226,7 @@ const inboxShape: Shape<InboxEntry> = object<InboxEntry>({
         options: required(jsonObject),
         context: fallback(nullable(settings), null),
         interrupts: required(boolean),
+        trace: fallback(nullable(jsonObject), null),
       }),
     ),
     null,

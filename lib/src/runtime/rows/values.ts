@@ -74,6 +74,8 @@ export type TurnStart = {
   readonly spentBefore: Usage;
   /** In milliseconds. */
   readonly acceptedAt: number;
+  /** The trace context with which any process continues the trace of the turn (`everturn/otel`); `null`: the turn is not traced. */
+  readonly trace: JsonObject | null;
 };
 
 /** The progress of a turn. */
@@ -146,6 +148,8 @@ export type OwnTurn = {
   readonly context: JsonObject | null;
   /** The input cancelled the open turn (`whenBusy: "interrupt"`): its turn starts before the turns of other queued input. */
   readonly interrupts: boolean;
+  /** The trace context of the call that queued the input; see `TurnStart`. */
+  readonly trace: JsonObject | null;
 };
 
 /** Input that was delivered or withdrawn is no longer in the inbox; its row in `accepted` has the state. */

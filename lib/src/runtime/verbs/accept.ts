@@ -24,7 +24,7 @@ import type { PlannedTurn } from "../drive/new-turn.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { StoredSession } from "../rows/session-write.ts";
 import type { Row } from "../rows/storage.ts";
-import type { InboxEntry } from "../rows/values.ts";
+import type { InboxEntry, TurnStart } from "../rows/values.ts";
 import type { TurnHandle } from "../types.ts";
 import type { AcceptedKey } from "./idempotency.ts";
 import type { ExistingSession } from "./session-rows.ts";
@@ -35,7 +35,7 @@ import { checkNotBlank, decisionsOf, isOpen } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
 import { admit } from "../drive/admission.ts";
 import { acceptedTurn } from "../drive/driven-turn.ts";
-import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
+import { continuedTrace, inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { acceptedPut } from "../rows/inbox.ts";
 import { claim, instantOf } from "../rows/lease.ts";
@@ -60,6 +60,8 @@ export type Acceptance = {
   readonly context: JsonObject | null;
   /** The idempotency key; `null`: none. */
   readonly key: AcceptedKey | null;
+  /** The start row of the turn that the verb continues: the trace of that turn goes on. Default: `null`, the verb starts something new. */
+  readonly continues?: TurnStart | null;
   /** Input that the turn starts with and that the history does not keep: a transient message or a turn cause. */
   readonly input?: InboxEntry;
   /** Further rows of the same batch. */
@@ -184,15 +186,27 @@ async function limitsOf(
 /** Builds the turn: with the decisions of pending calls, or with the input. */
 function turnOf(
   context: VerbContext,
-  { key }: StoredSession,
-  { session, verb, engine, options, context: turnContext, input }: Acceptance & { readonly verb: "chat" | "step" },
+  { key, head }: StoredSession,
+  {
+    session,
+    verb,
+    engine,
+    options,
+    context: turnContext,
+    input,
+    continues = null,
+  }: Acceptance & { readonly verb: "chat" | "step" },
   history: TurnHistory,
   now: number,
 ): Promise<PlannedTurn> {
   const id = newTurnId();
   const answers = { answers: decisionsOf(session), cell: session.suspendedCell };
   const turnInput = input === undefined ? answers : inputOf(id, [input]);
-  const request = { ...plainRequest, verb, engine, options, context: turnContext, ...turnInput };
+  const trace = continuedTrace({
+    id: head.lastTurn ?? "",
+    trace: head.lastTurn === null ? null : (continues?.trace ?? null),
+  });
+  const request = { ...plainRequest, verb, engine, options, context: turnContext, ...turnInput, trace };
   return newTurn(context, key, id, session, history, request, now);
 }
 

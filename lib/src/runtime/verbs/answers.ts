@@ -72,6 +72,7 @@ export async function answer(
       engine,
       context: options.turnContext ?? last?.context ?? null,
       key: await acceptedKey(options.key, keyContent),
+      continues: last,
       also,
     });
   });

@@ -124,6 +124,7 @@ async function driveVerb(
     checkStatus(session, verb, message);
     const waiting = isWaitingTurn(session) ? await lastStart(context, before) : null;
     return accept(context, before, {
+      continues: waiting,
       session: change(session),
       verb: drives,
       options: { ...waiting?.options, ...stored },

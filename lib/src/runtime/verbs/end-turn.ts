@@ -116,7 +116,9 @@ async function endAtBoundary(
   }
   const progress = readValue("turns", turnRow);
   const start =
-    startRow === undefined ? { engine: "default", options: {}, context: null } : readValue("starts", startRow);
+    startRow === undefined
+      ? { engine: "default", options: {}, context: null, trace: null }
+      : readValue("starts", startRow);
   const spent = effectiveRows(journal.flatMap(readable)).map(({ row }) => row);
   const outcome =
     ending.type === "cancelled"
@@ -132,7 +134,7 @@ async function endAtBoundary(
   const after = { ...recovered, usage: usageOfRows(spent, recovered.usage) };
   const history = extendHistory(await historyOf(context, stored), []);
   const now = clock.now();
-  const { turn: next, changes } = await followingTurn(context, key, start, after, history, now);
+  const { turn: next, changes } = await followingTurn(context, key, { ...start, id: turnId }, after, history, now);
   const { committed, step } = progress;
   const write = writeSession(
     {

@@ -20,6 +20,7 @@ import type { InboxEntry } from "../rows/values.ts";
 import type { DurableOptions, TurnHandle } from "../types.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
+import { traceOfTurn } from "../../engine/internal.ts";
 import { RuntimeError, user } from "../../model/internal.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { randomText } from "../rows/digest.ts";
@@ -64,7 +65,7 @@ export async function queueMessage(
   if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
   const engine = checkedEngine(key, openTurn, readValue("starts", startRow).engine, options.engine);
   const own = { engine, options: withLimitKey(context, storedOptions(options)), context: options.turnContext ?? null };
-  const ownTurn = { id: newTurnId(), ...own, interrupts };
+  const ownTurn = { id: newTurnId(), ...own, interrupts, trace: traceOfTurn(null) };
   const now = clock.now();
   const id = options.key ?? `input-${randomText(8)}`;
   const input = inboxInput(text);

@@ -64,13 +64,14 @@ describe("the project of everturn init", () => {
   });
 
   it("type-checks, and its test passes", async () => {
+    // The compiler and a test process take seconds on an idle machine, and more than the default limit on a busy one.
     // The condition "source" makes the compiler read the sources of the library, with one of their settings, in place of its built declarations.
     const [, tests] = await Promise.all([
       node(join(packages, "typescript/bin/tsc"), "--customConditions", "source", "--exactOptionalPropertyTypes"),
       node("--import", "tsx", "--test", "test/agent.test.ts"),
     ]);
     expect(tests.stdout).toMatch(/# pass 1\n# fail 0\n/);
-  });
+  }, 120_000);
 
   it("serves the page and the sessions, and runs the tool after its approval", async () => {
     const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);

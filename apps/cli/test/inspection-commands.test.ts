@@ -331,6 +331,8 @@ describe("help and completion", () => {
       ["everturn", "show", "--ver"],
       ["everturn", "completion", ""],
       ["everturn", "run", "--schema", "one"],
+      ["everturn", "serve", "--static", "one"],
+      ["everturn", "--database", "one"],
     ];
     const calls = commandLines.map((words) => `t ${words.map((word) => `'${word}'`).join(" ")}`);
     const script = `${stdout}\nt() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _everturn; echo "\${COMPREPLY[*]}"; }\n${calls.join("\n")}`;
@@ -343,6 +345,8 @@ describe("help and completion", () => {
       "--version --verbose",
       "bash zsh fish",
       "one.json",
+      "one.json",
+      "one.json",
     ]);
   });
 
@@ -351,6 +355,14 @@ describe("help and completion", () => {
     for (const word of ["sessions", "replay", "schema", "max-turns", "fork"]) expect(stdout).toContain(word);
     const path = `/bin/${shell}`;
     if (existsSync(path)) execFileSync(path, ["-n"], { input: stdout });
+  });
+
+  it.each([
+    ["work", "--concurrency"],
+    ["sessions", "--limit"],
+  ])("%s rejects %s 0", async (command, option) => {
+    const { code, stderr } = await run([command, option, "0"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("A whole number of 1 or more is needed.")]);
   });
 
   it("rejects another shell and lists the supported ones", async () => {

@@ -7,6 +7,8 @@ import { join } from "node:path";
 import { openDatabase } from "@everturn/server";
 import { afterAll, expect, test } from "vitest";
 
+import { driverHint } from "./database.ts";
+
 const folder = mkdtempSync(join(tmpdir(), "everturn-database-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -46,4 +48,15 @@ test("names a folder that cannot be created", async () => {
 
 test.skipIf(!existsSync("/proc/self"))("does not hang on a folder below /proc", async () => {
   await expect(openDatabase("/proc/x/y.db")).rejects.toThrow("cannot create the folder /proc/x");
+});
+
+test("a missing driver of a command in the cache of npx names a command that works there", () => {
+  const error = new Error(
+    `no SQLite driver could be loaded (tried libsql; Node 20.19.0). Run "npm install libsql", or use Node 22.13 or later.`,
+  );
+  expect(driverHint(error, "file:///home/ada/.npm/_npx/0123abcd/node_modules/everturn/dist/cli.js")).toMatch(
+    /^no SQLite driver could be loaded \(tried libsql; Node 20\.19\.0\)\. .*npx --package everturn --package libsql everturn/,
+  );
+  expect(driverHint(error, "file:///project/node_modules/everturn/dist/cli.js")).toBe(null);
+  expect(driverHint(new Error("locked"), "file:///home/ada/.npm/_npx/0123abcd/cli.js")).toBe(null);
 });

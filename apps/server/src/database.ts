@@ -103,8 +103,20 @@ async function openFile(path: string, readOnly: boolean): Promise<OpenDatabase> 
     return { name: path, path: isInMemory ? null : path, driver, schemaVersion, storage, close };
   } catch (error) {
     await storage.close();
-    throw error;
+    const hint = driverHint(error, import.meta.url);
+    throw hint === null ? error : new SettingsError(hint, { cause: error });
   }
+}
+
+/**
+ * The message for a missing SQLite driver if npx runs the command from its cache; `null`: another error, or the command is installed. `npm install libsql` in the
+ * folder of the user has no effect on the cache: packages are found from the folder of the command, never from the current folder, which may not be trusted.
+ */
+export function driverHint(error: unknown, commandUrl: string): string | null {
+  const isMissing = error instanceof Error && error.message.startsWith("no SQLite driver could be loaded");
+  if (!isMissing || !commandUrl.includes("/_npx/")) return null;
+  const [what = ""] = error.message.split(". ");
+  return `${what}. npx runs everturn from its cache, so name the driver too: npx --package everturn --package libsql everturn …; or install both in a project: npm install everturn libsql; or use Node 22.13 or later, which has node:sqlite.`;
 }
 
 /** Creates a folder and its parents, one by one. Node's recursive `mkdirSync` does not return for a path where no folder can be created, such as below /proc. */

@@ -55,7 +55,7 @@ function flagOf(option: Option): Flag {
   return {
     names,
     about: option.description,
-    takes: option.required ? (/<file>/.test(option.flags) ? "file" : "text") : "nothing",
+    takes: option.required ? (/<(?:file|folder)\b/.test(option.flags) ? "file" : "text") : "nothing",
   };
 }
 

@@ -14,6 +14,7 @@ import { configFilesIn, findConfig, systemOf, trustConfig } from "@everturn/serv
 import { safeText } from "../terminal/safe-text.ts";
 import { UsageError } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { shellQuote } from "./text.ts";
 import { packageVersion } from "./version.ts";
 
 export type InitRequest = {
@@ -50,7 +51,7 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
   say();
   say("Next:");
   const place = relative(io.folder, folder);
-  if (place !== "") say(safeText(`  cd ${shellWord(place)}`));
+  if (place !== "") say(safeText(`  cd ${shellQuote(place)}`));
   say("  npm install");
   say("  npm start        # then open http://127.0.0.1:4242");
   say();
@@ -58,12 +59,6 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
     "Without an API key a scripted model answers. For a real one, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY first.",
   );
   return exitCodes.ok;
-}
-
-/** A path as a word of a shell, in quotation marks if it has characters with a meaning. */
-function shellWord(path: string): string {
-  if (/^[\w./@+-]+$/.test(path)) return path;
-  return process.platform === "win32" ? `"${path}"` : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function write(path: string, text: string): void {

@@ -1,0 +1,84 @@
+// Helpers of the declarations of commands: readers of options, and the context of a command.
+//
+// Flags that set a setting are text here. `contextOf` passes them on, and apps/server validates them with the values of other sources, so that an invalid value
+// gets one message whichever source it comes from.
+
+import type { CommandContext } from "../commands/context.ts";
+import type { Io } from "../commands/io.ts";
+import type { GivenFlags } from "@everturn/server";
+import type { Command } from "commander";
+
+import { InvalidArgumentError } from "commander";
+
+import { createContext } from "../commands/context.ts";
+
+/** Receives the exit code of the command that ran. */
+export type Done = (code: number) => void;
+
+/** The examples at the end of a help text. */
+export function examples(lines: readonly string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
+}
+
+/** Collects the values of an option that may be repeated. */
+export function collect(item: string, previous: readonly string[] = []): readonly string[] {
+  return [...previous, item];
+}
+
+/** A whole number of 0 or more. */
+export function wholeNumber(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("A whole number is needed.");
+}
+
+/** A whole number of 1 or more. */
+export function positiveNumber(text: string): number {
+  if (wholeNumber(text) > 0) return Number(text);
+  throw new InvalidArgumentError("A whole number of 1 or more is needed.");
+}
+
+/** The text of an option; `null`: not given. */
+export function value(command: Command, name: string): string | null {
+  const optionValue: unknown = command.getOptionValue(name);
+  return typeof optionValue === "string" ? optionValue : null;
+}
+
+/** Whether an option without a value is given. */
+export function flag(command: Command, name: string): boolean {
+  return command.getOptionValue(name) === true;
+}
+
+/** Builds the context of a command from the flags that set settings. */
+export function contextOf(command: Command, io: Io): CommandContext {
+  const options: { readonly [name: string]: unknown } = command.optsWithGlobals();
+  const text = (name: string) => (typeof options[name] === "string" ? options[name] : undefined);
+  const list = (name: string) => (Array.isArray(options[name]) ? options[name].map(String) : undefined);
+  const settingFlags = {
+    model: text("model"),
+    database: text("database"),
+    instructions: text("instructions"),
+    maxTurns: text("maxTurns"),
+    whenBusy: text("whenBusy"),
+    limits: list("limit"),
+    host: text("host"),
+    port: text("port"),
+    tools: list("tools"),
+    tokens: list("token"),
+    cors: list("cors"),
+    completions: text("completions"),
+    requestLog: text("requestLog"),
+    drive: text("drive"),
+    restateIngress: text("restateIngress"),
+    restateListen: text("restateListen"),
+    restateAdmin: text("restateAdmin"),
+    restateUri: text("restateUri"),
+    restateKeys: list("restateKey"),
+    engine: text("engine"),
+    static: text("static"),
+  };
+  const flags: GivenFlags = Object.fromEntries(
+    Object.entries(settingFlags).filter(([, flagValue]) => flagValue !== undefined),
+  );
+  const config = options["config"] === false ? false : (text("config") ?? null);
+  return createContext(io, { flags, config, color: options["color"] !== false });
+}

@@ -1,0 +1,186 @@
+// Declares the commands that run turns: chat, run, serve, work, demo.
+
+import type { Io } from "../commands/io.ts";
+import type { Done } from "./declare.ts";
+import type { Command } from "commander";
+
+import { Option } from "commander";
+
+import { exitCodeHelp } from "../commands/exit-codes.ts";
+import { collect, contextOf, examples, flag, positiveNumber, value, wholeNumber } from "./declare.ts";
+
+const engineHelp = "an engine of the configuration file; default: default (EVERTURN_ENGINE)";
+const policies = "(steer, queue, interrupt or reject; EVERTURN_WHEN_BUSY)";
+const limitHelp =
+  "a limit of turns over all processes, for example tenant.concurrency=20 or engine:default.rate=600/1m; may be repeated (EVERTURN_LIMITS)";
+
+export function addChat(program: Command, io: Io, done: Done): void {
+  program
+    .command("chat")
+    .summary("chat with the model in the terminal")
+    .description(
+      "Chat with the model in the terminal. Ctrl-C cancels the turn, a second Ctrl-C exits. The session is stored.",
+    )
+    .option("-s, --session <id>", "continue this session; the beginning of its id is enough")
+    .option("--continue", "continue the session that changed last")
+    .option("-e, --engine <name>", engineHelp)
+    .option("--when-busy <policy>", `what happens to a line that is sent while a turn runs; default: steer ${policies}`)
+    .addHelpText(
+      "after",
+      examples([
+        "everturn chat",
+        "everturn chat --continue",
+        "everturn chat --when-busy queue",
+        "everturn chat --model ollama:llama3.3",
+      ]),
+    )
+    .action(async (_, command: Command) => {
+      const { chat } = await import("../commands/chat.ts");
+      const newest = flag(command, "continue");
+      done(await chat(contextOf(command, io), { session: value(command, "session"), newest }));
+    });
+}
+
+export function addRun(program: Command, io: Io, done: Done): void {
+  program
+    .command("run")
+    .summary("run one turn; the answer goes to standard output")
+    .description(
+      "Run one turn. The answer is streamed to standard output; everything else goes to standard error. Piped input is appended to the prompt after an empty line, or is the prompt if none is given.",
+    )
+    .argument("[prompt...]", "the user message")
+    .option("-s, --session <id>", "continue this session, or create it with this id")
+    .option("-e, --engine <name>", engineHelp)
+    .option("--schema <file>", "a JSON Schema: the answer is validated and printed as JSON")
+    .option(
+      "--repair <n>",
+      "how many times the model may correct an answer that does not match the schema",
+      wholeNumber,
+      1,
+    )
+    .option("--json", "print the result of the turn as one JSON object")
+    .addOption(
+      new Option("--events", 'print every event as a line of JSON, and the result as {"end": …}').conflicts("json"),
+    )
+    .option("--approve", "approve the tool calls that the session waits for")
+    .addOption(new Option("--deny [reason]", "deny them; the model sees the reason").conflicts("approve"))
+    .option("-q, --quiet", "print only errors to standard error")
+    .option("--no-stdin", "do not read standard input")
+    .addHelpText(
+      "after",
+      examples([
+        'everturn run "Say hello"',
+        'cat notes.txt | everturn run "Summarise:"',
+        'everturn run "Invent a person" --schema person.json',
+        'everturn run --session trip "And tomorrow?"',
+        "everturn run --session trip --approve",
+      ]) + exitCodeHelp,
+    )
+    .action(async (words: readonly string[], _, command: Command) => {
+      const { run } = await import("../commands/run.ts");
+      const form = flag(command, "events") ? "events" : flag(command, "json") ? "json" : "text";
+      const denied = command.getOptionValue("deny") !== undefined;
+      const deny = { type: "deny", reason: value(command, "deny") } as const;
+      done(
+        await run(contextOf(command, io), {
+          words,
+          form,
+          session: value(command, "session"),
+          schema: value(command, "schema"),
+          repair: Number(command.getOptionValue("repair")),
+          quiet: flag(command, "quiet"),
+          readsStdin: flag(command, "stdin"),
+          decision: flag(command, "approve") ? { type: "approve" } : denied ? deny : null,
+        }),
+      );
+    });
+}
+
+export function addServe(program: Command, io: Io, done: Done): void {
+  program
+    .command("serve")
+    .summary("serve the HTTP API: sessions, turns, events")
+    .description(
+      "Serve sessions over HTTP, and drive queued and abandoned turns. Listens on loopback only, unless a token is set.",
+    )
+    .option("--host <address>", "the address to listen on; default: 127.0.0.1 (EVERTURN_HOST)")
+    .option("-p, --port <port>", "the port; 0: any free port; default: 4242 (EVERTURN_PORT)")
+    .option(
+      "--token <[tenant:]token>",
+      "a bearer token for clients; may be repeated. Other users of this machine can see flags: EVERTURN_TOKEN is safer",
+      collect,
+    )
+    .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
+    .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
+    .option("--limit <limit>", limitHelp, collect)
+    .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
+    .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
+    .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
+    .option("--drive <here|restate>", "who drives turns: this process, or Restate; default: here (EVERTURN_DRIVE)")
+    .option("--restate-ingress <url>", "Restate's ingress; default: http://127.0.0.1:8080 (EVERTURN_RESTATE_INGRESS)")
+    .option(
+      "--restate-listen <[host:]port>",
+      "where Restate calls this process; default: 127.0.0.1:9080 (EVERTURN_RESTATE_LISTEN)",
+    )
+    .option("--restate-admin <url>", "register this process at Restate's admin API (EVERTURN_RESTATE_ADMIN)")
+    .option("--restate-uri <url>", "the URL to register; default: that of this process (EVERTURN_RESTATE_URI)")
+    .option(
+      "--restate-key <key>",
+      "a public key of Restate, which signs its requests; may be repeated (EVERTURN_RESTATE_KEYS)",
+      collect,
+    )
+    .addHelpText(
+      "after",
+      examples([
+        "everturn serve",
+        "everturn serve --port 0",
+        "EVERTURN_TOKEN=… everturn serve --host 0.0.0.0",
+        "everturn serve --drive restate --restate-admin http://127.0.0.1:9070",
+      ]),
+    )
+    .action(async (_, command: Command) => {
+      const { serve } = await import("../commands/serve.ts");
+      done(await serve(contextOf(command, io)));
+    });
+}
+
+export function addWork(program: Command, io: Io, done: Done): void {
+  program
+    .command("work")
+    .summary("drive queued and abandoned turns, without HTTP")
+    .description(
+      "Drive queued turns and turns whose process has died, until SIGINT or SIGTERM; then hand the running turns over. Several workers may share a database.",
+    )
+    .option("--concurrency <n>", "how many turns to drive at once", positiveNumber, 16)
+    .option("--limit <limit>", limitHelp, collect)
+    .addHelpText(
+      "after",
+      examples(["everturn work", "everturn work --database postgres://app@db.example/app --concurrency 64"]),
+    )
+    .action(async (_, command: Command) => {
+      const { work } = await import("../commands/work.ts");
+      const concurrency = Number(command.getOptionValue("concurrency"));
+      done(await work(contextOf(command, io), { concurrency }));
+    });
+}
+
+export function addDemo(program: Command, io: Io, done: Done): void {
+  program
+    .command("demo")
+    .summary("kill a process during a turn and watch it recover; no API key needed")
+    .description(
+      "A scripted conversation with tools, a question and an approval. The worker process is killed in the middle of a reply, and another process completes the turn. Takes about ten seconds.",
+    )
+    .addHelpText(
+      "after",
+      examples([
+        "everturn demo",
+        "everturn demo --model anthropic:claude-sonnet-5-5",
+        "everturn demo --database demo.db",
+      ]),
+    )
+    .action(async (_, command: Command) => {
+      const { demo } = await import("../commands/demo.ts");
+      done(await demo(contextOf(command, io)));
+    });
+}

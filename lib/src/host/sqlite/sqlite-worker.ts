@@ -7,7 +7,7 @@ import type { ThreadReply, ThreadRequest, ThreadOptions } from "./worker-message
 
 import { existsSync } from "node:fs";
 import { closeSync, openSync } from "node:fs";
-import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 
 import { systemClock } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
@@ -118,7 +118,14 @@ function close(): void {
   } catch (error) {
     post({ type: "closed", error: sentError(error, options) });
   }
-  port.close();
+  if (port instanceof MessagePort) port.close();
+  else endDenoWorker();
+}
+
+/** In Deno, `parentPort` has no `close`; a worker ends itself by its global function of that name. */
+function endDenoWorker(): void {
+  const end: unknown = Reflect.get(globalThis, "close");
+  if (typeof end === "function") end();
 }
 
 function handle(request: ThreadRequest): void {
@@ -131,9 +138,10 @@ function handle(request: ThreadRequest): void {
 
 /**
  * Adds all messages that have arrived to the queue, without returning to the event loop. The next transaction then contains all writes
- * among them (group commit, `request-queue.ts`).
+ * among them (group commit, `request-queue.ts`). Deno's `parentPort` is not a MessagePort, so a transaction has the writes of one message there.
  */
 function receive(): void {
+  if (!(port instanceof MessagePort)) return;
   for (;;) {
     const received: { readonly message: ThreadRequest } | undefined = receiveMessageOnPort(port);
     if (received === undefined) return;

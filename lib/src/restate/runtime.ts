@@ -4,7 +4,7 @@
 // Correctness does not depend on the request: the turn is stored before it is sent, and the sweeper sends it again if the request is lost. So a verb succeeds
 // although its request failed. It waits for the request at most `timeoutMs`: a serverless platform may stop the process when the caller has its response.
 
-import type { MessageOptions, Runtime, RuntimeOptions } from "../runtime/internal.ts";
+import type { MessageOptions, Runtime, RuntimeOptions, Swept } from "../runtime/internal.ts";
 import type { RestateIngress } from "./ingress.ts";
 import type { SendRequest } from "./invocation.ts";
 import type { ServiceNames, SessionName } from "./names.ts";
@@ -134,9 +134,16 @@ function runtimeOf(context: Context): RestateRuntime {
     },
     recover: async (id, recoverOptions) => {
       if (id === undefined) {
-        const { due } = await sessions.sweep();
-        for (const name of due) await resume(name);
-        return { pickedUp: due.length, usable: false, mayRunTwice: [] };
+        const sent = new Set<string>();
+        let after: string | null = null;
+        do {
+          const { due, next }: Swept = await sessions.sweep({ after });
+          const others = due.filter((name) => !sent.has(objectKey(name)));
+          for (const name of others) await resume(name);
+          for (const name of others) sent.add(objectKey(name));
+          after = next;
+        } while (after !== null);
+        return { pickedUp: sent.size, usable: false, mayRunTwice: [] };
       }
       const view = await sessions.get(id, { messages: 0 });
       if (view?.openTurn === null || view === null || view.openTurn.status === "parked") {

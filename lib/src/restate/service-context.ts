@@ -46,6 +46,8 @@ export type ServiceContext = {
   readonly deadlineMs: number;
   readonly graceMs: number;
   readonly sweepMs: number;
+  /** The largest number of sessions that one sweep sends. */
+  readonly sweepLimit: number;
   readonly resultRetentionMs: number;
   readonly clock: Clock;
   /** When this process last asked the sweeper to start, in milliseconds of the monotonic clock. */
@@ -64,6 +66,7 @@ export function serviceContext(options: RestateServiceOptions): ServiceContext {
     deadlineMs,
     graceMs,
     sweepMs: checkedMs("sweepMs", options.sweepMs ?? 5000, 100),
+    sweepLimit: 256,
     resultRetentionMs: checkedMs("resultRetentionMs", options.resultRetentionMs ?? 3_600_000, 0),
     clock,
     sweeper: { askedAt: Number.NEGATIVE_INFINITY },

@@ -2,11 +2,14 @@
 // deadlines of pending calls and removes expired journals. All of that is `runtime.sweep`.
 //
 //   start   begins the chain of ticks, unless one is running. Service processes send it when they start and once a minute.
-//   tick    sweeps, and sends the next tick with a delay. Each chain has a number (`generation`); a tick of an older chain ends its chain.
+//   tick    sweeps, and sends the next tick with a delay. Each chain has a number (`generation`); a tick of an older chain ends its chain. If there are more
+//           due sessions than one sweep lists, the next tick follows soon and continues after them (`after`): sessions that fail again and again stay due,
+//           and must not hide the ones after them.
 //   sweep   sweeps once. It is sent with a delay for the deadline of a pending call.
 //
 // If an operator cancels a tick, or Restate gives up because no process could be reached for a long time, the chain ends. `start` recognises that by the time
-// of the last tick.
+// of the last tick. Service processes may have different clocks. A time that is too far in the future counts as the end of the chain, too: beginning another chain
+// replaces the first one and harms nothing.
 
 import type { Invocation, SendRequest } from "./invocation.ts";
 import type { ServiceContext } from "./service-context.ts";
@@ -27,12 +30,10 @@ export type SweepReport = {
   readonly failure: string | null;
 };
 
-/** The state of the sweeper: its chain, and when its next tick is due. */
-type ChainState = { readonly generation: number; readonly dueAt: number };
+/** The state of the sweeper: its chain, when its next tick is due, and the cursor with which that sweeps. */
+type ChainState = { readonly generation: number; readonly dueAt: number; readonly after: string | null };
 
 const chainState = "chain";
-/** The largest number of sessions of one sweep. */
-const sweepLimit = 256;
 /** The time until the next sweep if there may be more sessions, in milliseconds. Not 0: sessions that fail again stay due. */
 const fullSweepMs = 250;
 /** A chain whose tick is this late has ended, in milliseconds. */
@@ -42,9 +43,11 @@ const lostChainMs = 60_000;
 export async function startSweeper(context: ServiceContext, invocation: Invocation): Promise<boolean> {
   const state = chainOf(await invocation.get(chainState));
   const now = await invocation.run("time", async () => context.clock.now());
-  if (state !== null && now < state.dueAt + lostChainMs) return false;
+  const isRunning =
+    state !== null && now - state.dueAt < lostChainMs && state.dueAt - now < context.sweepMs + lostChainMs;
+  if (isRunning) return false;
   const generation = (state?.generation ?? 0) + 1;
-  invocation.set(chainState, { generation, dueAt: now } satisfies ChainState);
+  invocation.set(chainState, { generation, dueAt: now, after: null } satisfies ChainState);
   invocation.send(tickRequest(context, generation, 0));
   return true;
 }
@@ -55,38 +58,44 @@ export async function tick(
   invocation: Invocation,
   { generation }: { readonly generation: number },
 ): Promise<SweepReport | null> {
-  if (chainOf(await invocation.get(chainState))?.generation !== generation) return null;
-  const { report, isFull, now } = await sweepAndSend(context, invocation);
-  const delayMs = isFull ? Math.min(fullSweepMs, context.sweepMs) : context.sweepMs;
-  invocation.set(chainState, { generation, dueAt: now + delayMs } satisfies ChainState);
+  const chain = chainOf(await invocation.get(chainState));
+  if (chain?.generation !== generation) return null;
+  const { report, next, now } = await sweepAndSend(context, invocation, chain.after);
+  const delayMs = next === null ? context.sweepMs : Math.min(fullSweepMs, context.sweepMs);
+  invocation.set(chainState, { generation, dueAt: now + delayMs, after: next } satisfies ChainState);
   invocation.send(tickRequest(context, generation, delayMs));
   return report;
 }
 
 /** The handler `sweep`. */
 export async function sweepOnce(context: ServiceContext, invocation: Invocation): Promise<SweepReport> {
-  return (await sweepAndSend(context, invocation)).report;
+  return (await sweepAndSend(context, invocation, null)).report;
 }
 
 async function sweepAndSend(
   context: ServiceContext,
   invocation: Invocation,
-): Promise<{ readonly report: SweepReport; readonly isFull: boolean; readonly now: number }> {
-  const { keys, now, ...report } = await invocation.run("sweep", () => sweep(context));
+  after: string | null,
+): Promise<{ readonly report: SweepReport; readonly next: string | null; readonly now: number }> {
+  const { keys, now, next, ...report } = await invocation.run("sweep", () => sweep(context, after));
   for (const key of keys) invocation.send(resumeRequest(context, key, now));
-  return { report: { ...report, resumed: keys.length }, isFull: keys.length >= sweepLimit, now };
+  return { report: { ...report, resumed: keys.length }, next, now };
 }
 
-type Found = Omit<SweepReport, "resumed"> & { readonly keys: readonly string[]; readonly now: number };
+type Found = Omit<SweepReport, "resumed"> & {
+  readonly keys: readonly string[];
+  readonly next: string | null;
+  readonly now: number;
+};
 
 /** One sweep. Never rejects: a chain must not end because the storage cannot be reached. */
-async function sweep({ sessions, clock }: ServiceContext): Promise<Found> {
+async function sweep({ sessions, clock, sweepLimit }: ServiceContext, after: string | null): Promise<Found> {
   try {
-    const { due, expired, removed } = await sessions.sweep({ limit: sweepLimit });
-    return { keys: due.map(objectKey), expired, removed, failure: null, now: clock.now() };
+    const { due, next, expired, removed } = await sessions.sweep({ limit: sweepLimit, after });
+    return { keys: due.map(objectKey), next, expired, removed, failure: null, now: clock.now() };
   } catch (error) {
     const failure = error instanceof Error ? error.message : String(error);
-    return { keys: [], expired: 0, removed: 0, failure, now: clock.now() };
+    return { keys: [], next: null, expired: 0, removed: 0, failure, now: clock.now() };
   }
 }
 
@@ -97,6 +106,7 @@ function tickRequest({ names }: ServiceContext, generation: number, delayMs: num
 
 function chainOf(value: unknown): ChainState | null {
   if (!isPlainObject(value)) return null;
-  const { generation, dueAt } = value;
-  return typeof generation === "number" && typeof dueAt === "number" ? { generation, dueAt } : null;
+  const { generation, dueAt, after } = value;
+  if (typeof generation !== "number" || typeof dueAt !== "number") return null;
+  return { generation, dueAt, after: typeof after === "string" ? after : null };
 }

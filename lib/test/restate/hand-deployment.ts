@@ -12,16 +12,20 @@ import { handClock } from "everturn/testing";
 
 import { HandRestate } from "./hand-restate.ts";
 
-type Setup = Omit<RestateServiceOptions, "sessions" | "clock"> & { readonly host?: HostStorage };
+type Setup = Omit<RestateServiceOptions, "sessions" | "clock"> & {
+  readonly host?: HostStorage;
+  /** How many sessions one sweep sends. */
+  readonly sweepLimit?: number;
+};
 
 /** A web process, a service process, and Restate between them. */
-export function deployment(of: Parameters<typeof engine>[0], { host: given, ...options }: Setup = {}) {
+export function deployment(of: Parameters<typeof engine>[0], { host: given, sweepLimit, ...options }: Setup = {}) {
   const clock = handClock();
   const host = given ?? memoryStorage({ clock });
   const engines = { default: engine({ model: "fake:m", ...of }) };
   const base = { engines, live: false, clock } as const;
   const service = runtime({ ...base, host, drive: false });
-  const restate = new HandRestate(clock, { sessions: service, ...options });
+  const restate = new HandRestate(clock, { sessions: service, ...options }, sweepLimit);
   const failures: unknown[] = [];
   const ingress = { ingress: "http://restate.test", fetch: restate.fetch, clock };
   const onSendFailure = (failure: unknown) => failures.push(failure);

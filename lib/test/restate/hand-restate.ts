@@ -40,9 +40,11 @@ export class HandRestate {
   readonly #handlers: ReadonlyMap<string, Handler>;
   readonly #queues = new Map<string, Promise<unknown>>();
 
-  constructor(clock: HandClock, options: Omit<RestateServiceOptions, "clock">) {
+  /** `sweepLimit`: how many sessions one sweep sends. Default: as in production. */
+  constructor(clock: HandClock, options: Omit<RestateServiceOptions, "clock">, sweepLimit: number | null = null) {
     this.#clock = clock;
-    const context = serviceContext({ ...options, clock });
+    const base = serviceContext({ ...options, clock });
+    const context = sweepLimit === null ? base : { ...base, sweepLimit };
     const { session, sweeper } = context.names;
     this.#handlers = new Map([
       ...named(session, sessionHandlers(context)),

@@ -185,7 +185,7 @@ describe("sweep", () => {
     const { due, expired, removed } = await other.sweep({ limit: 24 });
     expect(due).toHaveLength(24);
     const ofTenant = (tenant: string) => due.filter((session) => session.tenant === tenant).length;
-    expect([ofTenant("a"), ofTenant("b")]).toEqual([16, 8]);
+    expect([ofTenant("a"), ofTenant("b")]).toEqual([12, 12]);
     expect({ expired, removed }).toEqual({ expired: 0, removed: 0 });
     expect((await other.sweep()).due).toHaveLength(40);
     expect((await web.tenant("a").get("a0"))?.openTurn?.status).toBe("queued");
@@ -199,6 +199,71 @@ describe("sweep", () => {
     expect((await other.sweep()).due).toEqual([{ tenant: "", sessionId: "s" }]);
     expect(await other.drive("s", { deadlineMs: 0 })).toEqual({ status: "handed_over" });
     expect((await other.sweep()).due).toEqual([{ tenant: "", sessionId: "s" }]);
+  });
+
+  test("lists every due session page by page, although the first ones stay due, and serves every tenant on each page", async () => {
+    const { web, other, host } = processes({ adapter: replies("x") });
+    for (let count = 0; count < 30; count += 1) await web.tenant("many").start("go", { id: `s${count}` });
+    for (const tenant of ["few", "z"]) await web.tenant(tenant).start("go", { id: "s" });
+    const second = runtime({
+      host,
+      engines: {
+        default: engine({ adapter: replies("x"), model: "fake:m" }),
+        second: engine({ adapter: replies("x") }),
+      },
+      drive: false,
+    });
+    await second.start("go", { id: "s", engine: "second" });
+    for (const [sessions, expected] of [
+      [other, 32],
+      [second, 33],
+    ] as const) {
+      const pages = [await sessions.sweep({ limit: 6 })];
+      for (let next = pages[0]?.next; typeof next === "string"; next = pages.at(-1)?.next) {
+        pages.push(await sessions.sweep({ limit: 6, after: next }));
+        expect(pages.length).toBeLessThan(20);
+      }
+      expect(pages.every(({ due }) => due.length <= 6)).toBe(true);
+      const names = (page: (typeof pages)[number]) => page.due.map(({ tenant, sessionId }) => `${tenant}/${sessionId}`);
+      expect(new Set(pages.flatMap(names)).size).toBe(expected);
+      for (const page of pages) expect(names(page)).toContain("few/s");
+    }
+    expect((await other.sweep({ limit: 32 })).next).not.toBeNull();
+    expect((await other.sweep({ limit: 33 })).next).toBeNull();
+  });
+
+  test("a session that a process drives for longer than a lease is not due, and is moved out of the way once in a lease time", async () => {
+    const gate = latch();
+    const { web, other, clock, host } = processes({
+      adapter: fake({ scripts: [[toolCall("work")], [says("done")]] }),
+      tools: [workTool(() => gate.passed.then(() => "ok"))],
+    });
+    await web.start("go", { id: "s" });
+    const driving = web.drive("s");
+    await clock.advance(100_000);
+    const dueRows = async () => (await host.read([{ table: "due", prefix: [] }]))[0]?.map(({ key }) => key[2]);
+    expect((await dueRows())?.every((due) => Number(due) < clock.now())).toBe(true);
+    expect((await other.sweep()).due).toEqual([]);
+    expect((await dueRows())?.every((due) => Number(due) > clock.now())).toBe(true);
+    gate.open();
+    expect(await driving).toEqual({ status: "idle" });
+  });
+
+  test("a row of the index whose turn has ended is removed, and one that cannot be read affects no other session", async () => {
+    const { web, other, host } = processes({ adapter: replies("x") });
+    await web.start("go", { id: "s" });
+    await web.start("go", { id: "unreadable" });
+    await host.write({
+      checks: [],
+      removals: [],
+      puts: [
+        { table: "due", key: ["default", "", 0, "ended"], tag: 0, value: "" },
+        { table: "open", key: ["", "unreadable"], tag: 1, value: "?" },
+      ],
+    });
+    expect((await other.sweep()).due).toEqual([{ tenant: "", sessionId: "s" }]);
+    const [rows = []] = await host.read([{ table: "due", prefix: [] }]);
+    expect(rows.map(({ key }) => key[3]).toSorted()).toEqual(["s", "unreadable"]);
   });
 
   test("applies deadlines of pending calls", async () => {
@@ -216,8 +281,11 @@ describe("sweep", () => {
     expect((await web.get("s"))?.session.status).toBe("completed");
   });
 
-  test("an invalid limit is an error", async () => {
+  test("an invalid limit and an invalid cursor are errors", async () => {
     const { web } = processes({ adapter: replies("x") });
     expect(await rejectionOf(web.sweep({ limit: 0 }))).toMatchObject({ reason: "invalid_argument" });
+    for (const after of ["", "x", "{}", "[1]", '["default","",0.5,"s"]']) {
+      expect(await rejectionOf(web.sweep({ after }))).toMatchObject({ reason: "invalid_argument" });
+    }
   });
 });

@@ -50,7 +50,7 @@ const pageSize = 64;
 const maxSkipped = 10_000;
 
 /** A place in the rows of one tenant. */
-type Cursor = { readonly due: number; readonly session: string };
+export type DueCursor = { readonly due: number; readonly session: string };
 
 /** What a runtime remembers between polls. */
 type Scan = {
@@ -61,7 +61,7 @@ type Scan = {
   /** Turns that this process leaves to others for a while, by the name of their row, and until when. Other processes see their rows. */
   readonly skipped: Map<string, number>;
   /** Where the next poll continues, by engine and tenant, if the last one was cut off between two pages. */
-  cursors: ReadonlyMap<string, Cursor>;
+  cursors: ReadonlyMap<string, DueCursor>;
 };
 
 /** How much one poll may do. */
@@ -98,7 +98,7 @@ type Pass = {
   readonly taken: Set<string>;
   /** Rows that this poll does not examine again, by name. */
   readonly handled: Set<string>;
-  readonly cursors: Map<string, Cursor>;
+  readonly cursors: Map<string, DueCursor>;
   /** How many turns were taken. */
   driven: number;
 };
@@ -214,41 +214,12 @@ async function serveEngine(context: VerbContext, pass: Pass, engine: string): Pr
   return false;
 }
 
-/** Lists sessions with due turns of the engines of this runtime, without driving them. Tenants are served in turn, with `share` sessions in each round. */
-export async function listDue(context: VerbContext, limit: number): Promise<readonly SessionKey[]> {
-  const horizon = context.clock.now();
-  const found: SessionKey[] = [];
-  for (const engine of Object.keys(context.engines)) {
-    const tenants = await tenantsDue(context, engine, horizon);
-    for (let round = 1; tenants.size > 0 && found.length < limit; round += 1) {
-      for (const tenant of tenants) {
-        const query = { table: "due", prefix: [engine, tenant], before: horizon + 1, limit: round * share } as const;
-        const [rows = []] = await context.storage.read([query]);
-        for (const { key } of rows.slice((round - 1) * share)) found.push({ tenant, session: String(key[3]) });
-        if (rows.length < round * share) tenants.delete(tenant);
-        if (found.length >= limit) break;
-      }
-    }
-  }
-  return found.slice(0, limit);
-}
-
-/** The tenants of an engine whose earliest row is due. */
-async function tenantsDue(context: VerbContext, engine: string, horizon: number): Promise<Set<string>> {
-  const tenants = new Set<string>();
-  const visited = new Set<string>();
-  for (let after: string | undefined; ;) {
-    const row = await nextTenant(context, engine, after);
-    const tenant = row === null ? null : String(row.key[1]);
-    if (row === null || tenant === null || visited.has(tenant)) return tenants;
-    visited.add(tenant);
-    if (Number(row.key[2]) <= horizon) tenants.add(tenant);
-    after = tenant;
-  }
-}
-
 /** The earliest row of the tenant after that one which has rows in the index, or of the first one. */
-async function nextTenant({ storage }: VerbContext, engine: string, after: string | undefined): Promise<Row | null> {
+export async function nextTenant(
+  { storage }: VerbContext,
+  engine: string,
+  after: string | undefined,
+): Promise<Row | null> {
   const first = { table: "due", prefix: [engine], limit: 1 } as const;
   const [next = [], start = []] = await storage.read([after === undefined ? first : { ...first, after }, first]);
   return next[0] ?? start[0] ?? null;
@@ -317,11 +288,17 @@ async function nextRows(
   return [];
 }
 
-/** Queries for one page of the due rows of a tenant: the rows of the same time after the cursor, and the rows of later times. */
-function pageQueries(engine: string, tenant: string, cursor: Cursor | null, horizon: number): readonly Query[] {
-  const rest = { table: "due", prefix: [engine, tenant], before: horizon + 1, limit: pageSize } as const;
+/** Queries for the next `limit` due rows of a tenant: the rows of the same time after the cursor, and the rows of later times. */
+export function pageQueries(
+  engine: string,
+  tenant: string,
+  cursor: DueCursor | null,
+  horizon: number,
+  limit = pageSize,
+): readonly Query[] {
+  const rest = { table: "due", prefix: [engine, tenant], before: horizon + 1, limit } as const;
   if (cursor === null || cursor.due > horizon) return [rest];
-  const same = { table: "due", prefix: [engine, tenant, cursor.due], after: cursor.session, limit: pageSize } as const;
+  const same = { table: "due", prefix: [engine, tenant, cursor.due], after: cursor.session, limit } as const;
   return [same, { ...rest, after: cursor.due }];
 }
 
@@ -338,42 +315,56 @@ async function takeOne(
   openRow: Row | null,
   lease: Row | null,
 ): Promise<"driven" | "moved" | "skipped" | "taken"> {
-  const { storage, clock, turns, lease: timings } = context;
-  const now = clock.now();
-  const removal: Changes = { checks: [], removals: [{ table: "due", prefix: row.key }], puts: [] };
-  if (openRow === null) {
-    // A turn may be accepted in between, and be due at the time of this row.
-    const closed: Changes = { ...noChanges, checks: [{ table: "open", key: keyOf(key), tag: null }] };
-    await storage.write(merge(closed, removal));
-    return "moved";
-  }
-  // A row that cannot be read is reported as such, and its row in the index stays: a newer release may have written it.
-  const open = readValue("open", openRow);
-  if (open.due !== row.key[2] || open.engine !== row.key[0]) {
-    // The row in the index follows the open turn. That restores it, should it be missing.
-    await storage.write(merge(removal, putting(duePut(key, open))));
-    return "moved";
-  }
-  const remaining = lease?.remainingMs ?? 0;
-  const isHeld = lease !== null && remaining > 0 && remaining <= timings.ttlMs;
-  if (isHeld && !holderHasEnded(readValue("leases", lease), storage.liveness ?? null)) {
-    // Held: due when the lease expires. Conditional: if the lease was released meanwhile, the row must stay due now.
-    const held: Changes = {
-      checks: [{ table: "leases", key: keyOf(key), tag: lease.tag, alive: true }],
-      removals: [],
-      puts: [],
-    };
-    await storage.write(merge(held, moveDue(key, open, now + Math.ceil(remaining))));
-    return "moved";
-  }
-  const name = JSON.stringify([...keyOf(key), open.turn]);
+  const { turns } = context;
+  const turn = await turnOfRow(context, key, row, openRow, lease);
+  if (turn === null) return "moved";
+  const name = JSON.stringify([...keyOf(key), turn]);
   if (taken.has(name)) return "taken";
-  if (patient && turns.left.hasJustFailed(key, open.turn)) return "skipped";
+  if (patient && turns.left.hasJustFailed(key, turn)) return "skipped";
   const picked = await turns.tryPickUp(key);
   if (picked === "driven") taken.add(name);
   return picked === "left" ? "skipped" : picked;
 }
 
-function isUnreadable(error: unknown): boolean {
+/**
+ * The turn of a row that is due; `null`: the row was out of date or a process holds the session, and the row was moved or removed. Throws if a row cannot be
+ * read: such a row stays, because a newer release may have written it.
+ */
+export async function turnOfRow(
+  context: VerbContext,
+  key: SessionKey,
+  row: Row,
+  openRow: Row | null,
+  lease: Row | null,
+): Promise<string | null> {
+  const { storage, clock, lease: timings } = context;
+  const removal: Changes = { checks: [], removals: [{ table: "due", prefix: row.key }], puts: [] };
+  if (openRow === null) {
+    // A turn may be accepted in between, and be due at the time of this row.
+    const closed: Changes = { ...noChanges, checks: [{ table: "open", key: keyOf(key), tag: null }] };
+    await storage.write(merge(closed, removal));
+    return null;
+  }
+  const open = readValue("open", openRow);
+  if (open.due !== row.key[2] || open.engine !== row.key[0]) {
+    // The row in the index follows the open turn. That restores it, should it be missing.
+    await storage.write(merge(removal, putting(duePut(key, open))));
+    return null;
+  }
+  const remaining = lease?.remainingMs ?? 0;
+  const isHeld = lease !== null && remaining > 0 && remaining <= timings.ttlMs;
+  if (!isHeld || holderHasEnded(readValue("leases", lease), storage.liveness ?? null)) return open.turn;
+  // Held: due when the lease expires. Conditional: if the lease was released meanwhile, the row must stay due now.
+  const held: Changes = {
+    checks: [{ table: "leases", key: keyOf(key), tag: lease.tag, alive: true }],
+    removals: [],
+    puts: [],
+  };
+  await storage.write(merge(held, moveDue(key, open, clock.now() + Math.ceil(remaining))));
+  return null;
+}
+
+/** Whether an error concerns one row only. Other errors are the storage's. */
+export function isUnreadable(error: unknown): boolean {
   return error instanceof RuntimeError && (error.reason === "corrupt_row" || error.reason === "newer_schema");
 }

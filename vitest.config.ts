@@ -5,8 +5,11 @@ import { defineConfig } from "vitest/config";
 // "source" makes `everturn` and its subpaths resolve to TypeScript. Only programs that tests start as processes run the built packages.
 const conditions = ["source", "module", "node", "development|production"];
 
+/** `main` of these packages is CommonJS, which Vite cannot transform. */
+const alias = [{ find: /^(@smithy\/(?:eventstream-codec|util-utf8))$/, replacement: "$1/dist-es/index.js" }];
+
 export default defineConfig({
-  resolve: { conditions },
+  resolve: { conditions, alias },
   ssr: { resolve: { conditions } },
   test: {
     testTimeout: 30_000,
@@ -16,8 +19,9 @@ export default defineConfig({
     env: { EVERTURN_BUILT_WORKER: "1" },
     // More processes than cores, because many tests wait: for timeouts, for sockets, for processes that they start.
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
-    // These packages resolve their imports to TypeScript under the condition "source". Node does not load TypeScript, so Vite transforms them.
-    server: { deps: { inline: [/\/node_modules\/(?:ai|ai-6|@ai-sdk|eventsource-parser)\//] } },
+    // These packages resolve their imports to TypeScript under the condition "source", or to modules without file extensions under the condition "module". Node
+    // loads neither, so Vite transforms them.
+    server: { deps: { inline: [/\/node_modules\/(?:ai|ai-6|@ai-sdk(?:-\d)?|eventsource-parser|@smithy)\//] } },
     projects: [
       {
         extends: true,

@@ -34,12 +34,13 @@ describe("public names", () => {
       "./host/sqlite": 8,
       "./restate": 24,
       "./host/sqlite/worker": 0,
+      "./ai-sdk": 7,
       "./wire": 11,
       "./http": 10,
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(472);
+    expect(names.size).toBe(479);
   });
 
   test("entry points list their names one by one", () => {
@@ -62,7 +63,13 @@ describe("public names", () => {
 
 describe("imports between the folders of lib/src", () => {
   /** Small internal files beside internal.ts, whose headers say why they are separate, and the folder `clock`, which has no internal.ts. */
-  const alsoInternal = ["model/parse/reading.ts", "runtime/host-contract.ts", "clock/clock.ts", "clock/timer.ts"];
+  const alsoInternal = [
+    "model/parse/reading.ts",
+    "runtime/host-contract.ts",
+    "clock/clock.ts",
+    "clock/timer.ts",
+    "wire/codec-kit.ts",
+  ];
 
   test("go through the other folder's internal.ts", () => {
     const around = sourceFiles()

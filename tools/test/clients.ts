@@ -4,8 +4,8 @@
 // who only want to run the demo. npm removes the links when it installs the workspace; the next run of the tests or of `npm run check:types` links again.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, lstatSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const folder = join(import.meta.dirname, "clients");
@@ -16,7 +16,7 @@ type Manifest = { readonly version?: string; readonly dependencies?: { readonly 
 export function installClients(): void {
   const { dependencies = {} } = manifestIn(folder);
   const missing = (base: string) =>
-    Object.keys(dependencies).filter((name) => versionIn(base, name) !== dependencies[name]);
+    Object.keys(dependencies).filter((name) => versionIn(base, name) !== versionOf(dependencies[name]));
   if (missing(modules).length === 0) return;
   if (missing(join(folder, "node_modules")).length > 0) {
     const flags = ["--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"];
@@ -25,8 +25,14 @@ export function installClients(): void {
   for (const name of missing(modules)) {
     const link = join(modules, name);
     if (lstatSync(link, { throwIfNoEntry: false }) !== undefined) rmSync(link, { recursive: true });
+    mkdirSync(dirname(link), { recursive: true });
     symlinkSync(join(folder, "node_modules", name), link, "junction");
   }
+}
+
+/** The version of a dependency: the last part of an alias such as `npm:@ai-sdk/openai@3.0.0`. */
+function versionOf(specifier = ""): string {
+  return specifier.replace(/^npm:.*@/, "");
 }
 
 function manifestIn(path: string): Manifest {

@@ -4,3 +4,7 @@
 export * from "./index.ts";
 
 export type { FakeOptions } from "./fake.ts";
+export { checkCallOptions, headersOfCall } from "./call-options.ts";
+export { modelNameFor } from "./model-name.ts";
+export { checkOptionNames } from "./option-names.ts";
+export { checkUserContent } from "./user-content.ts";

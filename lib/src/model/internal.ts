@@ -44,6 +44,7 @@ export type { Path } from "./failure/issue.ts";
 export { renderPath } from "./failure/issue.ts";
 
 // message
+export { toBase64 } from "./message/base64.ts";
 export type { ContentSource } from "./message/content-source.ts";
 export { truncateMiddle } from "./message/truncate-text.ts";
 export { image } from "./message/image.ts";

@@ -456,6 +456,7 @@ export function requestIdOf(headers: Headers): string | null {
     headers.get("x-request-id") ??
     headers.get("request-id") ??
     headers.get("x-goog-request-id") ??
+    headers.get("x-amzn-requestid") ??
     headers.get("apim-request-id")
   );
 }

@@ -1,0 +1,6 @@
+// Entry point `everturn/ai-sdk`: the bridge to the AI SDK. Its models as adapters, its tools as tools, and an engine as one of its models.
+
+export type { AiSdkAdapterOptions, AiSdkModelFactory } from "./adapter.ts";
+export type { AiSdkCallOptions, AiSdkLanguageModel, AiSdkProvider, AiSdkStreamResult } from "./specification.ts";
+
+export { aiSdkAdapter } from "./adapter.ts";

@@ -36,7 +36,7 @@ export default defineConfig({
         resolve: { alias: [{ find: /^ai$/, replacement: "ai-6" }] },
         test: {
           name: "ai-sdk-6",
-          include: ["lib/src/http/ui/*.test.ts"],
+          include: ["lib/src/http/ui/*.test.ts", "lib/src/ai-sdk/{tools,language-model}.test.ts"],
           env: { AI_SDK_VERSION: "6", EVERTURN_BUILT_WORKER: "1" },
         },
       },

@@ -39,13 +39,12 @@ import {
   imagePart,
   opaquePart,
   streamFailure,
-  toBase64,
   toolResultPart,
   usage,
 } from "../model/internal.ts";
 import { mergeFields, noQuirks, rawChunk, ReplyBuilder } from "../wire/codec-kit.ts";
 import { objectAt, textAt } from "../wire/internal.ts";
-import { countOf, fieldOf, jsonOf, listOf, objectOf, textOf } from "./fields.ts";
+import { countOf, fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
 
 /** An open block of text or reasoning. `id` is the block's id in events. */
 type OpenBlock = { readonly id: string; text: string; metadata: JsonObject };
@@ -353,17 +352,6 @@ function isRedacted(metadata: JsonObject | null): boolean {
 function mergedMetadata(before: JsonObject, part: unknown): JsonObject {
   const metadata = objectOf(fieldOf(part, "providerMetadata"));
   return metadata === null ? before : mergeFields(before, metadata);
-}
-
-/** The source of generated data: base64, bytes, or the tagged form of specification v4. */
-function sourceOf(data: unknown) {
-  if (typeof data === "string") return { type: "base64" as const, data };
-  if (data instanceof Uint8Array) return { type: "base64" as const, data: toBase64(data) };
-  const url = fieldOf(data, "url");
-  if (url instanceof URL || typeof url === "string") return { type: "url" as const, url: String(url) };
-  const bytes = fieldOf(data, "data");
-  if (typeof bytes === "string") return { type: "base64" as const, data: bytes };
-  return bytes instanceof Uint8Array ? { type: "base64" as const, data: toBase64(bytes) } : null;
 }
 
 /**

@@ -3,7 +3,7 @@
 
 import type { Json, JsonObject } from "../model/internal.ts";
 
-import { isJsonArray, isStorableJson, parseJson } from "../model/internal.ts";
+import { isJsonArray, isStorableJson, parseJson, toBase64 } from "../model/internal.ts";
 
 /** The value under a key of an object of any class; `undefined` if there is none. */
 export function fieldOf(value: unknown, key: string): unknown {
@@ -48,4 +48,15 @@ function stringified(value: unknown): string | undefined {
 export function objectOf(value: unknown): JsonObject | null {
   const json = jsonOf(value);
   return typeof json === "object" && json !== null && !isJsonArray(json) && Object.keys(json).length > 0 ? json : null;
+}
+
+/** The source of data: base64, bytes, or the tagged form of specification v4. */
+export function sourceOf(data: unknown) {
+  if (typeof data === "string") return { type: "base64" as const, data };
+  if (data instanceof Uint8Array) return { type: "base64" as const, data: toBase64(data) };
+  const url = fieldOf(data, "url");
+  if (url instanceof URL || typeof url === "string") return { type: "url" as const, url: String(url) };
+  const bytes = fieldOf(data, "data");
+  if (typeof bytes === "string") return { type: "base64" as const, data: bytes };
+  return bytes instanceof Uint8Array ? { type: "base64" as const, data: toBase64(bytes) } : null;
 }

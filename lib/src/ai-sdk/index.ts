@@ -2,5 +2,7 @@
 
 export type { AiSdkAdapterOptions, AiSdkModelFactory } from "./adapter.ts";
 export type { AiSdkCallOptions, AiSdkLanguageModel, AiSdkProvider, AiSdkStreamResult } from "./specification.ts";
+export type { AiSdkTool, AiSdkTools, AiSdkToolsOptions } from "./tools.ts";
 
 export { aiSdkAdapter } from "./adapter.ts";
+export { aiSdkTools } from "./tools.ts";

@@ -7,7 +7,8 @@
 //   `drive` is exclusive: Restate runs one at a time for a session. It runs one slice (`driveOnce`) as a recorded step, writes what it found to the state of
 //   the object, and sends the invocation that continues:
 //     idle          nothing; if pending calls have a deadline, a sweep at that time
-//     handed_over   `drive` again, at once; after a short pause if the slice was short, because the process may be shutting down
+//     handed_over   `drive` again, at once; after a short pause if the slice was short, because the process may be shutting down; with backoff if an effect was
+//                   aborted at the deadline, because the same effect, for example a model call that costs money, may be aborted again
 //     busy          `drive` again, with backoff: another process holds the session
 //     failed        `drive` again, with backoff: the storage or the engine failed
 //     parked, gone  nothing
@@ -54,7 +55,7 @@ export type DriveReport = {
   readonly step: number | null;
   /** How the last turn ended: its `haltedReason`; `null` while a turn is open. */
   readonly outcome: string | null;
-  /** Why the turn is parked or failed here; otherwise `null`. */
+  /** Why the turn is parked or failed here, or that an effect was aborted because it took too long; otherwise `null`. */
   readonly failure: string | null;
   /** The time until a pending call of the session expires, in milliseconds; `null`: none does. */
   readonly expiresInMs: number | null;
@@ -166,15 +167,16 @@ async function driveOnce(context: ServiceContext, invocation: Invocation): Promi
     const view = await sessions.get(name.sessionId, { messages: 0 });
     const { openTurn = null, session = null } = view ?? {};
     const lastRun = openTurn === null ? (session?.lastRun ?? null) : null;
+    const tookMs = Math.round(monotonicNow(clock) - began);
     return {
       status: driven.status,
       turnId: openTurn?.turnId ?? lastRun?.turnId ?? null,
       step: openTurn?.step ?? lastRun?.steps ?? null,
       outcome: lastRun?.haltedReason ?? null,
-      failure: driven.status === "parked" ? (driven.failure?.message ?? "the turn is parked") : null,
+      failure: failureOf(driven, tookMs, deadlineMs),
       expiresInMs: driven.status === "idle" ? (driven.expiresInMs ?? null) : null,
       retryAfterMs: driven.status === "busy" ? driven.retryAfterMs : null,
-      tookMs: Math.round(monotonicNow(clock) - began),
+      tookMs,
       startsSweeper,
     };
   } catch (error) {
@@ -184,9 +186,16 @@ async function driveOnce(context: ServiceContext, invocation: Invocation): Promi
   }
 }
 
+function failureOf(driven: Driven, tookMs: number, deadlineMs: number): string | null {
+  if (driven.status === "parked") return driven.failure?.message ?? "the turn is parked";
+  // A slice ends before its deadline, when an effect has ended, unless an effect takes longer than the rest of the slice.
+  const isAborted = driven.status === "handed_over" && tookMs >= deadlineMs;
+  return isAborted ? `an effect was aborted at the deadline of ${deadlineMs} ms: raise deadlineMs, or graceMs` : null;
+}
+
 /** Whether and when `drive` is sent again; `null`: it is not. */
 function followUp(
-  { status, tookMs, retryAfterMs }: DriveReport,
+  { status, failure, tookMs, retryAfterMs }: DriveReport,
   retries: number,
 ): { readonly delayMs: number; readonly retries: number } | null {
   const backoffMs = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.max(0, retries + 1 - backoff.equal));
@@ -196,6 +205,7 @@ function followUp(
     case "gone":
       return null;
     case "handed_over":
+      if (failure !== null) return retries < maxRetries ? { delayMs: backoffMs, retries: retries + 1 } : null;
       if (tookMs >= shortSliceMs) return { delayMs: 0, retries: 0 };
       return retries < maxRetries ? { delayMs: shortSlicePauseMs, retries: retries + 1 } : null;
     case "busy":

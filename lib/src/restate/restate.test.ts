@@ -158,6 +158,27 @@ describe("[lash 89] drive", () => {
     expect(second?.request).toMatchObject({ idempotencyKey: `${turn.turnId}/1`, delayMs: 0 });
   });
 
+  test("an effect that takes longer than the deadline is reported, and repeated with backoff", async () => {
+    let calls = 0;
+    const { web, restate, clock } = deployment(
+      {
+        adapter: fake({ scripts: [[toolCall("work")], [says("done")]] }),
+        tools: [workTool(() => ((calls += 1), new Promise(() => undefined)))],
+      },
+      { deadlineMs: 1000, graceMs: 500, sweepMs: 3_600_000 },
+    );
+    const turn = await web.start("go", { id: "s" });
+    await clock.advance(10_000);
+    const [first] = restate.of("drive");
+    expect(await first?.outcome).toMatchObject({
+      status: "handed_over",
+      failure: "an effect was aborted at the deadline of 1000 ms: raise deadlineMs, or graceMs",
+      next: `${turn.turnId}/1`,
+    });
+    expect(restate.of("drive").at(-1)?.request.delayMs).toBe(2400);
+    expect(calls).toBeLessThan(8);
+  });
+
   test("hands the session over when its attempt is over, and the next attempt does not wait for the lease", async () => {
     const gate = latch();
     let calls = 0;

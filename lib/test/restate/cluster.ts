@@ -3,7 +3,8 @@
 import { faultsOf, performedAgain, ranTwice, resting } from "../long/oracles.ts";
 import { readLog } from "../long/world.ts";
 import { deploy } from "./deployed.ts";
-import { pause, stop } from "./programs.ts";
+import { stop } from "./programs.ts";
+import { patienceMs, report, until } from "./report.ts";
 
 const sessionsPerRound = 40;
 
@@ -19,34 +20,33 @@ export async function clusterTest(): Promise<readonly string[]> {
     const ids: string[] = [];
     const inFlight: number[] = [];
     for (const node of restate.nodes.slice(0, 2)) {
-      for (let count = 0; count < sessionsPerRound; count += 1) {
-        const id = `${node.name}-${count}`;
-        ids.push(id);
-        said.set(`hello ${id}`, id);
-        await web.start(`hello ${id}`, { id });
-      }
-      await pause(300);
+      const added = Array.from({ length: sessionsPerRound }, (_, count) => `${node.name}-${count}`);
+      ids.push(...added);
+      for (const id of added) said.set(`hello ${id}`, id);
+      // At the same time, so that many turns are in flight however quick the machine is. The node is killed as soon as one of them has begun.
+      const starting = Promise.all(added.map((id) => web.start(`hello ${id}`, { id })));
+      const before = readLog(log).length;
+      await until("a turn begins", () => readLog(log).length > before, 5);
       const [open = []] = await storage.read([{ table: "open", prefix: [] }]);
       inFlight.push(open.length);
       await node.kill();
+      await starting;
       // Turns are also accepted while the node is down.
       const late = `${node.name}-late`;
       ids.push(late);
       said.set(`hello ${late}`, late);
       await web.start(`hello ${late}`, { id: late });
-      await resting(storage, Date.now() + 120_000);
+      await resting(storage, Date.now() + patienceMs);
       await node.start();
     }
     for (const service of services) await stop(service);
     const lines = readLog(log);
     const { faults } = await faultsOf(web, storage, ids, said);
     const violations = [...faults, ...performedAgain(lines), ...ranTwice(lines)];
-    console.log(
-      [
-        `three nodes, replication 2    ${restate.nodes.length} nodes, 2 killed one after the other, ${inFlight.join(" and ")} turns in flight`,
-        `  turns                       ${ids.length}, all ended; violations ${violations.length}`,
-        `  time                        ${Math.round((Date.now() - began) / 1000)} s`,
-      ].join("\n"),
+    report(
+      `three nodes, replication 2    ${restate.nodes.length} nodes, 2 killed one after the other, ${inFlight.join(" and ")} turns in flight`,
+      `  turns                       ${ids.length}, all ended; violations ${violations.length}`,
+      `  time                        ${Math.round((Date.now() - began) / 1000)} s`,
     );
     const idle = inFlight.some((count) => count === 0) ? ["no turn was in flight when a node was killed"] : [];
     return [...violations, ...idle];

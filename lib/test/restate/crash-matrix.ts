@@ -14,6 +14,7 @@ import { memoryStorage } from "everturn/host/memory";
 import { registerRestateDeployment, restateRuntime, restateServices } from "everturn/restate";
 import { crashMatrix, crashScenarios } from "everturn/testing";
 
+import { report } from "./report.ts";
 import { startRestate } from "./restate-server.ts";
 
 /** A scenario with many equal steps, of which fewer are killed. */
@@ -56,7 +57,7 @@ export async function crashMatrixOnRestate(every: number): Promise<readonly stri
     }),
   );
   const sum = (name: "points" | "kills") => reports.reduce((before, report) => before + report[name], 0);
-  console.log(
+  report(
     `crash matrix: ${reports.length} scenarios, ${sum("points")} points, ${sum("kills")} killed, ${violations.length} violations`,
   );
   return violations;

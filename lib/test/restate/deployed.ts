@@ -2,6 +2,7 @@
 
 import type { PostgresServer } from "../postgres-server.ts";
 import type { Http2Proxy } from "./http2-proxy.ts";
+import type { ProgramName } from "./programs.ts";
 import type { RestateCluster } from "./restate-server.ts";
 import type { PostgresStorage } from "everturn/host/postgres";
 import type { RestateRuntime } from "everturn/restate";
@@ -43,6 +44,7 @@ let deployments = 0;
 export async function deploy(
   serviceCount: number,
   nodeCount: number,
+  program: ProgramName = "service",
 ): Promise<Deployed & { register: () => Promise<void> }> {
   deployments += 1;
   const log = join(folder, `world-${deployments}.log`);
@@ -95,7 +97,7 @@ export async function deploy(
     web,
     losses,
     startService: async (index, leaseMs) => {
-      const service = await ready("service", database, log, ports[index] ?? 0, first.ingress, leaseMs ?? "");
+      const service = await ready(program, database, log, ports[index] ?? 0, first.ingress, leaseMs ?? "");
       services.add(service);
       service.on("exit", () => services.delete(service));
       return service;
@@ -103,7 +105,7 @@ export async function deploy(
     register: async () => {
       const deployment = { ingress: first.ingress, admin: first.admin, uri: proxy.url, timeoutMs: 60_000 };
       // Until the proxy has checked a process.
-      for (const until = Date.now() + 30_000; ; await pause(100)) {
+      for (const until = Date.now() + 120_000; ; await pause(100)) {
         const error: unknown = await registerRestateDeployment(deployment).then(
           () => null,
           (thrown: unknown) => thrown,

@@ -6,24 +6,27 @@ import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 
 import { createClient } from "everturn/client";
 
 import { haproxyPath } from "./http2-proxy.ts";
 import { folder, pause } from "./programs.ts";
+import { patienceMs, report } from "./report.ts";
 import { serverBinary } from "./restate-server.ts";
 
 const root = join(import.meta.dirname, "../../..");
-const startLimitMs = 120_000;
+/** The ports of the example, to which `PORTS` is added. */
+const examplePorts = [4242, 4243, 5122, 5123, 5124, 8080, 8081, 8082, 9070, 9071, 9072, 9080, 9081, 9082];
 
 /** Returns the violations. */
 export async function exampleTest(): Promise<readonly string[]> {
   if (haproxyPath() === null) {
-    console.log("example deployment            skipped: haproxy is not installed");
+    report("example deployment            skipped: haproxy is not installed");
     return [];
   }
-  return [...(await runExample(1, 21_000)), ...(await runExample(3, 22_000))];
+  return [...(await runExample(1, await freePorts())), ...(await runExample(3, await freePorts()))];
 }
 
 async function runExample(nodes: number, ports: number): Promise<readonly string[]> {
@@ -63,7 +66,7 @@ async function runExample(nodes: number, ports: number): Promise<readonly string
     const next = await second.reply("example", "And now?");
     const after = await next.result;
     const again = after.status === "ended" && after.text !== "";
-    console.log(
+    report(
       `example deployment            ${nodes} Restate ${nodes === 1 ? "node" : "nodes"}: a turn over both processes ${answered ? "ended" : "failed"}, after a kill ${again ? "ended" : "failed"} (${Math.round((Date.now() - began) / 1000)} s)`,
     );
     return answered && again
@@ -75,6 +78,28 @@ async function runExample(nodes: number, ports: number): Promise<readonly string
     end();
     await ended;
   }
+}
+
+/** A number so that all ports of the example are free if it is added to them. */
+async function freePorts(): Promise<number> {
+  for (;;) {
+    // Below the ports that the system gives to connections.
+    const added = 10_000 + Math.floor(Math.random() * 13_000);
+    const areFree = await Promise.all(examplePorts.map((port) => isFree(port + added)));
+    if (areFree.every(Boolean)) return added;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  const listening = once(server, "listening").then(
+    () => true,
+    () => false,
+  );
+  server.listen(port, "127.0.0.1");
+  const isListening = await listening;
+  if (isListening) await new Promise((resolve) => server.close(resolve));
+  return isListening;
 }
 
 /** Ends the script and its processes. */
@@ -90,7 +115,7 @@ function endGroup({ pid }: ChildProcess): void {
 async function listening(deployment: ChildProcess, data: string): Promise<void> {
   let output = "";
   deployment.stdout?.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  for (const until = Date.now() + startLimitMs; !output.includes("user interface"); await pause(100)) {
+  for (const until = Date.now() + patienceMs; !output.includes("user interface"); await pause(100)) {
     if (deployment.exitCode === null && Date.now() < until) continue;
     const logs = ["restate-1.log", "haproxy.log", "everturn-1.log"].map((name) => join(data, name)).filter(existsSync);
     throw new Error(

@@ -12,6 +12,7 @@ import { faultsOf, performedAgain, ranTwice, resting } from "../long/oracles.ts"
 import { readLog } from "../long/world.ts";
 import { deploy } from "./deployed.ts";
 import { begin, kill, pause, stop } from "./programs.ts";
+import { patienceMs, report } from "./report.ts";
 
 const ids = Array.from({ length: 12 }, (_, index) => `session-${index}`);
 const serviceCount = 2;
@@ -48,7 +49,7 @@ export async function killTest(wantedKills: number): Promise<readonly string[]> 
     losses.request = 1;
     for (let count = 0; count < unsentMessages; count += 1) await say(web, said, `unsent ${count}`);
     losses.request = 0;
-    await resting(storage, Date.now() + 120_000).catch(async (error: unknown) => {
+    await resting(storage, Date.now() + patienceMs).catch(async (error: unknown) => {
       const views = await Promise.all(ids.map(async (id) => [id, await web.get(id, { messages: 0 })] as const));
       const stuck = views.flatMap(([id, view]) =>
         (view?.openTurn ?? null) === null ? [] : [`${id}: ${JSON.stringify(view?.openTurn)}`],
@@ -72,19 +73,17 @@ export async function killTest(wantedKills: number): Promise<readonly string[]> 
       }),
     );
     const replies = Object.values(seen.sessions).reduce((sum, one) => sum + one.replies, 0);
-    console.log(
-      [
-        `kill test with Restate        ${serviceCount} service processes behind ${deployed.proxy.kind}`,
-        `  kills                       ${kills.services} of service processes, ${kills.servers} of the Restate server`,
-        `  requests lost on purpose    ${losses.count}, ${unsentMessages} of them in a row`,
-        `  inputs sent                 ${said.size}, turns ${counts["turns"]}, messages ${counts["messages"]}`,
-        `  outcomes unknown            ${counts["unknownOutcomes"]}`,
-        `  recorded effects run again  ${again.length}`,
-        `  tools run twice (never)     ${twice.length}`,
-        `  faults in stored data       ${faults.length}`,
-        `  reader                      ${replies} replies, ${seen.resets} resets, ${seen.comebacks} reconnects by cursor, ${seen.broken.length} violations`,
-        `  time                        ${Math.round((Date.now() - began) / 1000)} s`,
-      ].join("\n"),
+    report(
+      `kill test with Restate        ${serviceCount} service processes behind ${deployed.proxy.kind}`,
+      `  kills                       ${kills.services} of service processes, ${kills.servers} of the Restate server`,
+      `  requests lost on purpose    ${losses.count}, ${unsentMessages} of them in a row`,
+      `  inputs sent                 ${said.size}, turns ${counts["turns"]}, messages ${counts["messages"]}`,
+      `  outcomes unknown            ${counts["unknownOutcomes"]}`,
+      `  recorded effects run again  ${again.length}`,
+      `  tools run twice (never)     ${twice.length}`,
+      `  faults in stored data       ${faults.length}`,
+      `  reader                      ${replies} replies, ${seen.resets} resets, ${seen.comebacks} reconnects by cursor, ${seen.broken.length} violations`,
+      `  time                        ${Math.round((Date.now() - began) / 1000)} s`,
     );
     const few = kills.services < wantedKills ? ["there were too few kills"] : [];
     return [...again, ...twice, ...faults, ...seen.broken, ...unread.flat(), ...few];

@@ -18,6 +18,7 @@ const children = new Set<ChildProcess>();
 
 const sources = {
   service: "service.ts",
+  "own-service": "own-service.ts",
   "versioned-service": "versioned-service.ts",
   worker: "../long/worker.ts",
   reader: "../long/reader.ts",

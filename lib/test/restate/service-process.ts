@@ -1,5 +1,6 @@
 // What the service processes of the tests with Restate have in common: they serve their sessions until the parent process sends a message or ends.
 
+import type { RestateService } from "everturn/restate";
 import type { Runtime } from "everturn/runtime";
 
 import { serveRestate } from "everturn/restate";
@@ -13,12 +14,16 @@ type ServiceProcess = {
   readonly graceMs: number;
   /** Closes the storage. */
   readonly close: () => Promise<void>;
+  /** Services of the user. Default: none. */
+  readonly services?: readonly RestateService[];
 };
 
 /** Serves the sessions, and tells the parent process when they are served. On a message it hands its turns over and ends. */
-export async function serveUntilStopped({ sessions, port, ingress, graceMs, close }: ServiceProcess): Promise<void> {
+export async function serveUntilStopped(options: ServiceProcess): Promise<void> {
+  const { sessions, port, ingress, graceMs, close, services = [] } = options;
   const server = await serveRestate({
     sessions,
+    services,
     port: Number(port),
     restate: { ingress },
     sweepMs: 1000,

@@ -10,7 +10,8 @@ import { join } from "node:path";
 import { registerRestateDeployment } from "everturn/restate";
 
 import { deploy } from "./deployed.ts";
-import { folder, kill, pause, ready, stop } from "./programs.ts";
+import { folder, kill, ready, stop } from "./programs.ts";
+import { report, until } from "./report.ts";
 import { freePort } from "./restate-server.ts";
 
 /** Lets the tool of a session return. */
@@ -40,7 +41,9 @@ export async function upgradeTest(): Promise<readonly string[]> {
         body: JSON.stringify({ input: "go", options: { context: { gate: id } } }),
       });
       const { turnId }: { readonly turnId: string } = JSON.parse(await response.text());
-      while ((await web.get(id))?.openTurn?.step !== 0 || (await isWaiting(id)) === false) await pause(20);
+      await until(`the turn of ${id} begins`, async () => {
+        return (await web.get(id))?.openTurn?.step === 0 && (await isWaiting(id));
+      });
       return turnId;
     };
     const isWaiting = async (id: string): Promise<boolean> => {
@@ -78,11 +81,9 @@ export async function upgradeTest(): Promise<readonly string[]> {
       ["handed-over", "code 3, instructions 2"],
       ["lost", "code 3, instructions 1"],
     ]);
-    console.log(
-      [
-        "upgrade with open turns",
-        ...[...texts].map(([id, text]) => `  ${id.padEnd(27)} ${text} (after ${times.get(id) ?? 0} ms)`),
-      ].join("\n"),
+    report(
+      "upgrade with open turns",
+      ...[...texts].map(([id, text]) => `  ${id.padEnd(27)} ${text} (after ${times.get(id) ?? 0} ms)`),
     );
     return [...expected].flatMap(([id, text]) =>
       texts.get(id) === text ? [] : [`${id}: expected "${text}", got "${texts.get(id) ?? ""}"`],

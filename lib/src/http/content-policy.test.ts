@@ -45,11 +45,25 @@ const rejectedUrls = [
   "https://[fd00::1]/a.png",
   "https://[2002:7f00:1::]/a.png",
   "https://[2001:0:1::1]/a.png",
+  // Other parsers than that of this platform find another host in these.
+  "https://example.com\\@10.0.0.1/a.png",
+  "https://example.com\\.evil.example/a.png",
+  "https://134744072/a.png",
+  "https://ex\u00ADample.com/a.png",
+  "https://example\u3002com/a.png",
+  "https://example.com/\u0000a.png",
+  "https://example.com/\u202Egnp.a",
+  "https://localhost../a.png",
+  "https://printer.internal../a.png",
+  "https://kubernetes.default.svc/a.png",
+  "https://localhost.localdomain/a.png",
 ];
 
 const acceptedUrls = [
   "https://example.com/a.png",
   "https://cdn.example.com:8443/a.png?b=c#d",
+  "https://EXAMPLE.com./ä.png",
+  "https://xn--mnchen-3ya.example/a.png",
   "https://8.8.8.8/a.png",
   "https://172.32.0.1/a.png",
   "https://[2606:4700::1111]/a.png",

@@ -5,7 +5,8 @@
 // tenant.
 //
 // Rules
-//   1. A URL has the scheme `https:` or `data:`, no user name and no password.
+//   1. A URL has the scheme `https:` or `data:`, no user name and no password. The text has no backslash, control or invisible character, and its host
+//      is written as `URL` writes it: the provider may use another parser, which would find another host in the same text.
 //   2. The host of an `https:` URL is public: no private, loopback, link-local or otherwise reserved address, in any notation, and no name of a
 //      local network. With an allowlist (`contentHosts`) it is also one of the listed hosts.
 //   3. File ids of a provider need `providerFiles`. Paths of files on this machine are never accepted.
@@ -46,10 +47,12 @@ export function urlProblem(url: string, { hosts }: ContentPolicy): string | null
   if (/^data:/i.test(url)) return null;
   // The scheme is checked in the text as well: URL parsers ignore leading whitespace and control characters.
   if (!/^https:\/\/[^\s]+$/i.test(url) || !URL.canParse(url)) return "be an https: URL or a data: URL";
+  if (/[\\\p{C}\p{Z}]/u.test(url)) return "have no backslash and no control or invisible character";
   const { hostname, username, password } = new URL(url);
   if (username !== "" || password !== "") return "have no user name and no password";
   const host = hostname.toLowerCase().replace(/\.$/, "");
   if (!isPublicHost(host)) return "have a public host";
+  if (hostInText(url) !== hostname) return `have its host in the form ${hostname}`;
   return hosts === null || hosts.some((allowed) => matches(host, allowed)) ? null : "have an allowed host";
 }
 
@@ -105,20 +108,28 @@ function rejected(path: readonly (string | number)[], problem: string): HttpErro
   return new HttpError("invalid_body", `${path.join(".")} must ${problem}`, { details: { path } });
 }
 
+/** The host in the text of a URL, without its port. */
+function hostInText(url: string): string {
+  const [authority = ""] = url.slice("https://".length).split(/[/?#]/, 1);
+  return authority.toLowerCase().replace(/:\d*$/, "");
+}
+
 /** Returns whether a host is listed, or a subdomain of a listed `*.` domain. */
 function matches(host: string, allowed: string): boolean {
   return allowed.startsWith("*.") ? host.endsWith(allowed.slice(1)) : host === allowed;
 }
 
-/** Names that resolve inside of a machine or a network (RFC 6761, RFC 6762, RFC 8375, and `.internal`, reserved by ICANN). */
-const localNames = /(?:^|\.)(?:localhost|local|internal|intranet|lan|home|corp|private|home\.arpa|test|invalid|onion)$/;
+/** Names that resolve inside of a machine or a network (RFC 6761, RFC 6762, RFC 8375, `.internal`, reserved by ICANN, and those of clusters). */
+const localNames =
+  /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|home\.arpa|svc|consul|test|invalid|onion)$/;
 
 /** Returns whether a host, as `URL` writes it, is neither a reserved address nor a name of a local network. */
 function isPublicHost(host: string): boolean {
   if (host.startsWith("[")) return isPublicIpv6(groupsOf(host.slice(1, -1)));
   // `URL` writes every notation of an IPv4 address, such as 0x7f.1, with four decimal numbers.
   if (/^\d+\.\d+\.\d+\.\d+$/.test(host)) return isPublicIpv4(host.split(".").map(Number));
-  return host.includes(".") && !localNames.test(host);
+  // An empty label cannot be resolved, but would hide the last name: `localhost..`.
+  return host.includes(".") && !/^\.|\.\.|\.$/.test(host) && !localNames.test(host);
 }
 
 /** IANA's special-purpose IPv4 addresses are not public. */

@@ -16,6 +16,8 @@ import { errorResponse, HttpError, redactedJson } from "./failure.ts";
 
 const secret = "/var/lib/secret.db";
 const message = `it is at ${secret}`;
+const threw = "a function of the program threw while";
+const refresh = "Failed to refresh execution environment";
 
 describe("error responses", () => {
   const cases: readonly (readonly [status: number, words: "disclosed" | "redacted", error: Error])[] = [
@@ -37,6 +39,13 @@ describe("error responses", () => {
     [503, "redacted", new RuntimeError("storage_failed", { message })],
     [507, "redacted", new RuntimeError("storage_full", { message })],
     [500, "disclosed", new RuntimeError("corrupt_row", { message })],
+    [409, "disclosed", new RuntimeError("callback_failed", { message: `pay: ${message}` })],
+    [
+      409,
+      "redacted",
+      new RuntimeError("callback_failed", { message: `${threw} call_model was performed: ${message}` }),
+    ],
+    [409, "redacted", new RuntimeError("reconfigure_failed", { message: `${refresh}: ${message}` })],
     [413, "disclosed", new HttpError("body_too_large", message)],
     [500, "redacted", new TypeError(message)],
   ];

@@ -110,7 +110,7 @@ function publicMessage({
       // A status of 400 means that the request caused the error, and not the configuration of the engine.
       return httpStatusOf(type, reason) === 400 ? message : `the engine is not configured correctly: ${reason}`;
     case "runtime_error":
-      return reason.startsWith("storage") ? `runtime error: ${reason}` : message;
+      return reason.startsWith("storage") ? `runtime error: ${reason}` : (programError.exec(message)?.[0] ?? message);
     case "http_error":
     case "misuse":
     case "validation_error":
@@ -120,6 +120,9 @@ function publicMessage({
       return hiddenToolReasons.has(reason) ? hiddenToolError(toolCallId) : message;
   }
 }
+
+/** The part of a message before the text of an exception that a hook or another function of the program threw. The text may name hosts, paths or queries. */
+const programError = /^(?:a function of the program threw while [^:]*|Failed to refresh execution environment)(?=:)/;
 
 /** Reasons for which a provider rejects the content of a request. Their messages help the caller to change it. */
 const callerCausedReasons: ReadonlySet<string> = new Set([

@@ -54,7 +54,38 @@ describe.each([
   });
 });
 
+const manySchemas = Array.from({ length: 20 }, () => ({ type: "string" }));
+
 describe("a schema that is validated", () => {
+  test("may have many properties, each with its own schema, and deep lists", () => {
+    const property = { type: "array", items: { anyOf: manySchemas }, description: "x".repeat(1000) };
+    const properties = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`p${n}`, property]));
+    expect(issueOf(validatedSchema.shape, { type: "object", properties, required: ["p1"] })).toBeNull();
+    const countries = Array.from({ length: 250 }, (_, n) => `Country of number ${n}`);
+    expect(issueOf(validatedSchema.shape, { type: "array", items: { enum: countries } })).toBeNull();
+  });
+
+  test.each([
+    { items: 5 },
+    { anyOf: 3 },
+    { allOf: {} },
+    { allOf: [1] },
+    { required: "abc" },
+    { required: [1] },
+    { enum: 7 },
+    { dependentRequired: { a: 5 } },
+    { dependentSchemas: 7 },
+    { maxLength: "x" },
+    { multipleOf: 0 },
+    { format: 9 },
+    { not: 3 },
+    { properties: null },
+    { properties: { a: "string" } },
+    { $ref: 5 },
+  ])("has no value that the validator does not expect: %j", (schema) => {
+    expect(issueOf(validatedSchema.shape, schema)).toMatch(/invalid value|neither an object nor a boolean/);
+  });
+
   test.each([
     [{ type: "string", pattern: "(a+)+$" }, "uses pattern"],
     [{ properties: { x: { patternProperties: { "(a+)+$": {} } } } }, "uses patternProperties"],
@@ -62,7 +93,19 @@ describe("a schema that is validated", () => {
     [{ properties: { next: { $ref: "#" } } }, "or is recursive"],
     [doubling(30), "more than 5000 subschemas"],
     [{ $ref: "https://example.com/schema" }, "not a JSON pointer"],
-    [{ $dynamicRef: "#a" }, "not a JSON pointer"],
+    [{ $dynamicRef: "#a" }, "uses $dynamicRef"],
+    [{ $defs: { a: { $id: "https://example.com/" } } }, "uses $id"],
+    [{ other: { $anchor: "a" } }, "uses $anchor"],
+    [{ $ref: "#/$defs/a", __absolute_ref__: "#", $defs: { a: {} } }, "uses __absolute_ref__"],
+    [{ items: { required: Array.from({ length: 300 }, (_, n) => `name${n}`) } }, "more than 60"],
+    [{ items: { enum: Array.from({ length: 3000 }, (_, n) => `name${n}`) } }, "more than 60"],
+    [{ items: { anyOf: Array.from({ length: 300 }, (_, n) => ({ const: n })) } }, "more than 60"],
+    [{ items: { allOf: Array.from({ length: 20 }, () => ({ items: { anyOf: manySchemas } })) } }, "more than 60"],
+    [{ contains: { type: "string" } }, "uses contains"],
+    [{ propertyNames: { maxLength: 5 } }, "uses propertyNames"],
+    [{ unevaluatedProperties: { type: "string" } }, "uses unevaluatedProperties"],
+    [{ type: "string", format: "regex" }, "the format regex"],
+    [{ type: "string", format: "constructor" }, "the format constructor"],
   ])("has no keyword whose cost is not linear: %#", (schema, message) => {
     expect(issueOf(validatedSchema.shape, schema)).toContain(message);
     expect(issueOf(callerSchemaShape, schema)).toBeNull();

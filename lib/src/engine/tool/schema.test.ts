@@ -146,3 +146,23 @@ describe("static checks of plain JSON Schema", () => {
     expect(() => tool({ ...described, schema, handler })).not.toThrow();
   });
 });
+
+describe("a value that a model has chosen", () => {
+  test("with many parts has the issues of its first invalid part; their number and length are bounded", async () => {
+    const names = Array.from({ length: 2000 }, (_, index) => `name${index}`);
+    const value = Array.from({ length: 5000 }, () => ({}));
+    const schema = { type: "array", items: { required: names, properties: { a: { enum: names } } } };
+    const many = await checkValue(schema, value);
+    expect(many).toMatchObject({ ok: false });
+    expect("issues" in many ? new Set(many.issues.map(({ path }) => path[0])) : null).toEqual(new Set(["0"]));
+    const few = await checkValue(schema, [{ a: "x" }]);
+    const issues = "issues" in few ? few.issues : [];
+    expect(issues).toHaveLength(100);
+    expect(Math.max(...issues.map(({ message }) => message.length))).toBeLessThan(600);
+  });
+
+  test("with a lone surrogate in the name of a property is invalid, and not an exception", async () => {
+    const checked = await checkValue({ additionalProperties: { type: "number" } }, { "\uD800": "x" });
+    expect(checked).toMatchObject({ ok: false, issues: [{ message: expect.stringContaining("lone surrogate") }] });
+  });
+});

@@ -4,7 +4,7 @@
 
 import type { Issue, Json, JsonObject } from "../../model/internal.ts";
 
-import { MisuseError } from "../../model/internal.ts";
+import { MisuseError, truncateMiddle } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
 import { checkSchema } from "./schema-check.ts";
 
@@ -115,17 +115,51 @@ type Validator = {
 };
 type ValidatorError = { readonly instanceLocation: string; readonly keyword: string; readonly error: string };
 
-/** Compiled validators by schema object. Weak keys: a schema that the program drops frees its validator. */
-const validators = new WeakMap<JsonSchema, Promise<Validator>>();
+/** Compiled validators by schema object. Weak keys: a schema that the program drops frees its validator. `first`: it stops at the first error. */
+const validators = {
+  all: new WeakMap<JsonSchema, Promise<Validator>>(),
+  first: new WeakMap<JsonSchema, Promise<Validator>>(),
+};
+
+/**
+ * Only the first error of a value with more parts is reported: a validator that collects all errors can produce one for each part and each keyword, which are
+ * millions for a list that a model has chosen.
+ */
+const mostParts = 200;
+const mostIssues = 100;
+const longestIssue = 500;
 
 /** Validates a value with a plain JSON Schema. The validator package is imported on first use, so programs without plain schemas do not load it. */
 export async function checkJsonSchema(schema: JsonSchema, value: Json): Promise<Checked<Json>> {
-  const validator = validators.get(schema) ?? loadValidator(schema);
-  validators.set(schema, validator);
-  const { valid, errors } = (await validator).validate(value);
+  const which = countParts(value, mostParts) < mostParts ? "all" : "first";
+  const validator = validators[which].get(schema) ?? loadValidator(schema, which === "first");
+  validators[which].set(schema, validator);
+  const { valid, errors } = validated(await validator, value);
   if (valid) return { ok: true, value };
-  const issues = errors.filter(isLeaf).map(validatorIssue);
-  return { ok: false, issues: issues.length > 0 ? issues : errors.map(validatorIssue) };
+  const leaves = errors.filter(isLeaf);
+  return { ok: false, issues: (leaves.length > 0 ? leaves : errors).slice(0, mostIssues).map(validatorIssue) };
+}
+
+/** The validator writes names of properties into URLs, and throws for a lone surrogate. */
+function validated(validator: Validator, value: Json): ReturnType<Validator["validate"]> {
+  try {
+    return validator.validate(value);
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    const message = "the name of a property has a lone surrogate, which is not valid Unicode";
+    return { valid: false, errors: [{ instanceLocation: "#", keyword: "propertyNames", error: message }] };
+  }
+}
+
+/** The number of objects, lists and other values in a value; counts up to `most`. */
+function countParts(value: Json, most: number): number {
+  const stack: Json[] = [value];
+  let count = 0;
+  for (let next = stack.pop(); next !== undefined && count < most; next = stack.pop()) {
+    count += 1;
+    if (typeof next === "object" && next !== null) for (const part of Object.values(next)) stack.push(part);
+  }
+  return count;
 }
 
 /** The validator package, once it is imported. Kept, because an import takes a task of the event loop each time, even of a module that is loaded. */
@@ -135,9 +169,9 @@ function importValidator() {
   return import("@cfworker/json-schema");
 }
 
-async function loadValidator(schema: JsonSchema): Promise<Validator> {
+async function loadValidator(schema: JsonSchema, stopsAtFirst: boolean): Promise<Validator> {
   const { Validator } = await (validatorPackage ??= importValidator());
-  return new Validator(schema, "2020-12", false);
+  return new Validator(schema, "2020-12", stopsAtFirst);
 }
 
 /**
@@ -154,7 +188,7 @@ function validatorIssue({ instanceLocation, error }: ValidatorError): Issue {
     .split("/")
     .filter((segment) => segment !== "")
     .map((segment) => decodeURIComponent(segment.replaceAll("~1", "/").replaceAll("~0", "~")));
-  return { path, code: "invalid_value", message: error };
+  return { path, code: "invalid_value", message: truncateMiddle(error, longestIssue) };
 }
 
 /** Validates a value with a schema of either form. */

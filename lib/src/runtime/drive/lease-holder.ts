@@ -195,7 +195,9 @@ export class LeaseHolder {
       const batch = merge({ checks: [claimed.check], removals: [], puts: [claimed.put] }, moved);
       const written = await this.whenFree(() => storage.write(batch));
       if (written.ok) {
-        this.#lease = claimed.lease;
+        // The process has held the session since its first claim.
+        const { since, takesOver } = this.#lease;
+        this.#lease = { ...claimed.lease, since, takesOver };
         return;
       }
       if (batch.checks[written.check]?.table === "leases") throw this.lost();

@@ -33,6 +33,7 @@ describe("public names", () => {
       "./host/postgres": 9,
       "./host/sqlite": 8,
       "./restate": 24,
+      "./mcp": 21,
       "./host/sqlite/worker": 0,
       "./ai-sdk": 11,
       "./wire": 11,
@@ -40,7 +41,7 @@ describe("public names", () => {
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(484);
+    expect(names.size).toBe(505);
   });
 
   test("entry points list their names one by one", () => {

@@ -1,5 +1,5 @@
-// What a host implementation imports from the runtime: the storage contract and the table definitions. It is separate from `internal.ts`
-// so that loading a host does not load the runtime. Not an entry point of the package.
+// What hosts and middleware import from the runtime: the storage contract, the table definitions and digests. It is separate from `internal.ts`
+// so that loading them does not load the runtime. Not an entry point of the package.
 
 export type {
   Batch,
@@ -15,6 +15,7 @@ export type {
   TableSize,
   Written,
 } from "./rows/storage.ts";
+export { sha256 } from "./rows/digest.ts";
 export { sessionName } from "./rows/storage.ts";
 export type { Column, TableName } from "./rows/tables.ts";
 export { tableNames, tables } from "./rows/tables.ts";

@@ -71,6 +71,8 @@ const steps: readonly Step[] = [
     table(prefix, "slots", { scope: "TEXT", kind: "TEXT", number: "INTEGER" }),
     table(prefix, "waiting", { scope: "TEXT", tenant: "TEXT", since: "INTEGER", session: "TEXT" }),
   ],
+  // Rows of middleware.
+  (prefix) => [table(prefix, "shared", { scope: "TEXT", period: "INTEGER", key: "TEXT" })],
 ];
 
 /** The version of the tables that this release writes. */

@@ -75,6 +75,11 @@ export const tables = {
   retained: [integer("due"), ...turn],
   /** Capability tokens that complete a pending call, by the digest of the token. */
   tokens: [text("digest")],
+  /**
+   * Rows that middleware of several processes share: cached replies and the windows of rate limits. `period` groups rows that expire at about the same time, so
+   * that old ones are found without a scan. The runtime does not read them.
+   */
+  shared: [text("scope"), integer("period"), text("key")],
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**

@@ -1,4 +1,4 @@
-// Serializes an engine to JSON and restores it. Data is copied; adapters, tools and executors are written as names and looked up in a registry.
+// Serializes an engine to JSON and restores it. Data is copied; adapters, tools, executors and middleware are written as names and looked up in a registry.
 //
 // Invariants
 //   1. A description never contains an API key: an engine holds none, and settings that look like a credential are rejected.
@@ -6,10 +6,11 @@
 //      or a result schema of the program) is described as `"custom"`, and the registry has to pass it. Otherwise a tool executor that sandboxes
 //      tools would disappear, and the restored engine would run them unprotected.
 //   3. Functions among the options (hooks, `haltWhen`, …) cannot be described, and a description with an unknown field cannot be restored.
-// Only `clock` is left out, because it belongs to the process, and the reserved `middleware`.
+// Only `clock` is left out, because it belongs to the process.
 
 import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
 import type { Engine, EngineProtocol, Fallback } from "./engine.ts";
+import type { Middleware } from "./middleware.ts";
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
@@ -25,7 +26,7 @@ import { isBusyPolicy } from "./options.ts";
 import { isStandardSchema } from "./tool/schema.ts";
 
 /**
- * What {@link restoreEngine} cannot read from a description. Adapters, tools and code executors are found by name. The other fields replace the field of the
+ * What {@link restoreEngine} cannot read from a description. Adapters, tools, code executors and middleware are found by name. The other fields replace the field of the
  * same name, also if the description has none, and are required if the described engine had a value that is not data.
  */
 export type EngineRegistry<Context extends CallerContext = CallerContext> = {
@@ -37,6 +38,8 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   readonly tools?: readonly Tool<Context>[];
   /** Found by their names. */
   readonly executors?: readonly CodeExecutor[];
+  /** Found by their names. */
+  readonly middleware?: readonly Middleware[];
   /** Runs tool calls. */
   readonly toolExecutor?: ToolExecutor;
   /** Converts tool results for the model. */
@@ -51,7 +54,7 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
 const custom = "custom";
 
 /**
- * Describes an engine as JSON: data is copied, adapters, tools and executors are named, other functions are marked as required. Throws `MisuseError`
+ * Describes an engine as JSON: data is copied, adapters, tools, executors and middleware are named, other functions are marked as required. Throws `MisuseError`
  * with the path of a function among the options.
  */
 export function describeEngine<Context extends CallerContext>(engine: Engine<Context>): JsonObject {
@@ -65,7 +68,7 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     toolResultEncoder,
     catalog,
     clock: _clock,
-    middleware: _middleware,
+    middleware,
     ...data
   } = engine;
   return {
@@ -74,6 +77,7 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     adapter: adapter?.provider ?? null,
     imageAdapter: imageAdapter?.provider ?? null,
     tools: tools.map(({ name }) => name),
+    middleware: middleware.map(({ name }) => name),
     fallback: fallback.map(describeFallback),
     toolExecutor: toolExecutor === null ? null : custom,
     toolResultEncoder: toolResultEncoder === null ? null : custom,
@@ -143,11 +147,12 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     context,
     retry,
     whenBusy = null,
+    middleware = [],
     ...unknown
   } = described;
   const [unknownField] = Object.keys(unknown);
   if (unknownField !== undefined) throw invalid(`the description has a field "${unknownField}", which is not known`);
-  const { adapters = [], imageAdapters = [], tools: registeredTools = [] } = registry;
+  const { adapters = [], imageAdapters = [], tools: registeredTools = [], middleware: registered = [] } = registry;
   const environment = parse("environment", { model, instructions, params });
   if (!environment.ok) throw invalid(environment.failure.message);
   return newEngine<CallerContext>({
@@ -169,6 +174,9 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     catalog: registry.catalog ?? (catalog === "built_in" ? builtInCatalog : absent("catalog", catalog)),
     protocol: restoreProtocol(protocol, registry),
     context: mapOf("context", context),
+    middleware: listOf("middleware", middleware).map((name) =>
+      find("middleware", registered, (item) => item.name, name),
+    ),
   });
 }
 

@@ -7,6 +7,7 @@
 
 import type { Clock } from "../clock/clock.ts";
 import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
+import type { Middleware } from "./middleware.ts";
 import type { Adapter, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
@@ -19,6 +20,7 @@ import type { Tool } from "./tool/tool.ts";
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
 import { describe, emptyObject, read, settings } from "../model/parse/reading.ts";
+import { checkMiddleware } from "./middleware.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 import { isEngineOption, isMisplacedParam, placeOf } from "./option-place.ts";
@@ -68,8 +70,8 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly whenBusy: WhenBusy | null;
   /** Data of the caller. The library stores it and does not interpret it. */
   readonly metadata: JsonObject;
-  /** Reserved. */
-  readonly middleware: readonly never[];
+  /** Wraps model calls and tool calls, the first one outermost. Default: none. */
+  readonly middleware: readonly Middleware[];
 };
 
 /** Another model of the same adapter, or another adapter too. */
@@ -161,11 +163,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
   }
   checkTools("engine", fields.tools ?? []);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
-  if (fields.middleware !== undefined && fields.middleware.length > 0) {
-    throw new MisuseError("invalid_argument", "engine: middleware is reserved and has to stay empty", {
-      path: ["middleware"],
-    });
-  }
+  checkMiddleware("engine", fields.middleware ?? []);
   const { whenBusy = null } = fields;
   if (whenBusy !== null && !isBusyPolicy(whenBusy)) {
     throw new MisuseError("invalid_argument", `engine: whenBusy has to be one of ${busyPolicies.join(", ")}`, {

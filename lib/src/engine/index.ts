@@ -7,6 +7,7 @@ export type { EngineRegistry } from "./describe.ts";
 export type { Directive } from "./tool/directive.ts";
 export type { Engine, Overrides } from "./engine.ts";
 export type { CodeExecutor } from "./tool/executor.ts";
+export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "./middleware.ts";
 export type { Budgets, OnToolError, OnToolErrorAnswer, ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
 export type { ChatOptions, Configuration, GenerateOptions, StepOptions } from "./run-options.ts";
 export type { RetryPolicy, RetrySetting } from "./model-call/retry.ts";

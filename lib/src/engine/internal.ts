@@ -5,6 +5,7 @@ export * from "./index.ts";
 
 export type { CodeSettings, EngineFields, EngineProtocol, Fallback } from "./engine.ts";
 export { checkTools } from "./engine.ts";
+export type { WrappedCall } from "./middleware.ts";
 export type { CheckpointDirective, Hooks, Sources } from "./options.ts";
 export { busyPolicies, checkedNumber, checkedRange, defaultOf, isBusyPolicy, pick } from "./options.ts";
 export type {

@@ -13,6 +13,7 @@ export type {
   EnvironmentFailed,
   EnvironmentSynced,
   LlmCallError,
+  MiddlewareNote,
   ModelFailed,
   ModelReplied,
   RunCode,

@@ -147,6 +147,8 @@ export type ModelReplied = {
   readonly spent: Usage;
   /** Wall time of the whole effect, with retries and waits, in milliseconds. */
   readonly durationMs: number;
+  /** What middleware did in this call; absent if nothing. */
+  readonly middleware?: readonly MiddlewareNote[];
 };
 /** A response: the model call failed, or its stream was interrupted. */
 export type ModelFailed = {
@@ -159,6 +161,22 @@ export type ModelFailed = {
   readonly spent: Usage;
   /** Wall time of the whole effect, with retries and waits, in milliseconds. */
   readonly durationMs: number;
+  /** What middleware did in this call; absent if nothing. */
+  readonly middleware?: readonly MiddlewareNote[];
+};
+
+/** An action of a middleware, recorded with the response of the effect that it wrapped. */
+export type MiddlewareNote = {
+  /** The name of the middleware. */
+  readonly name: string;
+  /** The attempt at the effect, from 1. */
+  readonly attempt: number;
+  /**
+   * What it did: `changed_request` or `changed_arguments`, `short_circuited` (it answered without the adapter or the handler), `retried`, or a word of the
+   * middleware.
+   */
+  readonly action: string;
+  readonly details: JsonObject;
 };
 
 /** Why a model call failed. The terminal reason `cancelled` is not an error: the call was stopped on purpose. */
@@ -190,6 +208,8 @@ export type ToolReturned = {
   readonly spent: Usage;
   /** Wall time of the call, with retries and waits, in milliseconds. */
   readonly durationMs: number;
+  /** What middleware did in this call; absent if nothing. */
+  readonly middleware?: readonly MiddlewareNote[];
 };
 
 /** A response: the call has no result yet. It needs an approval, a result, an answer or a decision from outside, and the turn ends (a wait ends the turn). */

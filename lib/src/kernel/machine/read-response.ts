@@ -4,7 +4,14 @@
 import type { Result, SuspendedCell, ValidationFailure } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
-import type { CellFinish, CheckpointDelivery, EffectResponse, LlmCallError, Verdict } from "./effect.ts";
+import type {
+  CellFinish,
+  CheckpointDelivery,
+  EffectResponse,
+  LlmCallError,
+  MiddlewareNote,
+  Verdict,
+} from "./effect.ts";
 
 import { noUsage, validationFailure } from "../../model/internal.ts";
 import {
@@ -27,6 +34,7 @@ import {
   ok,
   oneOf,
   oneOfOr,
+  optional,
   originShape,
   pendingReasons,
   read,
@@ -53,6 +61,16 @@ type Of<Type extends EffectResponse["type"]> = Extract<EffectResponse, { readonl
 
 const durationMs = fallback(number, 0);
 const spent = fallback(usageShape, noUsage);
+const middleware = optional(
+  array(
+    object<MiddlewareNote>({
+      name: required(string),
+      attempt: fallback(number, 1),
+      action: required(string),
+      details: fallback(jsonObject, {}),
+    }),
+  ),
+);
 const executorShape = object<SuspendedCell["executor"]>({ name: required(string), version: required(string) });
 
 /** A missing terminal reason, and one that this release does not know, is read as `unknown`. */
@@ -119,6 +137,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     requestBody: fallback(nullable(string), null),
     spent,
     durationMs,
+    middleware,
   }),
   model_failed: object<Of<"model_failed">>({
     type: required(oneOf(["model_failed"])),
@@ -126,6 +145,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     error: required(llmCallErrorShape),
     spent,
     durationMs,
+    middleware,
   }),
   tool_returned: object<Of<"tool_returned">>({
     type: required(oneOf(["tool_returned"])),
@@ -136,6 +156,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     stops: fallback(boolean, false),
     spent,
     durationMs,
+    middleware,
   }),
   tool_waits: object<Of<"tool_waits">>({
     type: required(oneOf(["tool_waits"])),

@@ -38,8 +38,9 @@ export function modelFailed(
   {
     durationMs = 0,
     spent = noUsage,
+    middleware,
     ...fields
-  }: Partial<Omit<LlmCallError, "failure">> & Partial<Pick<ModelFailed, "durationMs" | "spent">> = {},
+  }: Partial<Omit<LlmCallError, "failure">> & Partial<Pick<ModelFailed, "durationMs" | "spent" | "middleware">> = {},
 ): ModelFailed {
   const error: LlmCallError = {
     failure,
@@ -48,7 +49,7 @@ export function modelFailed(
     partial: null,
     ...fields,
   };
-  return { type: "model_failed", id, error, spent, durationMs };
+  return { type: "model_failed", id, error, spent, durationMs, ...(middleware === undefined ? {} : { middleware }) };
 }
 
 /**

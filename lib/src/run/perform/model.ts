@@ -1,11 +1,11 @@
 // The performer of `call_model`: makes one model call, with retries, fallback models and a check of structured output.
 //
-// Three nested loops, from the outside in:
+// Nested loops, from the outside in:
 //   make     routes: the model of the environment, then each fallback (routes.ts), until one replies
 //   #ask     repairs: a reply that does not match the output schema is sent back with the issues, at most `repair` times
 //   #retry   retry with exponential backoff and jitter (engine's retry policy), for failures that may pass; not after output was published, unless
 //            `afterOutput` is set
-//   #once    one stream, read to its end
+//   #once    one stream, read to its end, through the middleware of the engine (middleware-chain.ts)
 //
 // Attempts are numbered from 1 over all loops and over all processes that perform the effect. An attempt that is followed by another one is recorded first
 // (Q2): a process that takes over does not repeat it, and its usage is kept. A stream whose provider continues without a connection is resumed by the process
@@ -67,6 +67,7 @@ import {
   user,
   validationFailure,
 } from "../../model/internal.ts";
+import { MiddlewareChain, ModelMeter } from "./middleware-chain.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { ProviderWork, RecordFailure } from "./reference.ts";
 import { modelId, routesOf } from "./routes.ts";
@@ -124,11 +125,11 @@ export async function performModel(
   const { attempt, model } = await calls.make(request);
   const { reply, failure } = attempt;
   const durationMs = plan.clock.now() - startedAt;
-  const { spent } = calls;
-  if (failure === null) return modelReplied(effect.id, reply, { model, spent, durationMs });
+  const { spent, noted } = calls;
+  if (failure === null) return modelReplied(effect.id, reply, { model, spent, durationMs, ...noted });
   // A failure before the first event of a run is thrown as a typed error instead of being folded into the result.
   if (attempt.preflight && isFirstEvent && !ports.hasEmitted()) throw errorFromFailure(failure);
-  return modelFailed(effect.id, failure, { partial: reply, spent, durationMs });
+  return modelFailed(effect.id, failure, { partial: reply, spent, durationMs, ...noted });
 }
 
 /** The attempts of one `call_model` effect. */
@@ -137,6 +138,8 @@ class ModelCalls {
   readonly #ports: ModelPorts;
   readonly #effect: CallModel;
   readonly #startedAt: number;
+  /** `null`: the engine has no middleware. */
+  readonly #middleware: MiddlewareChain | null;
   /** The usage of all attempts before the last one. */
   spent: Usage = noUsage;
   #lastUsage: Usage = noUsage;
@@ -150,6 +153,12 @@ class ModelCalls {
     this.#ports = ports;
     this.#effect = effect;
     this.#startedAt = plan.clock.now();
+    this.#middleware = plan.middleware.length === 0 ? null : new MiddlewareChain(plan, ports.scope, effect.id);
+  }
+
+  /** What middleware did, for the response. */
+  get noted(): MiddlewareChain["noted"] {
+    return this.#middleware?.noted ?? {};
   }
 
   /** Asks the model, then the fallbacks, until one replies. A reply that is only invalid (`validation_error`) does not go to a fallback. */
@@ -306,7 +315,7 @@ class ModelCalls {
       invalid: null,
     };
     let thrown: { readonly error: unknown } | null = null;
-    const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, request, {
+    const work = new ProviderWork(ports, this.#effect.id, this.#attempts, adapter, {
       signal: ports.signal,
       requestId: plan.requestId,
       options: plan.adapterOptions,
@@ -317,12 +326,12 @@ class ModelCalls {
       beforeRequest: ports.scope.ensure,
     });
     try {
-      const batches = work.open()[Symbol.asyncIterator]();
+      const batches = this.#stream(adapter, request, work)[Symbol.asyncIterator]();
       try {
         for (;;) {
           const next = await span.within(() => batches.next());
           if (next.done === true || ports.signal.aborted) break;
-          const events = this.#receive(next.value, progress, request);
+          const events = this.#receive(next.value, progress, request, work.model);
           if (progress.toolCalls > plan.maxToolCalls) break;
           const backpressure = ports.sink.live(events, origin);
           if (backpressure !== undefined) await backpressure;
@@ -351,6 +360,19 @@ class ModelCalls {
     return { reply, failure, shown: progress.shown, heard: progress.events > 0, preflight, resumed, record: null };
   }
 
+  /** The events of an attempt: those of the adapter, or of the outermost middleware. */
+  #stream(adapter: Adapter, request: ModelRequest, work: ProviderWork): AsyncIterable<readonly ModelEvent[]> {
+    if (this.#middleware === null) return work.open(request);
+    const { signal, collector } = this.#ports;
+    const n = this.#attempts;
+    const meter = new ModelMeter(adapter.provider, this.#plan.apiKey, (usage) => {
+      // Usage that is reported after the end of the attempt is not counted twice.
+      if (n === this.#attempts && !signal.aborted) collector.add({ type: "usage", usage });
+    });
+    const attempt = { n, signal, provider: adapter.provider, request };
+    return this.#middleware.model(attempt, (changed) => work.open(changed), meter);
+  }
+
   /**
    * Adds a batch of events to the collector and returns those to publish. Invalid events, and events after the terminal one, are dropped. The batch is copied
    * only if something in it is dropped or changed.
@@ -358,7 +380,8 @@ class ModelCalls {
   #receive(
     batch: readonly ModelEvent[],
     progress: StreamProgress,
-    { model, responseFormat }: ModelRequest,
+    { responseFormat }: ModelRequest,
+    model: ModelName | null,
   ): readonly ModelEvent[] {
     const { onEvent, output } = this.#plan;
     let filtered: ModelEvent[] | null = null;

@@ -9,7 +9,7 @@ import type { Shape } from "../../model/parse/reading.ts";
 import type { HandlerResult, Outcome, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
-import { renderIssue, truncateMiddle } from "../../model/internal.ts";
+import { truncateMiddle } from "../../model/internal.ts";
 import {
   failureShape,
   jsonObject,
@@ -100,10 +100,7 @@ async function prepare<Context extends CallerContext>(
       return answers.failed("invalid_arguments", `the arguments are not a JSON object: ${raw}`);
     }
     const prepared = await tool.prepare(args);
-    if (!prepared.ok) {
-      const issues = prepared.issues.map(renderIssue).join("; ");
-      return answers.failed("invalid_arguments", `the arguments do not match the schema: ${issues}`);
-    }
+    if (!prepared.ok) return answers.invalidArguments(prepared.issues);
     const needsApproval = recordedArguments === null && decision === null && (await prepared.needsApproval(context));
     return needsApproval ? { type: "waits" } : { type: "ready", prepared, args };
   } catch (error) {

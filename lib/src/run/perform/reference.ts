@@ -8,7 +8,7 @@
 
 import type { Adapter, AdapterCall } from "../../engine/internal.ts";
 import type { CallModel } from "../../kernel/internal.ts";
-import type { Failure, JsonObject, ModelEvent, ModelRequest } from "../../model/internal.ts";
+import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Scope } from "../ports/ports.ts";
@@ -52,38 +52,33 @@ export class ProviderWork {
   readonly #effectId: string;
   readonly #n: number;
   readonly #adapter: Adapter;
-  readonly #request: ModelRequest;
   readonly #call: AdapterCall;
+  #isOpened = false;
   /** The work was started by an earlier process. */
-  readonly isResumed: boolean;
-  #reference: JsonObject | null;
+  isResumed = false;
+  /** The model of the newest request. */
+  model: ModelName | null = null;
+  #reference: JsonObject | null = null;
 
   /** `n`: the number of the attempt. */
-  constructor(
-    ports: WorkPorts,
-    effectId: string,
-    n: number,
-    adapter: Adapter,
-    request: ModelRequest,
-    call: AdapterCall,
-  ) {
+  constructor(ports: WorkPorts, effectId: string, n: number, adapter: Adapter, call: AdapterCall) {
     this.#ports = ports;
     this.#effectId = effectId;
     this.#n = n;
     this.#adapter = adapter;
-    this.#request = request;
     this.#call = { ...call, onReference: (reference) => this.#record(reference) };
-    this.#reference = this.#recordedReference();
-    this.isResumed = this.#reference !== null;
   }
 
-  /** Sends the request, or reads the reply of the work that an earlier process started. */
-  open(): AsyncIterable<readonly ModelEvent[]> {
+  /** Sends the request, or reads the reply of the work that an earlier process started. A middleware may call it several times; only the first call reads that reply. */
+  open(request: ModelRequest): AsyncIterable<readonly ModelEvent[]> {
     const { signal } = this.#ports;
-    signal.addEventListener("abort", this.#onAbort, { once: true });
-    const resumed =
-      this.#reference === null ? null : this.#adapter.resume?.(this.#reference, this.#request, this.#call);
-    return resumed ?? this.#adapter.stream(this.#request, this.#call);
+    this.model = request.model;
+    this.#reference = this.#isOpened ? null : this.#recordedReference();
+    this.isResumed = this.#reference !== null;
+    if (!this.#isOpened) signal.addEventListener("abort", this.#onAbort, { once: true });
+    this.#isOpened = true;
+    const resumed = this.#reference === null ? null : this.#adapter.resume?.(this.#reference, request, this.#call);
+    return resumed ?? this.#adapter.stream(request, this.#call);
   }
 
   /** Ends the attempt. If the connection failed, the provider may still be working; that work is stopped. */
@@ -104,7 +99,7 @@ export class ProviderWork {
     const record = readRecord(workReferenceShape, this.#ports.scope.find(this.#effectId, referenceName(this.#n)));
     if (record === null || this.#adapter.resume === undefined) return null;
     const { provider, model, reference } = record;
-    return provider === this.#adapter.provider && model === modelId(this.#request.model) ? reference : null;
+    return provider === this.#adapter.provider && model === modelId(this.model) ? reference : null;
   }
 
   async #record(reference: JsonObject): Promise<void> {
@@ -112,7 +107,7 @@ export class ProviderWork {
     // The turn was cancelled while the request was in flight.
     if (this.#ports.signal.aborted) return this.#onAbort();
     const { provider } = this.#adapter;
-    const value: WorkReference = { provider, model: modelId(this.#request.model), reference };
+    const value: WorkReference = { provider, model: modelId(this.model), reference };
     try {
       await this.#ports.scope.record(this.#effectId, referenceName(this.#n), value);
     } catch (cause) {

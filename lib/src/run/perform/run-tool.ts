@@ -7,7 +7,8 @@
 // Order of one attempt: acquire the permit of the tool if its calls are serial, acquire a permit of the run, record the start mark, check the lease, check the abort signal, run the handler, release the permit. The mark is written
 // while the permit is held, so a call that only waits for a permit is not marked as started.
 
-import type { CallerContext, JsonObject } from "../../model/internal.ts";
+import type { Tool } from "../../engine/internal.ts";
+import type { CallerContext, JsonObject, ToolOutcome } from "../../model/internal.ts";
 import type { Runnable } from "./prepare-tool.ts";
 import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
@@ -16,8 +17,10 @@ import { isDirective, nextTask } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue, toCause } from "../../model/internal.ts";
 import { attemptName, pause, readToolAttempt } from "./records.ts";
+import { RecordFailure } from "./reference.ts";
 import { Semaphore } from "./semaphore.ts";
 import { runMark, startRecordName } from "./start-mark.ts";
+import { outcomeOf } from "./tool-answer.ts";
 
 /** One run of a prepared call, with all its attempts. */
 export class ToolRun<Context extends CallerContext> {
@@ -109,6 +112,8 @@ export class ToolRun<Context extends CallerContext> {
         return result;
       } catch (error) {
         span.fail(error);
+        // A record of a middleware could not be written: an error of the storage, not of the handler.
+        if (error instanceof RecordFailure) throw error.cause;
         this.#job.isStopped = this.#exceededMs === null && isAbort(error, stop.signal);
         return this.#exceededMs === null
           ? this.#answers.raised(error)
@@ -138,15 +143,48 @@ export class ToolRun<Context extends CallerContext> {
     return mark === null ? null : ports.scope.record(effect.id, startRecordName, mark);
   }
 
-  /** Runs the handler, directly or through the `toolExecutor` of the run. */
+  /** Runs the handler, through the middleware of the engine if it has any for tools. */
   async #execute(): Promise<HandlerResult> {
+    const { middleware, tool, context, stop, effect, attempt } = this.#job;
+    if (middleware === null || tool === null) return this.#handle(this.#runnable, this.#args);
+    const results = new Map<ToolOutcome, HandlerResult>();
+    const { signal } = stop;
+    const invocation = { n: attempt, signal, tool, toolCall: effect.call, arguments: this.#args, context };
+    const outcome = await middleware.tool(invocation, async (args) => {
+      const result = await this.#handleChanged(tool, args);
+      const handled = outcomeOf(result);
+      results.set(handled, result);
+      return handled;
+    });
+    // An outcome that a middleware passed on unchanged keeps the content that was encoded for the model.
+    return results.get(outcome) ?? this.#answers.adopted(outcome);
+  }
+
+  /** Runs the handler with the arguments of a middleware. A failure is a result; only an abort rejects. */
+  async #handleChanged(tool: Tool<Context>, args: JsonObject): Promise<HandlerResult> {
+    const { stop } = this.#job;
+    stop.signal.throwIfAborted();
+    try {
+      if (args === this.#args) return await this.#handle(this.#runnable, args);
+      const prepared = await tool.prepare(args);
+      if (!prepared.ok) return this.#answers.invalidArguments(prepared.issues);
+      this.#job.changedArguments = args;
+      return await this.#handle(prepared, args);
+    } catch (error) {
+      if (stop.signal.aborted || error instanceof RecordFailure) throw error;
+      return this.#answers.raised(error);
+    }
+  }
+
+  /** Runs the handler, directly or through the `toolExecutor` of the run. */
+  async #handle(runnable: Runnable<Context>, args: JsonObject): Promise<HandlerResult> {
     const { plan, tool, context } = this.#job;
     const { toolExecutor } = plan;
-    const run = () => this.#runnable.run(context);
+    const run = () => runnable.run(context);
     // An executor may be asynchronous and return the generator of a handler that yields.
     const returned: unknown = await (toolExecutor === null || tool === null
       ? run()
-      : toolExecutor(tool, this.#args, context, run));
+      : toolExecutor(tool, args, context, run));
     const value: unknown = isGenerator(returned) ? await this.#drain(returned) : returned;
     if (isDirective(value) && value.type === "ask_and_resume") this.#job.ask(value);
     return isDirective(value) ? this.#answers.directed(value) : this.#answers.returned(value);

@@ -6,6 +6,7 @@
 import type { Directive, Tool } from "../../engine/internal.ts";
 import type {
   CallerContext,
+  Issue,
   JsonObject,
   ToolCall,
   ToolFailure,
@@ -21,9 +22,12 @@ import {
   encodeToolValue,
   isEverturnError,
   parse,
+  renderIssue,
   toCause,
   toolFailure,
+  toolOutcomeParts,
 } from "../../model/internal.ts";
+import { read, toolOutcomeShape } from "../../model/parse/reading.ts";
 import { encodeAsJson } from "./encode-result.ts";
 
 /** The result of a handler, or of a decision not to run it, before `afterTool` and `onToolError` are applied. */
@@ -99,6 +103,44 @@ export class ToolAnswers<Context extends CallerContext> {
     return this.#succeeded(value, null);
   }
 
+  /** The outcome that a middleware returned in place of that of the handler. */
+  adopted(given: unknown): HandlerResult {
+    const parsed = read(toolOutcomeShape, given);
+    if (!("value" in parsed)) {
+      const issues = parsed.issues.map(renderIssue).join("; ");
+      const message = `a middleware must return the outcome of the tool call: ${issues}`;
+      return { type: "failed", failure: this.#invalid(message, { middlewareInvalid: true }, null) };
+    }
+    const outcome = parsed.value;
+    if (outcome.type === "failure") {
+      // The shape of an outcome accepts failures of tools only.
+      return { type: "failed", failure: this.#identified(outcome.failure) };
+    }
+    if (outcome.type === "halt" && isReservedReason(outcome.reason)) return this.#reservedHalt(outcome.reason);
+    try {
+      return { type: "outcome", outcome, content: checkedContent(this.#contentOf(outcome)) };
+    } catch (error) {
+      return this.raised(error);
+    }
+  }
+
+  #contentOf(outcome: ToolOutcome): ToolMessage["content"] {
+    if (outcome.type !== "success" && outcome.type !== "halt") return toolOutcomeParts(outcome);
+    const toModel = this.#tool?.toModel ?? null;
+    return toModel === null ? this.#encode(outcome.value) : toModel(outcome.value);
+  }
+
+  /** The answer to arguments that do not match the schema of the tool. */
+  invalidArguments(issues: readonly Issue[]): Failed {
+    const list = issues.map(renderIssue).join("; ");
+    return this.failed("invalid_arguments", `the arguments do not match the schema: ${list}`);
+  }
+
+  #reservedHalt(reason: string): Failed {
+    const message = `a tool cannot halt a run with the reason "${reason}": it is reserved for the library`;
+    return { type: "failed", failure: this.#invalid(message, { reservedHaltReason: reason }, null) };
+  }
+
   /** The result of a handler that returned a directive: a question, a halt, a failure or a control value. */
   directed(directive: Directive): HandlerResult {
     switch (directive.type) {
@@ -114,10 +156,7 @@ export class ToolAnswers<Context extends CallerContext> {
       case "ask_and_resume":
         return this.replaced(null);
       case "halt": {
-        if (isReservedReason(directive.reason)) {
-          const message = `a tool cannot halt a run with the reason "${directive.reason}": it is reserved for the library`;
-          return { type: "failed", failure: this.#invalid(message, { reservedHaltReason: directive.reason }, null) };
-        }
+        if (isReservedReason(directive.reason)) return this.#reservedHalt(directive.reason);
         const result = this.returned(directive.value);
         if (result.type === "failed" || result.outcome.type !== "success") return result;
         return { ...result, outcome: { type: "halt", reason: directive.reason, value: result.outcome.value } };
@@ -136,10 +175,8 @@ export class ToolAnswers<Context extends CallerContext> {
   async #afterTool(result: HandlerResult, { context }: ToolJob<Context>): Promise<HandlerResult> {
     const { afterTool } = this.#plan.hooks;
     if (afterTool === undefined) return result;
-    const outcome: ToolOutcome =
-      result.type === "outcome" ? result.outcome : { type: "failure", failure: result.failure };
     try {
-      const replaced = await afterTool(this.#call, outcome, context);
+      const replaced = await afterTool(this.#call, outcomeOf(result), context);
       if (replaced === null || replaced === undefined) return result;
       if (replaced.type === "failure") return { type: "failed", failure: replaced.failure };
       if (replaced.type === "success")
@@ -217,6 +254,11 @@ export class ToolAnswers<Context extends CallerContext> {
   #identified(failure: ToolFailure): ToolFailure {
     return { ...failure, toolName: this.#call.name, toolCallId: this.#call.id };
   }
+}
+
+/** The outcome of a result. */
+export function outcomeOf(result: HandlerResult): ToolOutcome {
+  return result.type === "outcome" ? result.outcome : { type: "failure", failure: result.failure };
 }
 
 /** The failure of an Everturn tool error. A thrown value can be anything, also an object whose getters throw. */

@@ -11,6 +11,7 @@ import type { Semaphore } from "./semaphore.ts";
 
 import { addUsage, encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
+import { MiddlewareChain } from "./middleware-chain.ts";
 
 /** What the run provides to its tool calls. */
 export type ToolPorts = {
@@ -76,6 +77,10 @@ export class ToolJob<Context extends CallerContext> {
   #hasEnded = false;
   /** What a turn inside the call, or its handler, waits for; `null`: none waits. The first one counts. */
   inner: InnerWait | null = null;
+  /** The arguments that a middleware replaced those of the call with; `null`: none did. */
+  changedArguments: JsonObject | null = null;
+  /** `null`: the engine has no middleware for tools. */
+  readonly middleware: MiddlewareChain | null;
   /** The handler threw because its signal was aborted. */
   isStopped = false;
   /** The number of inner turns that are running. */
@@ -93,6 +98,8 @@ export class ToolJob<Context extends CallerContext> {
     this.effect = effect;
     this.tool = plan.tools.findLast(({ name }) => name === effect.call.name) ?? null;
     ports.abortHandlers.add(this.#abort);
+    const isWrapped = plan.middleware.some((middleware) => middleware.tool !== undefined);
+    this.middleware = isWrapped ? new MiddlewareChain(plan, ports.scope, effect.id) : null;
     this.context = {
       context: plan.context,
       sessionId: plan.sessionId,

@@ -3,7 +3,7 @@
 // Stages
 //   1. recover   read the records of the call: a start mark without a result is answered by the replay policy (start-mark.ts)
 //   2. prepare   find the tool, run the `beforeTool` hook, validate the arguments, ask the approval gate (prepare-tool.ts); recorded as `prepared`
-//   3. run       acquire a permit, commit the start mark, run the handler with a time limit and retries (run-tool.ts)
+//   3. run       acquire a permit, commit the start mark, run the handler through the middleware of the engine, with a time limit and retries (run-tool.ts)
 //   4. settle    run the `afterTool` hook and `onToolError`, encode the content for the model (tool-answer.ts)
 //
 // Execution guarantees, by the replay policy of the tool:
@@ -76,7 +76,8 @@ export async function performTool<Context extends CallerContext>(
         await job.waiting;
         return waiting(job.inner, preparation.args);
       }
-      return returned(await answers.settle(result ?? (await running), job), preparation.args);
+      const answer = await answers.settle(result ?? (await running), job);
+      return returned(answer, job.changedArguments ?? preparation.args);
     } finally {
       job.end();
     }
@@ -113,6 +114,7 @@ export async function performTool<Context extends CallerContext>(
       ranArguments: ranWith !== null && !isSameJson(ranWith, call.arguments) ? ranWith : null,
       spent: job.spent,
       durationMs: plan.clock.now() - startedAt,
+      ...job.middleware?.noted,
     });
   }
 }

@@ -16,6 +16,7 @@ import type {
   EngineProtocol,
   Fallback,
   Hooks,
+  Middleware,
   OnToolError,
   OptionsWith,
   RetryPolicy,
@@ -156,6 +157,10 @@ export type RunPlan = {
   readonly wanted: ((event: TurnEvent) => boolean) | null;
   readonly clock: Clock;
   readonly signal: AbortSignal | null;
+  /** Wraps model calls and tool calls, the first one outermost. */
+  readonly middleware: readonly Middleware[];
+  /** The caller's context, for middleware of model calls. */
+  readonly context: CallerContext;
 };
 
 /** The options that an engine's `options` cannot set. `planRun` reads no other option from the call alone. */
@@ -280,6 +285,7 @@ export function planRun<Context extends CallerContext>(
     wanted: wantedOf(sources),
     clock: engine.clock,
     signal: call.signal ?? null,
+    middleware: engine.middleware,
   };
 }
 

@@ -43,7 +43,6 @@ beforeAll(async () => {
   for (const name of [
     "@cfworker",
     "@jitl",
-    "@modelcontextprotocol",
     "@restatedev",
     "@types",
     "eventsource-parser",

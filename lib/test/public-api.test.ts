@@ -21,8 +21,8 @@ describe("public names", () => {
     expect(Object.fromEntries([...surface].map(([path, exported]) => [path, exported.size]))).toEqual({
       ".": 99,
       "./model": 166,
-      "./kernel": 58,
-      "./engine": 57,
+      "./kernel": 59,
+      "./engine": 62,
       "./run": 17,
       "./session": 19,
       "./runtime": 40,
@@ -33,15 +33,15 @@ describe("public names", () => {
       "./host/postgres": 9,
       "./host/sqlite": 8,
       "./restate": 24,
-      "./mcp": 21,
       "./host/sqlite/worker": 0,
       "./ai-sdk": 11,
+      "./middleware": 28,
       "./wire": 11,
       "./http": 10,
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(505);
+    expect(names.size).toBe(513);
   });
 
   test("entry points list their names one by one", () => {

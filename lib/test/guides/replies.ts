@@ -66,6 +66,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     [],
   ],
   deploying: [[{ text: "The Tiber." }]],
+  middleware: [[{ text: "Hello [EMAIL_1]!", usage: { input: 20, output: 9 } }], []],
   limits: [[{ text: "The Tiber." }, { text: "The Loire." }], []],
   postgres: [[{ text: "The Po." }]],
   http: [[{ text: "No, it is sunny." }]],

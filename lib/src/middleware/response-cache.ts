@@ -1,0 +1,172 @@
+// Answers a model call from a storage if the same request was answered before.
+//
+// The key is a SHA-256 digest of the canonical JSON of the request, the provider and the settings of the adapter. Left out is what does not reach the model and differs
+// between equal requests: the session, ids and metadata of messages, prices and limits of the model.
+//
+// Rows are in the table `shared`: one for each reply, in the period (of the length of the time to live) in which it was stored. A lookup reads the current period and
+// the one before it. The first write of a period removes rows of older ones, a page at a time, so the table does not grow with what has expired.
+//
+// A storage that fails is no reason to fail a call: a failed lookup is a miss, and a reply that could not be stored is returned all the same. Both are noted.
+
+import type { Middleware, ModelCall } from "../engine/internal.ts";
+import type { Json, ModelReply } from "../model/internal.ts";
+import type { HostStorage } from "../runtime/host-contract.ts";
+
+import { Collector } from "../kernel/internal.ts";
+import { canonicalJson, fromJson, MisuseError, noUsage, toJson } from "../model/internal.ts";
+import { sha256 } from "../runtime/host-contract.ts";
+import { checkNames, checkPositive, modelOf } from "./call-model.ts";
+import { replyEvents } from "./reply-events.ts";
+
+/** Where {@link responseCache} keeps replies, for a program that has a cache of its own, for example Redis. Values are JSON text. */
+export type ReplyStore = {
+  /** Returns the value, or `null` if there is none or it has expired. */
+  readonly get: (key: string) => Promise<string | null>;
+  /** Stores a value for this many milliseconds; `null`: for ever. */
+  readonly set: (key: string, value: string, ttlMs: number | null) => Promise<void>;
+};
+
+/** Options of {@link responseCache}. */
+export type ResponseCacheOptions = {
+  /** Where replies are kept: the storage of a runtime, another storage, or a store of the program. */
+  readonly storage: HostStorage | ReplyStore;
+  /** How long a reply is used, in milliseconds. Default: 24 hours. `Infinity`: for ever. */
+  readonly ttlMs?: number;
+  /**
+   * Separates replies that must not be shared, for example by tenant: returns a text that becomes part of the key. Default: all calls with the same request share
+   * a reply, whoever makes them.
+   */
+  readonly scope?: (call: ModelCall) => string;
+  /** Whether a reply is stored. Called for replies that ended with `stop` or `tool_calls`; others are never stored. Default: all of those. */
+  readonly shouldStore?: (reply: ModelReply, call: ModelCall) => boolean;
+  /** The name of the middleware. Caches with different names share no replies. Default: `response_cache`. */
+  readonly name?: string;
+};
+
+const optionNames: { readonly [Name in keyof ResponseCacheOptions]-?: true } = {
+  storage: true,
+  ttlMs: true,
+  scope: true,
+  shouldStore: true,
+  name: true,
+};
+
+/**
+ * Answers a model call with the reply to an earlier, equal request. Such a reply has no usage, because nothing was billed, and `responseCache: "hit"` in its metadata.
+ * Place it before a rate limit and after a middleware that changes requests. Throws `MisuseError` for invalid options.
+ *
+ * @example
+ * ```ts
+ * import { chat, engine, fake } from "everturn";
+ * import { memoryStorage } from "everturn/host/memory";
+ * import { responseCache } from "everturn/middleware";
+ *
+ * const adapter = fake({ script: [{ type: "text", text: "Rome" }] });
+ * const agent = engine({ adapter, model: "fake:m", middleware: [responseCache({ storage: memoryStorage() })] });
+ * await chat(agent, "The capital of Italy?");
+ * const again = await chat(agent, "The capital of Italy?");
+ * again.finalResponse?.outputText; // => "Rome"
+ * adapter.calls.length; // => 1
+ * ```
+ */
+export function responseCache(options: ResponseCacheOptions): Middleware {
+  checkNames("responseCache", options, optionNames);
+  const { storage, ttlMs = 24 * 60 * 60 * 1000, scope, shouldStore, name = "response_cache" } = options;
+  checkPositive("responseCache", "ttlMs", ttlMs, true);
+  if (typeof storage !== "object" || storage === null) {
+    throw new MisuseError("invalid_argument", "responseCache: storage is missing", { path: ["storage"] });
+  }
+  const lifetimeMs = Number.isFinite(ttlMs) ? Math.ceil(ttlMs) : null;
+  const storeOf = "get" in storage ? () => storage : rowStore(storage, name, lifetimeMs);
+  return {
+    name,
+    async *model(call, next) {
+      const key = await keyOf(call, scope?.(call) ?? "");
+      const store = storeOf(call.clock.now());
+      const cached = await lookUp(call, store, key);
+      if (cached !== null) {
+        call.note("hit", { key });
+        const metadata = { ...cached.metadata, responseCache: "hit" };
+        yield replyEvents({ ...cached, usage: noUsage, requestId: null, metadata });
+        return;
+      }
+      const collector = new Collector();
+      for await (const batch of next(call.request)) {
+        for (const event of batch) collector.add(event);
+        yield batch;
+      }
+      const reply = collector.reply();
+      const hasEnded = reply.finishReason === "stop" || reply.finishReason === "tool_calls";
+      if (!hasEnded || reply.error !== null || reply.message === null || shouldStore?.(reply, call) === false) return;
+      try {
+        await store.set(key, toJson("reply", reply), lifetimeMs);
+      } catch {
+        call.note("store_failed");
+      }
+    },
+  };
+}
+
+/** The key of a call: equal for requests to which a model would give the same answer. */
+async function keyOf(call: ModelCall, scope: string): Promise<string> {
+  const { stream: _stream, scope: _scope, metadata: _metadata, model: _model, messages, ...settings } = call.request;
+  const contents = messages.map(({ id: _id, metadata: _own, ...message }) => message);
+  const text = canonicalJson(
+    asJson({ version: 1, scope, model: modelOf(call), options: call.options, messages: contents, settings }),
+  );
+  return sha256(text);
+}
+
+/** The value after a JSON round trip: without undefined properties. */
+function asJson(value: object): Json {
+  const plain: Json = JSON.parse(JSON.stringify(value));
+  return plain;
+}
+
+/** The stored reply; `null`: there is none, or it cannot be read, for example because a newer release wrote it. */
+async function lookUp(call: ModelCall, store: ReplyStore, key: string): Promise<ModelReply | null> {
+  try {
+    const text: unknown = await store.get(key);
+    const reply = typeof text === "string" ? fromJson(text, { as: "reply" }) : null;
+    return reply?.ok === true && reply.value.message !== null ? reply.value : null;
+  } catch {
+    call.note("lookup_failed");
+    return null;
+  }
+}
+
+/** A store in the table `shared`. `now` selects the period; the storage decides whether a row has expired. */
+function rowStore(storage: HostStorage, name: string, lifetimeMs: number | null): (now: number) => ReplyStore {
+  const table = "shared";
+  const scope = `response_cache/${name}`;
+  let cleanedPeriod = -1;
+  return (now) => {
+    const period = lifetimeMs === null ? 0 : Math.max(1, Math.floor(now / lifetimeMs));
+    return {
+      get: async (key) => {
+        const periods = lifetimeMs === null ? [0] : [period, period - 1];
+        const found = await storage.read(periods.map((number) => ({ table, prefix: [scope, number, key] })));
+        const row = found.flat().find(({ remainingMs }) => remainingMs === null || remainingMs > 0);
+        return row?.value ?? null;
+      },
+      set: async (key, value, ttlMs) => {
+        const put = { table, key: [scope, period, key], tag: 0, value, ttlMs } as const;
+        await storage.write({ checks: [], removals: [], puts: [put], lasting: false });
+        if (lifetimeMs === null || cleanedPeriod === period) return;
+        cleanedPeriod = period;
+        await removeBefore(period - 1);
+      },
+    };
+  };
+
+  /** Removes the rows of periods before this one. */
+  async function removeBefore(period: number): Promise<void> {
+    const page = { table, prefix: [scope], after: 0, before: period, limit: 500, maxLength: 1_000_000 } as const;
+    for (;;) {
+      const [rows = []] = await storage.read([page]);
+      if (rows.length === 0) return;
+      const removals = rows.map(({ key }) => ({ table, prefix: key }) as const);
+      await storage.write({ checks: [], removals, puts: [], lasting: false });
+    }
+  }
+}

@@ -30,11 +30,82 @@ const projects = {
   bundler: { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom", "dom.iterable"] },
 };
 
+/** Options that many users set besides `strict`, for the modules that show what these options can break. */
+const strictest = {
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  noPropertyAccessFromIndexSignature: true,
+  noImplicitOverride: true,
+  verbatimModuleSyntax: true,
+  isolatedModules: true,
+};
+const strictestModules = ["entry-points.ts", "drivers.ts", "restate-handlers.ts"];
+
 /** Handles that `sqliteStorage` accepts. */
 const drivers = `import { sqliteStorage } from "everturn/host/sqlite";
 import Database from "libsql";
 
 export const storage = sqliteStorage(new Database(":memory:"));
+`;
+
+/** Handlers of the user's own in Restate: sessions are called from every kind of context, and the services are passed to every function that serves them. */
+const handlers = `import * as restate from "@restatedev/restate-sdk";
+import * as lambda from "@restatedev/restate-sdk/lambda";
+import { runtime } from "everturn/runtime";
+import { engine, fake } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { restateRuntime, restateServices, restateSession, serveRestate } from "everturn/restate";
+import type { RestateRuntime, RestateSession, RestateTurn } from "everturn/restate";
+
+const support = restate.service({
+  name: "support",
+  handlers: {
+    ask: async (context: restate.Context, question: { customer: string; text: string }): Promise<string> => {
+      const session: RestateSession = restateSession(context, { id: question.customer, tenant: "t", prefix: "My" });
+      const turn: RestateTurn = await session.start(question.text, { context: { customer: question.customer } });
+      const end = await turn.result();
+      const [call] = end.session.pendingToolCalls;
+      if (call !== undefined) {
+        await session.decide(call.id, { type: "approve" }, { continue: false });
+        await session.submitToolResults([[call.id, { ok: true }]]);
+      }
+      await session.steer("also this", { turnContext: { by: "a" } });
+      await session.continue();
+      await session.step({ maxTurns: 1 });
+      session.sendLater("is it solved?", { afterMs: 60_000, key: "reminder" });
+      const cancelled: "cancelled" | "completion_won" | "stored" | "nothing_open" = await session.cancel();
+      const again = await session.reply("more", { whenBusy: "queue", output: { type: "object" } });
+      return (await session.result(again.turnId ?? "")).text + cancelled;
+    },
+  },
+});
+const counter = restate.object({
+  name: "counter",
+  handlers: {
+    run: async (context: restate.ObjectContext) => (await restateSession(context, { id: context.key }).send("hi")).turnId,
+    see: restate.handlers.object.shared(async (context: restate.ObjectSharedContext) =>
+      restateSession(context, { id: context.key }).result("turn-1"),
+    ),
+  },
+});
+const flow = restate.workflow({
+  name: "flow",
+  handlers: {
+    run: async (context: restate.WorkflowContext) => (await restateSession(context, { id: context.key }).reply("hi")).sessionId,
+  },
+});
+const host = memoryStorage();
+const engines = { default: engine({ adapter: fake({}), model: "fake:m" }) };
+export const web: RestateRuntime = restateRuntime({ host, engines, restate: { ingress: "http://127.0.0.1:8080" } });
+export const limited: RestateRuntime = web.tenant("t").limitedBy("user");
+export async function main(): Promise<void> {
+  const sessions = runtime({ host, engines, drive: false });
+  const services = await restateServices({ sessions, deadlineMs: 60_000 });
+  await serveRestate({ sessions: web, services: [support, counter, flow] });
+  await restate.serve({ services: [...services, support, counter, flow], port: 9080 });
+  restate.createEndpointHandler({ services: [...services, support] });
+  lambda.createEndpointHandler({ services: [...services, support] });
+}
 `;
 
 type Manifest = {
@@ -83,6 +154,7 @@ async function createProject(folder: string): Promise<number> {
   const modules = new Map([
     ["entry-points.ts", importsOf(lib)],
     ["drivers.ts", drivers],
+    ["restate-handlers.ts", handlers],
     ...snippets.map(({ module, code }) => [module, code] as const),
   ]);
   await Promise.all([...modules].map(([name, code]) => writeFile(join(folder, name), code)));
@@ -111,6 +183,10 @@ async function createProject(folder: string): Promise<number> {
     const include = ["*.ts", "support/*.ts"];
     await writeFile(join(folder, `tsconfig.${name}.json`), JSON.stringify({ compilerOptions, include }));
     const emitOptions = { ...compilerOptions, noEmit: false, rootDir: "support" };
+    await writeFile(
+      join(folder, `tsconfig.${name}.strictest.json`),
+      JSON.stringify({ compilerOptions: { ...compilerOptions, ...strictest }, include: strictestModules }),
+    );
     const application = { compilerOptions: emitOptions, include: ["support/*.ts"] };
     await writeFile(join(folder, `tsconfig.${name}.support.json`), JSON.stringify(application));
   }
@@ -173,7 +249,10 @@ try {
   for (const compiler of selectedCompilers()) {
     for (const project of Object.keys(projects)) {
       const began = performance.now();
-      const compileErrors = await compile(folder, compiler, project);
+      const compileErrors = [
+        ...(await compile(folder, compiler, project)),
+        ...(await compile(folder, compiler, `${project}.strictest`)),
+      ];
       const errors = compileErrors.length > 0 ? compileErrors : await runSupport(folder, compiler, project);
       const seconds = ((performance.now() - began) / 1000).toFixed(1);
       console.log(

@@ -21,7 +21,13 @@ export default defineConfig({
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
     // These packages resolve their imports to TypeScript under the condition "source", or to modules without file extensions under the condition "module". Node
     // loads neither, so Vite transforms them.
-    server: { deps: { inline: [/\/node_modules\/(?:ai|ai-6|@ai-sdk(?:-\d)?|eventsource-parser|@smithy)\//] } },
+    server: {
+      deps: {
+        inline: [
+          /\/node_modules\/(?:ai|ai-6|@ai-sdk(?:-\d)?|@modelcontextprotocol|eventsource|eventsource-parser|@smithy)\//,
+        ],
+      },
+    },
     projects: [
       {
         extends: true,

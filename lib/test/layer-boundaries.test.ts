@@ -43,6 +43,7 @@ beforeAll(async () => {
   for (const name of [
     "@cfworker",
     "@jitl",
+    "@modelcontextprotocol",
     "@restatedev",
     "@types",
     "eventsource-parser",

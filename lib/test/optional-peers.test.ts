@@ -84,6 +84,19 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
     expected:
       /EngineError: the package @restatedev\/restate-sdk cannot be loaded; run: npm install @restatedev\/restate-sdk/,
   },
+  "@modelcontextprotocol/client": {
+    program: `import { connectMcp } from "everturn/mcp";
+      await connectMcp({ server: { url: "http://127.0.0.1:1/mcp" } });`,
+    expected:
+      /the package @modelcontextprotocol\/client cannot be loaded; run: npm install @modelcontextprotocol\/client/,
+  },
+  "@modelcontextprotocol/server": {
+    program: `import { engine } from "everturn";
+      import { serveMcpStdio } from "everturn/mcp";
+      await serveMcpStdio({ agents: { ask: { engine: engine(), description: "Answers." } } });`,
+    expected:
+      /the package @modelcontextprotocol\/server cannot be loaded; run: npm install @modelcontextprotocol\/server/,
+  },
   "quickjs-emscripten-core": {
     program: `import { chat, engine, fake } from "everturn";
       import { quickjs } from "everturn/quickjs";

@@ -33,6 +33,7 @@ describe("public names", () => {
       "./host/postgres": 9,
       "./host/sqlite": 8,
       "./restate": 24,
+      "./mcp": 21,
       "./host/sqlite/worker": 0,
       "./ai-sdk": 11,
       "./middleware": 28,
@@ -41,7 +42,7 @@ describe("public names", () => {
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(513);
+    expect(names.size).toBe(534);
   });
 
   test("entry points list their names one by one", () => {

@@ -2,16 +2,18 @@
 //
 //   1. version, changelog, licences
 //   2. the package: publint, arethetypeswrong, budgets
-//   3. an empty project with the installed tarball, under each runtime: `import` and `require()` of every entry point, a durable turn, the command
+//   3. an empty project with the installed tarball, under each runtime: `import` and `require()` of every entry point, a turn that survives kill -9, the command,
+//      a configuration file
 //   4. the types with every supported TypeScript (lib/test/packed-types)
 //
 // Runtimes and tools are installed from the registry on first use, in pinned versions, into node_modules/.cache. A version that the registry does not have for
 // this platform is reported as skipped. Options: `--quick` leaves out the TypeScript versions.
 
 import type { Tarball } from "./packed.ts";
+import type { PackageFields, ReleaseFiles } from "./release-rules.ts";
 
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { promisify } from "node:util";
@@ -20,8 +22,10 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 
 import { describe, isWithin, measure } from "./budgets.ts";
+import { writeCreatePackage } from "./create-package.ts";
 import { entryPoints, readManifest, root } from "./entry-files.ts";
 import { addFile, pack, unpack } from "./packed.ts";
+import { bundledPackages, checkContents, checkLicences, checkVersion } from "./release-rules.ts";
 
 const execute = promisify(execFile);
 
@@ -48,7 +52,8 @@ type Runtime = {
   readonly arguments: readonly string[];
   /** Has the runtime a SQLite driver of its own that the library uses? */
   readonly hasSqlite: boolean;
-  readonly isNode: boolean;
+  /** Does the runtime load TypeScript without a loader? */
+  readonly loadsTypescript: boolean;
 };
 
 const platform = { linux: "linux", darwin: "darwin", win32: "win" }[process.platform.toString()] ?? process.platform;
@@ -65,8 +70,8 @@ const runtimes: readonly Runtime[] = [
     version: "1.4.4",
     binary: "bin/bun",
     arguments: [],
-    hasSqlite: false,
-    isNode: false,
+    hasSqlite: true,
+    loadsTypescript: true,
   },
   {
     name: "Deno 2.9.6",
@@ -74,12 +79,13 @@ const runtimes: readonly Runtime[] = [
     version: "2.9.6",
     binary: "deno",
     arguments: ["run", "--allow-all", "--node-modules-dir=manual"],
-    hasSqlite: false,
-    isNode: false,
+    hasSqlite: true,
+    loadsTypescript: true,
   },
 ];
 
-function node(version: string, hasSqlite: boolean): Runtime {
+/** `isModern`: Node 22.18 or later. */
+function node(version: string, isModern: boolean): Runtime {
   const name = `node-${platform}-${process.arch}`;
   return {
     name: `Node ${version}`,
@@ -87,8 +93,8 @@ function node(version: string, hasSqlite: boolean): Runtime {
     version,
     binary: "bin/node",
     arguments: [],
-    hasSqlite,
-    isNode: true,
+    hasSqlite: isModern,
+    loadsTypescript: isModern,
   };
 }
 
@@ -117,52 +123,31 @@ async function installed(name: string, version: string): Promise<string> {
   return target;
 }
 
-function checkVersion(): string {
-  const { version } = readManifest();
-  if (!/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version)) throw new Error(`${version} is not a semantic version`);
-  for (const folder of ["apps/cli", "apps/server", "apps/create-everturn"]) {
-    const { version: other, dependencies } = readManifest(join(root, folder));
-    if (other !== version) throw new Error(`${folder} has version ${other}, lib has ${version}`);
-    if (dependencies?.["everturn"] !== version) throw new Error(`${folder} does not depend on everturn ${version}`);
-  }
-  const changelog = readFileSync(join(root, "CHANGELOG.md"), "utf8");
-  const section = (heading: string) => changelog.split(/^## /m).find((text) => text.startsWith(heading));
-  const text = section(version) ?? section("Unreleased");
-  if (text === undefined || !/^- /m.test(text)) throw new Error(`CHANGELOG.md lists no changes for ${version}`);
-  const isNamed = section(version) !== undefined;
-  return `${version}, ${text.match(/^- /gm)?.length ?? 0} changes${isNamed ? "" : ' under "Unreleased": rename the heading in the commit of the release'}`;
+function releaseFiles(): ReleaseFiles {
+  const lock: { readonly packages: { readonly [folder: string]: PackageFields | undefined } } = JSON.parse(
+    readFileSync(join(root, "package-lock.json"), "utf8"),
+  );
+  return {
+    library: readManifest(),
+    others: Object.fromEntries(
+      ["apps/cli", "apps/server", "apps/create-everturn"].map((folder) => [folder, readPackage(join(root, folder))]),
+    ),
+    lockedVersion: lock.packages["lib"]?.version,
+    changelog: readFileSync(join(root, "CHANGELOG.md"), "utf8"),
+  };
 }
 
-/** Licences that may be combined with ours, of the dependencies and of the code in the bundle. */
-function checkLicences(folder: string): string {
-  const allowed = new Set(["MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD"]);
-  const bundled = readFileSync(join(folder, "dist/licenses.txt"), "utf8").matchAll(
-    /^(?<name>(?:@[\w.-]+\/)?[\w.-]+) \d+\.\d+\.\d+$/gm,
-  );
-  const names = [
-    ...Object.keys(readManifest().dependencies ?? {}),
-    ...[...bundled].map((match) => match.groups?.["name"] ?? ""),
-  ];
-  for (const name of names) {
-    const { license } = readManifest(join(root, "node_modules", name));
-    if (typeof license !== "string" || !allowed.has(license))
-      throw new Error(`${name} has the licence ${String(license)}`);
-  }
+function readPackage(folder: string): PackageFields {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+}
+
+function checkPackageLicences(folder: string): string {
+  const bundled = bundledPackages(readFileSync(join(folder, "dist/licenses.txt"), "utf8"));
+  const names = [...Object.keys(readManifest().dependencies ?? {}), ...bundled];
   if (readFileSync(join(folder, "LICENSE"), "utf8") !== readFileSync(join(root, "LICENSE"), "utf8")) {
     throw new Error("LICENSE of the package differs from that of the repository");
   }
-  return names.join(", ");
-}
-
-function checkContents({ files }: Tarball): string {
-  const unexpected = files.filter(
-    (path) =>
-      !/^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|templates\/.+|dist\/(?:types\/)?[^/]+\.(?:js|d\.ts|txt))$/.test(
-        path,
-      ),
-  );
-  if (unexpected.length > 0) throw new Error(`unexpected files: ${unexpected.join(", ")}`);
-  return `${files.length} files`;
+  return checkLicences(names.map((name) => readPackage(join(root, "node_modules", name))));
 }
 
 async function checkPublint(folder: string): Promise<string> {
@@ -181,15 +166,16 @@ async function checkTypesResolve(tarball: Tarball): Promise<string> {
 /** An empty project with the tarball, installed by npm. */
 async function emptyProject(folder: string, tarball: Tarball, packages: readonly string[] = []): Promise<string> {
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "package.json"), `{ "private": true }\n`);
-  for (const name of ["import.mjs", "require.cjs"]) addFile(folder, `tools/package/smoke/${name}`, name);
+  // As `npm init` writes it.
+  writeFileSync(join(folder, "package.json"), `{ "private": true, "type": "commonjs" }\n`);
+  for (const name of ["import.mjs", "require.cjs", "durable.mjs"]) addFile(folder, `tools/package/smoke/${name}`, name);
   const flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"];
   await run("npm", ["install", ...flags, tarball.path, ...packages], { cwd: folder });
   return folder;
 }
 
 async function checkRuntime(runtime: Runtime, project: string): Promise<string> {
-  const { binary, isNode, hasSqlite } = runtime;
+  const { binary, hasSqlite } = runtime;
   let folder = "";
   try {
     folder = await installed(runtime.package, runtime.version);
@@ -202,45 +188,95 @@ async function checkRuntime(runtime: Runtime, project: string): Promise<string> 
     .filter(({ subpath }) => !subpath.endsWith("/worker"))
     .map(({ subpath }) => `everturn${subpath.slice(1)}`);
   // No settings and no database of the user, and not the npm version of this process.
-  const env = { PATH: process.env["PATH"] ?? "", HOME: project, XDG_DATA_HOME: project };
+  const env = { PATH: process.env["PATH"] ?? "", HOME: project, XDG_DATA_HOME: project, XDG_CONFIG_HOME: project };
   const options = { cwd: project, env, timeout: 120_000 };
-  const smoke = [...runtime.arguments, "import.mjs", specifiers.join(","), hasSqlite ? "sqlite" : "memory"];
-  rmSync(join(project, "smoke.db"), { force: true });
-  await run(program, smoke, options);
-  if (!isNode) return `import of ${specifiers.length} entry points, durable turn`;
-  await run(program, ["require.cjs", specifiers.join(",")], options);
-  const command = (...args: readonly string[]) =>
-    run(program, ["node_modules/everturn/bin/everturn.js", ...args], options);
+  const execute = (...words: readonly string[]) => run(program, [...runtime.arguments, ...words], options);
+  const command = (...args: readonly string[]) => execute("node_modules/everturn/bin/everturn.js", ...args);
+  for (const name of readdirSync(project).filter((file) => /\.(?:db|log)/.test(file))) rmSync(join(project, name));
+  await execute("import.mjs", specifiers.join(","), hasSqlite ? "sqlite" : "memory");
+  await execute("require.cjs", specifiers.join(","));
+  const imported = `import and require() of ${specifiers.length} entry points`;
   await command("--version");
-  await command("doctor").catch((error: { readonly code?: unknown }) => {
-    // Without a driver the doctor reports a problem and exits with 1.
-    if (hasSqlite || error.code !== 1) throw error;
-  });
-  if (hasSqlite) {
-    await command("run", "--model", "offline:demo", "hello");
-    await command("demo");
-    return `import and require() of ${specifiers.length} entry points, durable turn, the command`;
+  if (!hasSqlite) {
+    await expectFailure(1, "npm install libsql", command("doctor"));
+    await expectFailure(2, "npm install libsql", command("run", "--model", "offline:demo", "hello"));
+    return `${imported}, a turn in memory; without a driver the command names libsql`;
   }
-  const { stderr } = await command("run", "--model", "offline:demo", "hello").catch(
-    (error: { readonly stderr: string }) => error,
+  await survivesKill(execute);
+  await command("doctor");
+  await command("run", "--model", "offline:demo", "hello");
+  await command("demo");
+  await usesConfiguration(command, project, runtime.loadsTypescript);
+  return `${imported}, a turn over SQLite that survives kill -9, the command, its configuration file`;
+}
+
+type Execute = (...words: readonly string[]) => Promise<{ readonly stdout: string; readonly stderr: string }>;
+
+/** Fails unless the program ends with this exit code and prints the text. */
+async function expectFailure(code: number, text: string, running: ReturnType<Execute>): Promise<void> {
+  type Ended = { readonly code?: unknown; readonly stdout: string; readonly stderr: string };
+  const ended: Ended = await running.catch((error: Ended) => error);
+  if (ended.code === code && (ended.stdout + ended.stderr).includes(text)) return;
+  throw new Error(
+    `expected exit code ${code} and "${text}", got ${String(ended.code ?? 0)}: ${ended.stdout}${ended.stderr}`,
   );
-  if (!stderr.includes("npm install libsql"))
-    throw new Error(`without a SQLite driver, the command does not name one: ${stderr}`);
-  return `import and require() of ${specifiers.length} entry points, durable turn; without a driver the command names libsql`;
+}
+
+/** One process dies in a turn, another one completes it. */
+async function survivesKill(execute: Execute): Promise<void> {
+  const killed: { readonly signal?: unknown; readonly stderr: string } = await execute("durable.mjs", "start").catch(
+    (error: { readonly signal?: unknown; readonly stderr: string }) => error,
+  );
+  if (killed.signal !== "SIGKILL") throw new Error(`the first process was not killed: ${killed.stderr}`);
+  await execute("durable.mjs", "finish");
+}
+
+/**
+ * A configuration file with an engine, in a project as `npm init` writes it: not used until it is trusted, and again not after a change of a module that it
+ * imports. It is written in TypeScript if the runtime loads it.
+ */
+async function usesConfiguration(command: Execute, project: string, isTypescript: boolean): Promise<void> {
+  const extension = isTypescript ? "ts" : "mjs";
+  const config = join(project, `everturn.config.${extension}`);
+  const writePort = (port: number) =>
+    writeFileSync(
+      join(project, `port.${extension}`),
+      `export const port${isTypescript ? ": number" : ""} = ${port};\n`,
+    );
+  writePort(0);
+  writeFileSync(
+    config,
+    `import { engine } from "everturn";\nimport { defineConfig } from "everturn/config";\nimport { port } from "./port.${extension}";\n` +
+      `export default defineConfig({ engines: { default: engine({ instructions: "Be brief." }) }, database: "config.db", port });\n`,
+  );
+  try {
+    await expectFailure(2, "everturn trust", command("run", "hello"));
+    await command("trust");
+    const { stdout } = await command("run", "--session", "configured", "hello");
+    if (!stdout.includes("You said: hello")) throw new Error(`run printed ${stdout}`);
+    await command("replay", "--open");
+    writePort(1);
+    await expectFailure(2, `has changed since it was trusted (port.${extension})`, command("sessions"));
+  } finally {
+    await command("trust", "--remove");
+    rmSync(config);
+  }
 }
 
 /** The command through npx, with the Node of this process and libsql. */
 async function checkCommand(project: string): Promise<string> {
-  const env = { ...process.env, HOME: project, XDG_DATA_HOME: project };
-  const everturn = (...args: readonly string[]) =>
-    run("npx", ["everturn", ...args], { cwd: project, env, timeout: 120_000 });
+  const env = { ...process.env, HOME: project, XDG_DATA_HOME: project, XDG_CONFIG_HOME: project };
+  const options = { cwd: project, env, timeout: 120_000 };
+  const everturn: Execute = (...args) => run("npx", ["everturn", ...args], options);
   const { stdout } = await everturn("run", "--model", "offline:demo", "hello");
   if (!stdout.includes("hello")) throw new Error(`run printed ${stdout}`);
   await everturn("doctor");
   const { stdout: list } = await everturn("sessions");
   if (!list.includes("session-")) throw new Error(`sessions printed ${list}`);
   await everturn("demo");
-  return "run, doctor, sessions, demo";
+  await survivesKill((...words) => run(process.execPath, words, options));
+  await usesConfiguration(everturn, project, "typescript" in process.features && process.features.typescript !== false);
+  return "run, doctor, sessions, demo, a turn over libsql that survives kill -9, a configuration file";
 }
 
 /** `npm create everturn`: the project is written, and names the version that is published. */
@@ -250,7 +286,10 @@ async function checkCreate(project: string): Promise<string> {
   const { version } = readManifest();
   if (dependencies?.["everturn"]?.includes(version) !== true)
     throw new Error(`the project does not depend on everturn ${version}`);
-  return "writes a project";
+  const creator = readManifest(join(project, "node_modules/create-everturn"));
+  if (creator.version !== version || creator.dependencies?.["everturn"] !== version)
+    throw new Error(`create-everturn does not have version ${version}, or depends on another version of everturn`);
+  return `${version}, writes a project that depends on everturn ${dependencies["everturn"]}`;
 }
 
 async function checkTypeScript(): Promise<string> {
@@ -268,9 +307,9 @@ const folder = mkdtempSync(join(tmpdir(), "everturn-release-"));
 try {
   const tarball = await pack(join(root, "release"));
   const unpacked = await unpack(tarball, join(folder, "unpacked"));
-  await check("version and changelog", checkVersion);
-  await check("licences", () => checkLicences(unpacked));
-  await check("contents", () => checkContents(tarball));
+  await check("version and changelog", () => checkVersion(releaseFiles()));
+  await check("licences", () => checkPackageLicences(unpacked));
+  await check("contents", () => checkContents(tarball.files));
   await check("publint", () => checkPublint(unpacked));
   await check("arethetypeswrong", () => checkTypesResolve(tarball));
   for (const measurement of await measure(tarball, join(folder, "unpacked"))) {
@@ -283,7 +322,7 @@ try {
   for (const runtime of runtimes) await check(runtime.name, () => checkRuntime(runtime, project));
   const withDriver = await emptyProject(join(folder, "driver"), tarball, [`libsql@${libsql}`]);
   await check(`npx everturn, Node ${process.versions.node}`, () => checkCommand(withDriver));
-  const creator = await pack(join(root, "release"), join(root, "apps/create-everturn"));
+  const creator = await pack(join(root, "release"), writeCreatePackage(join(folder, "create-everturn")));
   const creating = await emptyProject(join(folder, "create"), tarball, [creator.path]);
   await check("create-everturn", () => checkCreate(creating));
   if (!process.argv.includes("--quick")) await check("TypeScript", checkTypeScript);
@@ -291,7 +330,11 @@ try {
     console.log(`\n${failures} checks failed. Nothing may be published.`);
     process.exitCode = 1;
   } else {
-    const commands = [tarball, creator].map(({ path }) => `  npm publish ${relative(root, path)} --access public`);
+    // npm would give a prerelease the tag "latest", which `npm install everturn` uses.
+    const tag = readManifest().version.includes("-") ? " --tag next" : "";
+    const commands = [tarball, creator].map(
+      ({ path }) => `  npm publish ${relative(root, path)} --access public${tag}`,
+    );
     console.log(`\nAll checks passed. Publish with:\n\n${commands.join("\n")}\n`);
   }
 } finally {

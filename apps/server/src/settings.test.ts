@@ -1,5 +1,5 @@
 import type { GivenConfig } from "./config-file.ts";
-import type { GivenFlags, SettingName } from "./settings.ts";
+import type { Environment, GivenFlags, SettingName } from "./settings.ts";
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,16 +20,17 @@ type Sources = {
   readonly environment?: { readonly [name: string]: string };
   readonly config?: { readonly [name: string]: unknown };
   readonly platform?: NodeJS.Platform;
+  readonly home?: string;
 };
 
-function resolved({ flags = {}, environment = {}, config, platform = "linux" }: Sources) {
+function resolved({ flags = {}, environment = {}, config, platform = "linux", home = "/home/ada" }: Sources) {
   const file: GivenConfig | null =
     config === undefined ? null : { path: "/etc/e/everturn.config.json", folder: "/etc/e", fields: config };
   return resolveSettings({
     flags,
     config: file,
     folder: "/project",
-    system: { environment, platform, home: "/home/ada" },
+    system: { environment, platform, home },
   });
 }
 
@@ -45,63 +46,49 @@ function refusal(sources: Sources): string {
 
 describe("precedence is flag, environment variable, configuration file, default", () => {
   const token = "0123456789abcdef";
-  const rows: readonly {
-    readonly name: SettingName;
-    readonly flag: string | readonly string[];
-    readonly variable: readonly [string, string];
-    readonly file: unknown;
-    readonly values: readonly [flag: unknown, variable: unknown, file: unknown, fallback: unknown];
-  }[] = [
-    {
-      name: "model",
-      flag: "openai:a",
-      variable: ["EVERTURN_MODEL", "openai:b"],
-      file: "openai:c",
-      values: ["openai:a", "openai:b", "openai:c", "offline:demo"],
-    },
-    {
-      name: "database",
-      flag: "a.db",
-      variable: ["EVERTURN_DATABASE", "b.db"],
-      file: "c.db",
-      values: ["/project/a.db", "/project/b.db", "/etc/e/c.db", "/home/ada/.local/share/everturn/everturn.db"],
-    },
-    {
-      name: "tools",
-      flag: ["a.mjs", "b.mjs"],
-      variable: ["EVERTURN_TOOLS", "c.mjs, /d.mjs"],
-      file: ["e.mjs"],
-      values: [["/project/a.mjs", "/project/b.mjs"], ["/project/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
-    },
-    { name: "engine", flag: "a", variable: ["EVERTURN_ENGINE", "b"], file: "c", values: ["a", "b", "c", "default"] },
-    {
-      name: "static",
-      flag: "a",
-      variable: ["EVERTURN_STATIC", "/b"],
-      file: "c",
-      values: ["/project/a", "/b", "/etc/e/c", null],
-    },
-    {
-      name: "instructions",
-      flag: "A",
-      variable: ["EVERTURN_INSTRUCTIONS", "B, b"],
-      file: "C",
-      values: ["A", "B, b", "C", null],
-    },
-    { name: "maxTurns", flag: "1", variable: ["EVERTURN_MAX_TURNS", "2"], file: 3, values: [1, 2, 3, 32] },
-    {
-      name: "whenBusy",
-      flag: "queue",
-      variable: ["EVERTURN_WHEN_BUSY", "interrupt"],
-      file: "reject",
-      values: ["queue", "interrupt", "reject", null],
-    },
-    {
-      name: "limits",
-      flag: ["tenant.concurrency=2", "tenant.rate=60/m", "tenant:acme.concurrency=9", "engine:default.rate=5/30s"],
-      variable: ["EVERTURN_LIMITS", "key.concurrency=1, key:ann.rate=1/500ms"],
-      file: ["engine:a.b.concurrency=4"],
-      values: [
+  type Row = readonly [
+    name: SettingName,
+    flag: string | readonly string[],
+    variable: readonly [name: string, text: string],
+    file: unknown,
+    values: readonly [flag: unknown, variable: unknown, file: unknown, fallback: unknown],
+  ];
+  const rows: readonly Row[] = [
+    ["engine", "a", ["EVERTURN_ENGINE", "b"], "c", ["a", "b", "c", "default"]],
+    ["maxTurns", "1", ["EVERTURN_MAX_TURNS", "2"], 3, [1, 2, 3, 32]],
+    ["pace", "1", ["EVERTURN_OFFLINE_PACE", "0"], 3, [1, 0, 3, 25]],
+    ["host", "a", ["EVERTURN_HOST", "b"], "c", ["a", "b", "c", "127.0.0.1"]],
+    ["port", "1", ["EVERTURN_PORT", "0"], 3, [1, 0, 3, 4242]],
+    [
+      "model",
+      "openai:a",
+      ["EVERTURN_MODEL", "openai:b"],
+      "openai:c",
+      ["openai:a", "openai:b", "openai:c", "offline:demo"],
+    ],
+    [
+      "database",
+      "a.db",
+      ["EVERTURN_DATABASE", "b.db"],
+      "c.db",
+      ["/project/a.db", "/project/b.db", "/etc/e/c.db", "/home/ada/.local/share/everturn/everturn.db"],
+    ],
+    [
+      "tools",
+      ["a.mjs", "b.mjs"],
+      ["EVERTURN_TOOLS", "c.mjs, /d.mjs"],
+      ["e.mjs"],
+      [["/project/a.mjs", "/project/b.mjs"], ["/project/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
+    ],
+    ["static", "a", ["EVERTURN_STATIC", "/b"], "c", ["/project/a", "/b", "/etc/e/c", null]],
+    ["instructions", "A", ["EVERTURN_INSTRUCTIONS", "B, b"], "C", ["A", "B, b", "C", null]],
+    ["whenBusy", "queue", ["EVERTURN_WHEN_BUSY", "interrupt"], "reject", ["queue", "interrupt", "reject", null]],
+    [
+      "limits",
+      ["tenant.concurrency=2", "tenant.rate=60/m", "tenant:acme.concurrency=9", "engine:default.rate=5/30s"],
+      ["EVERTURN_LIMITS", "key.concurrency=1, key:ann.rate=1/500ms"],
+      ["engine:a.b.concurrency=4"],
+      [
         {
           engines: { default: { rate: { turns: 5, perMs: 30_000 } } },
           tenants: { acme: { concurrency: 9 } },
@@ -117,16 +104,13 @@ describe("precedence is flag, environment variable, configuration file, default"
         { engines: { "a.b": { concurrency: 4 } }, tenants: {}, limitKeys: {} },
         null,
       ],
-    },
-    { name: "pace", flag: "1", variable: ["EVERTURN_OFFLINE_PACE", "0"], file: 3, values: [1, 0, 3, 25] },
-    { name: "host", flag: "a", variable: ["EVERTURN_HOST", "b"], file: "c", values: ["a", "b", "c", "127.0.0.1"] },
-    { name: "port", flag: "1", variable: ["EVERTURN_PORT", "0"], file: 3, values: [1, 0, 3, 4242] },
-    {
-      name: "tokens",
-      flag: [`acme:${token}`],
-      variable: ["EVERTURN_TOKENS", `${token},b:${token}1`],
-      file: `${token}2`,
-      values: [
+    ],
+    [
+      "tokens",
+      [`acme:${token}`],
+      ["EVERTURN_TOKENS", `${token},b:${token}1`],
+      `${token}2`,
+      [
         [{ tenant: "acme", token }],
         [
           { tenant: "", token },
@@ -135,77 +119,59 @@ describe("precedence is flag, environment variable, configuration file, default"
         [{ tenant: "", token: `${token}2` }],
         [],
       ],
-    },
-    {
-      name: "cors",
-      flag: ["https://a"],
-      variable: ["EVERTURN_CORS", "https://b"],
-      file: ["https://c"],
-      values: [["https://a"], ["https://b"], ["https://c"], []],
-    },
-    {
-      name: "completions",
-      flag: "off",
-      variable: ["EVERTURN_COMPLETIONS", "on"],
-      file: false,
-      values: [false, true, false, true],
-    },
-    {
-      name: "requestLog",
-      flag: "off",
-      variable: ["EVERTURN_REQUEST_LOG", "On"],
-      file: false,
-      values: [false, true, false, true],
-    },
-    {
-      name: "drive",
-      flag: "restate",
-      variable: ["EVERTURN_DRIVE", "here"],
-      file: "restate",
-      values: ["restate", "here", "restate", "here"],
-    },
-    {
-      name: "restateIngress",
-      flag: "http://a:8080/",
-      variable: ["EVERTURN_RESTATE_INGRESS", "http://b"],
-      file: "https://c",
-      values: ["http://a:8080", "http://b", "https://c", "http://127.0.0.1:8080"],
-    },
-    {
-      name: "restateListen",
-      flag: "0.0.0.0:9081",
-      variable: ["EVERTURN_RESTATE_LISTEN", "[::1]:0"],
-      file: 9082,
-      values: [
+    ],
+    [
+      "cors",
+      ["https://a"],
+      ["EVERTURN_CORS", "https://b"],
+      ["https://c"],
+      [["https://a"], ["https://b"], ["https://c"], []],
+    ],
+    ["completions", "off", ["EVERTURN_COMPLETIONS", "on"], false, [false, true, false, true]],
+    ["requestLog", "off", ["EVERTURN_REQUEST_LOG", "On"], false, [false, true, false, true]],
+    ["drive", "restate", ["EVERTURN_DRIVE", "here"], "restate", ["restate", "here", "restate", "here"]],
+    [
+      "restateIngress",
+      "http://a:8080/",
+      ["EVERTURN_RESTATE_INGRESS", "http://b"],
+      "https://c",
+      ["http://a:8080", "http://b", "https://c", "http://127.0.0.1:8080"],
+    ],
+    [
+      "restateListen",
+      "0.0.0.0:9081",
+      ["EVERTURN_RESTATE_LISTEN", "[::1]:0"],
+      9082,
+      [
         { host: "0.0.0.0", port: 9081 },
         { host: "::1", port: 0 },
         { host: "127.0.0.1", port: 9082 },
         { host: "127.0.0.1", port: 9080 },
       ],
-    },
-    {
-      name: "restateAdmin",
-      flag: "http://a",
-      variable: ["EVERTURN_RESTATE_ADMIN", "http://b"],
-      file: "http://c",
-      values: ["http://a", "http://b", "http://c", null],
-    },
-    {
-      name: "restateUri",
-      flag: "http://a",
-      variable: ["EVERTURN_RESTATE_URI", "http://b"],
-      file: "http://c",
-      values: ["http://a", "http://b", "http://c", null],
-    },
-    {
-      name: "restateKeys",
-      flag: ["publickeyv1_a"],
-      variable: ["EVERTURN_RESTATE_KEYS", "publickeyv1_b,publickeyv1_c"],
-      file: "publickeyv1_d",
-      values: [["publickeyv1_a"], ["publickeyv1_b", "publickeyv1_c"], ["publickeyv1_d"], []],
-    },
+    ],
+    [
+      "restateAdmin",
+      "http://a",
+      ["EVERTURN_RESTATE_ADMIN", "http://b"],
+      "http://c",
+      ["http://a", "http://b", "http://c", null],
+    ],
+    [
+      "restateUri",
+      "http://a",
+      ["EVERTURN_RESTATE_URI", "http://b"],
+      "http://c",
+      ["http://a", "http://b", "http://c", null],
+    ],
+    [
+      "restateKeys",
+      ["publickeyv1_a"],
+      ["EVERTURN_RESTATE_KEYS", "publickeyv1_b,publickeyv1_c"],
+      "publickeyv1_d",
+      [["publickeyv1_a"], ["publickeyv1_b", "publickeyv1_c"], ["publickeyv1_d"], []],
+    ],
   ];
-  it.each(rows)("$name", ({ name, flag, variable: [variable, text], file, values }) => {
+  it.each(rows)("%s", (name, flag, [variable, text], file, values) => {
     const environment = { [variable]: text };
     const config = { [name]: file };
     const found = [
@@ -221,7 +187,7 @@ describe("precedence is flag, environment variable, configuration file, default"
   });
 
   it("covers every setting except base URLs, which have separate variables", () => {
-    expect(rows.map(({ name }) => name).toSorted()).toEqual(
+    expect(rows.map(([name]) => name).toSorted()).toEqual(
       settingNames.filter((name) => name !== "baseUrls").toSorted(),
     );
   });
@@ -322,15 +288,14 @@ describe("an invalid value is rejected with its source and what was expected", (
   });
 
   it("a missing home folder is an error only if the database would be in it", () => {
-    const system = { environment: {}, platform: "linux", home: "" } as const;
-    const sources = { config: null, folder: "/project", system };
-    expect(() => resolveSettings({ ...sources, flags: {} })).toThrow(/no home folder .*--database/);
-    expect(resolveSettings({ ...sources, flags: { database: "a.db" } }).database.value).toBe("/project/a.db");
+    expect(refusal({ home: "" })).toMatch(/no home folder .*--database/);
+    expect(resolved({ home: "", flags: { database: "a.db" } }).database.value).toBe("/project/a.db");
   });
 });
 
 describe("the configuration file", () => {
-  const load = (config: string) => loadSettings({ config, folder, environment: {} });
+  const load = (config?: string, environment: Environment = {}) =>
+    loadSettings({ folder, environment, ...(config === undefined ? {} : { config }) });
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
 
   it("is found in the working directory, and its paths are relative to its folder", async () => {
@@ -338,7 +303,7 @@ describe("the configuration file", () => {
     write("hello.md", "Be kind.\n");
     const environment = { XDG_CONFIG_HOME: join(folder, "config") };
     trustConfig(join(folder, "everturn.config.mjs"), systemOf(environment));
-    const { model, tools, instructions, configFile } = await loadSettings({ folder, environment });
+    const { model, tools, instructions, configFile } = await load(undefined, environment);
     expect([model.value, tools.value, instructions.value]).toEqual(["openai:m", [join(folder, "t.mjs")], "Be kind."]);
     expect(configFile).toBe(join(folder, "everturn.config.mjs"));
   });
@@ -347,8 +312,8 @@ describe("the configuration file", () => {
     write("one.json", `{ "model": "openai:one" }`);
     write("two.json", `{ "model": "openai:two", "$schema": "x" }`);
     const environment = { EVERTURN_CONFIG: "one.json" };
-    expect((await loadSettings({ folder, environment })).model.value).toBe("openai:one");
-    expect((await loadSettings({ folder, environment, config: "two.json" })).model.value).toBe("openai:two");
+    expect((await load(undefined, environment)).model.value).toBe("openai:one");
+    expect((await load("two.json", environment)).model.value).toBe("openai:two");
   });
 
   it("may begin with a byte order mark", async () => {
@@ -387,8 +352,6 @@ describe("the configuration file", () => {
 
   it("is ambiguous if a folder has two, and is rejected", async () => {
     write("everturn.config.json", "{}");
-    await expect(loadSettings({ folder, environment: {} })).rejects.toThrow(
-      /several configuration files: .*--config FILE/,
-    );
+    await expect(load()).rejects.toThrow(/several configuration files: .*--config FILE/);
   });
 });

@@ -25,6 +25,12 @@ const anyDoor: readonly string[] = ["eventsource-parser"];
 const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./host/postgres": ["pg"],
   "./restate": ["@restatedev/restate-sdk"],
+  "./mcp": [
+    "@modelcontextprotocol/client",
+    "@modelcontextprotocol/client/stdio",
+    "@modelcontextprotocol/server",
+    "@modelcontextprotocol/server/stdio",
+  ],
   "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 

@@ -259,7 +259,9 @@ async function walk({ pinned, history, begins = {}, items }: SampleTurn): Promis
     if (item.type === "response" && effect === undefined)
       throw new Error(`no effect is pending with the id ${item.response.id}: ${pendingTexts(turn).join()}`);
     const text = effect === undefined ? null : canonicalJson(effect);
-    rows.push({ effect: text, hash: text === null ? null : await sha256(text), item, epoch: 1, attempt: 1 });
+    const startedAt = 1000 * rows.length;
+    const timing = { startedAt, firstAt: null, endedAt: startedAt + 500, owner: "one", heldSince: 0, takesOver: false };
+    rows.push({ effect: text, hash: text === null ? null : await sha256(text), item, epoch: 1, attempt: 1, timing });
     turn = accepted(config, turn, item);
     states.push(stored(turn));
   }
@@ -377,7 +379,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
   contents: [chatting, syncing, finalizing, coding],
   journal: [
     ...records.flatMap(({ data }) => data.rows),
-    { effect: null, hash: null, item: { type: "step_restarted", from: 3, step: 1 }, epoch: 0, attempt: 1 },
+    { effect: null, hash: null, item: { type: "step_restarted", from: 3, step: 1 }, epoch: 0, attempt: 1, timing: null },
   ],
   records: [
     {

@@ -2,7 +2,7 @@
 // be performed again.
 //
 //   npm run test:restate                       all parts
-//   npm run test:restate -- kills 40           one part: handlers, upgrade, spread, paused, cluster, example, kills N,
+//   npm run test:restate -- kills 40           one part: handlers, handover, upgrade, spread, paused, cluster, example, kills N,
 //                                              crash N (every n-th point)
 //
 // What the parts measured is printed once more at the end. All files and processes are removed at the end, also after a failure.
@@ -12,6 +12,7 @@ import { availableParallelism, loadavg } from "node:os";
 import { clusterTest } from "./cluster.ts";
 import { crashMatrixOnRestate } from "./crash-matrix.ts";
 import { exampleTest } from "./example.ts";
+import { handoverTest } from "./handover.ts";
 import { killTest } from "./kills.ts";
 import { ownHandlersTest } from "./own-handlers.ts";
 import { pausedTest } from "./paused.ts";
@@ -24,6 +25,7 @@ const [, , only = "all", number] = process.argv;
 const numberOr = (byDefault: number) => (number === undefined ? byDefault : Number(number));
 const parts: { readonly [name: string]: () => Promise<readonly string[]> } = {
   handlers: ownHandlersTest,
+  handover: handoverTest,
   upgrade: upgradeTest,
   spread: spreadTest,
   paused: pausedTest,

@@ -1,10 +1,10 @@
 // A service process of one version of the code: the model answers with the version of the code that called it and the instructions in the request. The tool
-// `wait` returns when a file exists that has the name of the session.
+// `wait` returns when a file exists that has the name of the session; another file has one character for each of its calls.
 
 import type { Adapter } from "everturn";
 import type { ModelEvent } from "everturn/model";
 
-import { existsSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 
 import { engine, tool } from "everturn";
@@ -55,6 +55,7 @@ const wait = tool({
   replay: "safe",
   handler: async (_, { signal, context }) => {
     const name = "gate" in context ? String(context.gate) : "";
+    appendFileSync(join(folder, `${name}.calls`), ".");
     while (!signal.aborted && !existsSync(join(folder, name))) await new Promise((resolve) => setTimeout(resolve, 20));
     return "done";
   },

@@ -557,7 +557,14 @@ describe("[lash 84] leases", () => {
   });
 
   test("end for their holder when its wall clock or its monotonic clock passes the deadline", () => {
-    const lease = { owner: "a", process: null, epoch: 1, sentAt: { wall: 1000, monotonic: 50 } };
+    const lease = {
+      owner: "a",
+      process: null,
+      epoch: 1,
+      sentAt: { wall: 1000, monotonic: 50 },
+      since: 1000,
+      takesOver: false,
+    };
     const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
     expect(safe(30_999, 30_049)).toBe(true);
     expect(safe(31_000, 50)).toBe(false);
@@ -1031,8 +1038,9 @@ describe("lessons of lash's hard bugs", () => {
       const tablesOfTurn = ["journal", "entries", "events", "ledger", "turns"] as const;
       const values = JSON.stringify(await Promise.all(tablesOfTurn.map((table) => world.values(table))));
       const named = values.replaceAll(/turn-[0-9a-f]{20}/g, "turn").replaceAll(/(epoch":)\d/g, "$10");
-      // Digests of values that contain the turn id.
-      return JSON.parse(named.replaceAll(/((?:hash|digest)\\*":\\*")\w+/g, "$1"));
+      // When and where an effect was performed is stored for people, and no replay reads it. The others are digests of values that contain the turn id.
+      const untimed = named.replaceAll(/"timing":\{[^}]*\}/g, '"timing":null');
+      return JSON.parse(untimed.replaceAll(/((?:hash|digest)\\*":\\*")\w+/g, "$1"));
     };
     expect(await stored(true)).toEqual(await stored(false));
   });

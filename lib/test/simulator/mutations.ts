@@ -143,7 +143,7 @@ export const mutations: readonly Mutation[] = [
     rule: "Q17",
     source: {
       file: "runtime/rows/lease.ts",
-      replacements: [["takesOver: held !== null && !held.released,", "takesOver: held !== null,"]],
+      replacements: [["const takesOver = held !== null && !held.released;", "const takesOver = held !== null;"]],
     },
   },
   {

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 import { chromium } from "../../../../lib/test/edge/tools.ts";
+import { writeCreatePackage } from "../../../../tools/package/create-package.ts";
 import { Browser } from "./browser.ts";
 
 const root = resolve(import.meta.dirname, "../../../..");
@@ -73,13 +74,12 @@ if (process.env["EVERTURN_SKIP_BROWSER"] === "1") log("skipped: EVERTURN_SKIP_BR
 else {
   const running: { server: ChildProcess | null; browser: Browser | null } = { server: null, browser: null };
   try {
-    const packed = (workspace: string) =>
+    const packed = (source: string) =>
       join(
         folder,
-        run(root, "npm", "pack", "--silent", "-w", workspace, "--pack-destination", folder).trim().split("\n").at(-1) ??
-          "",
+        run(source, "npm", "pack", "--silent", "--pack-destination", folder).trim().split("\n").at(-1) ?? "",
       );
-    const [library, creator] = [packed("lib"), packed("apps/create-everturn")];
+    const [library, creator] = [packed(join(root, "lib")), packed(writeCreatePackage(join(folder, "creator")))];
     log("packed everturn and create-everturn");
     writeFileSync(join(folder, "package.json"), "{}");
     run(folder, "npm", "install", "--silent", library, creator);

@@ -2,7 +2,8 @@
 
 import type { AnswerForm, Json, JsonObject, Message, ToolControl, ToolFailure } from "../../model/internal.ts";
 
-import { knownHaltedReasons, MisuseError, toolFailure } from "../../model/internal.ts";
+import { knownHaltedReasons, MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
+import { read, settings } from "../../model/parse/reading.ts";
 
 // `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
 const mark = Symbol.for("everturn.directive");
@@ -53,7 +54,7 @@ export function askUser(
  * Ends the turn with a question to the user, and runs the handler again with the answer (`context.answer`). The call stays pending until
  * then, also in another process. `state` is what the handler needs to continue; it is stored, and readers of the session can see it, so it must
  * not contain secrets. `opts` are hints for the user interface. The second run has the same arguments and the same idempotency key, and asks neither
- * hooks nor an approval again.
+ * hooks nor an approval again. Throws `MisuseError` if state or options are not JSON, or look like a credential.
  */
 export function askAndResume(
   question: string,
@@ -61,6 +62,11 @@ export function askAndResume(
 ): Directive {
   if (typeof question !== "string") {
     throw new MisuseError("invalid_argument", "askAndResume: the question has to be text");
+  }
+  const parsed = read(settings, { ...opts, state });
+  if ("issues" in parsed) {
+    const problems = parsed.issues.map(renderIssue).join("; ");
+    throw new MisuseError("invalid_argument", `askAndResume: ${problems}`, { path: parsed.issues[0]?.path ?? [] });
   }
   return { [mark]: true, type: "ask_and_resume", question, state, opts };
 }

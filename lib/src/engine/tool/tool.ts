@@ -77,7 +77,7 @@ export type ToolContext<Context extends CallerContext = CallerContext> = {
 };
 
 /** The answer to a question that a handler asked with `askAndResume`. */
-export type ToolAnswer = {
+type ToolAnswer = {
   /** The text of the answer. */
   readonly text: string;
   /** The state that was stored with the question. */

@@ -14,6 +14,8 @@ const pollMs = 100;
 /** How long the answer to a read is awaited before the table is read again, in milliseconds. Doubled up to `longestAnswerMs`, so that a slow storage is not flooded. */
 const firstAnswerMs = 400;
 const longestAnswerMs = 6400;
+/** How many reads may be without an answer at a time. */
+const maxUnanswered = 5;
 
 /** Delivers each stored cancel of a watched turn once. */
 export class CancelWatch {
@@ -23,6 +25,7 @@ export class CancelWatch {
   readonly #turns = new Map<string, (row: Row) => void>();
   #watching: AbortController | null = null;
   #changes: ChangeSignal | null = null;
+  readonly #unanswered = new Set<Promise<"done" | "failed">>();
 
   constructor(storage: HostStorage, clock: Clock) {
     this.#storage = storage;
@@ -87,13 +90,18 @@ export class CancelWatch {
     const waiting = new AbortController();
     const stopWaiting = (): void => waiting.abort();
     signal.addEventListener("abort", stopWaiting);
-    const read = this.#storage.read([{ table: "cancels", prefix: [] }]).then(
-      ([rows = []]) => {
-        for (const row of rows) this.#deliver(JSON.stringify(row.key), row);
-        return "done" as const;
-      },
-      () => "failed" as const,
-    );
+    if (this.#unanswered.size >= maxUnanswered) await Promise.race(this.#unanswered);
+    const read = this.#storage
+      .read([{ table: "cancels", prefix: [] }])
+      .then(
+        ([rows = []]) => {
+          for (const row of rows) this.#deliver(JSON.stringify(row.key), row);
+          return "done" as const;
+        },
+        () => "failed" as const,
+      )
+      .finally(() => this.#unanswered.delete(read));
+    this.#unanswered.add(read);
     const timeout = this.#clock.sleep(answerMs, waiting.signal).then(
       () => "unanswered" as const,
       () => "unanswered" as const,

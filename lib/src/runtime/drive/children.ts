@@ -55,6 +55,7 @@ import { journalPut, recordName, recordPut } from "../rows/journal-rows.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
+import { EffectTimes } from "./effect-times.ts";
 import { effectiveRows, DurableJournal } from "./journal.ts";
 
 /** What child turns need from the turn they run in. */
@@ -279,7 +280,14 @@ async function childPorts<Context extends CallerContext>(
   const at: Key = [...keyOf(key), turn];
   const [rows = []] = await parent.orStop(holder.whenFree(() => storage.read([{ table: "journal", prefix: at }])));
   const stored = rows.map((row) => readValue("journal", row));
-  const journal = new DurableJournal(effectiveRows(stored));
+  const times = new EffectTimes(context.clock);
+  const journal = new DurableJournal(effectiveRows(stored), {
+    before: (effect) => times.start(effect),
+    finish: async (effect, response) => {
+      times.end(effect);
+      return response;
+    },
+  });
   const orStop = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await parent.orStop(work);
@@ -299,7 +307,8 @@ async function childPorts<Context extends CallerContext>(
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {
     const effect = item.type === "response" ? journal.effectText(item.response.id) : null;
     const hash = effect === null ? null : await sha256(effect);
-    return { effect, hash, item, epoch: parent.scope.epoch, attempt: 1 };
+    const timing = times.take(item.type === "response" ? item.response.id : null, holder.lease);
+    return { effect, hash, item, epoch: parent.scope.epoch, attempt: 1, timing };
   };
   const scope = await parent.orStop(loadScope(parent, orStop, at));
   const ports: Ports = {
@@ -308,7 +317,7 @@ async function childPorts<Context extends CallerContext>(
     accepted: true,
     inbox,
     sink: {
-      live: () => undefined,
+      live: (events, of) => times.live(events, of),
       commit: async (_, __, item): Promise<Committed> => {
         if (item === null || journal.replayed !== null) return "replayed";
         // Not recorded (invariant 3): when the call runs again, the child continues from its last row.

@@ -64,7 +64,7 @@ export type JournalOptions = {
   /** `true`: an effect without a recorded response stops the loop with `replay_missing`. For offline replays. Default: `false`. */
   readonly strict?: boolean;
   /** Called before an effect is performed; a rejection stops the loop. */
-  readonly before?: (() => void | Promise<void>) | null;
+  readonly before?: ((effect: Effect) => void | Promise<void>) | null;
   /** Completes a response before it is handed out. */
   readonly finish?: ((effect: Effect, response: EffectResponse) => Promise<EffectResponse>) | null;
 };
@@ -245,7 +245,7 @@ export class DurableJournal implements CancellableJournal {
   }
 
   async #performAndFinish(effect: Effect, perform: () => Promise<EffectResponse>): Promise<EffectResponse> {
-    const allowed = this.#before?.();
+    const allowed = this.#before?.(effect);
     if (allowed instanceof Promise) await this.#whenAllowed(allowed);
     const response = await perform();
     return this.#finish === null || this.#finish === undefined ? response : this.#finish(effect, response);

@@ -41,7 +41,7 @@ const handOverBusyLimitMs = 3000;
 const releaseLimitMs = 10_000;
 
 /** How many renewals may be without an answer at a time. As many intervals fit into the lease time, so with more the lease has expired. */
-const maxRenewals = 3;
+export const maxRenewals = 3;
 
 /** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
@@ -195,7 +195,9 @@ export class LeaseHolder {
       const batch = merge({ checks: [claimed.check], removals: [], puts: [claimed.put] }, moved);
       const written = await this.whenFree(() => storage.write(batch));
       if (written.ok) {
-        this.#lease = claimed.lease;
+        // The process has held the session since its first claim.
+        const { since, takesOver } = this.#lease;
+        this.#lease = { ...claimed.lease, since, takesOver };
         return;
       }
       if (batch.checks[written.check]?.table === "leases") throw this.lost();

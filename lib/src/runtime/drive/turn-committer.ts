@@ -108,6 +108,7 @@ import { childUsage } from "./children.ts";
 import { claimInputs } from "./claim-inputs.ts";
 import { acceptedTurn } from "./driven-turn.ts";
 import { EffectRecords } from "./effect-records.ts";
+import { EffectTimes } from "./effect-times.ts";
 import { effectiveRows, DurableJournal } from "./journal.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 import { followingTurn } from "./new-turn.ts";
@@ -142,6 +143,7 @@ export class TurnCommitter {
   readonly #context: RuntimeContext;
   readonly #turn: string;
   readonly #start: TurnStart;
+  readonly #times: EffectTimes;
   /** The lease. Every write of the turn goes through it. */
   readonly holder: LeaseHolder;
   /** The session row and the turn row as of the last commit. */
@@ -162,13 +164,20 @@ export class TurnCommitter {
     this.#turn = id;
     this.#start = start;
     this.holder = new LeaseHolder(context, stored.key, lease);
+    this.#times = new EffectTimes(context.clock);
     this.#stored = stored;
     this.#mayHavePieces = mayHavePieces;
     this.channel = new Channel(id, this.#progress.sequence, events);
     this.#isEnding = ending !== null;
     this.journal = new DurableJournal(effectiveRows(rows), {
-      before: () => this.#ensure(),
-      finish: (effect, response) => this.orStop(this.#withChildUsage(effect, response)),
+      before: (effect) => {
+        this.#times.start(effect);
+        return this.#ensure();
+      },
+      finish: (effect, response) => {
+        this.#times.end(effect);
+        return this.orStop(this.#withChildUsage(effect, response));
+      },
       ending:
         ending === null ? null : { performs: ({ id: effectId }) => this.records.hasStarted(effectId), item: ending },
     });
@@ -359,10 +368,12 @@ export class TurnCommitter {
   /** The journal row of an item. The text of the effect and its hash let a replay detect divergence and damage. */
   async #journalRow(item: JournalItem): Promise<JournalRow> {
     const { epoch } = this.holder;
-    if (item.type !== "response") return { effect: null, hash: null, item, epoch, attempt: 1 };
-    const effect = this.journal.effectText(item.response.id);
-    const attempt = this.channel.tail.attemptOf(item.response.id);
-    return { effect, hash: effect === null ? null : await sha256(effect), item, epoch, attempt };
+    const id = item.type === "response" ? item.response.id : null;
+    const timing = this.#times.take(id, this.holder.lease);
+    if (id === null) return { effect: null, hash: null, item, epoch, attempt: 1, timing };
+    const effect = this.journal.effectText(id);
+    const attempt = this.channel.tail.attemptOf(id);
+    return { effect, hash: effect === null ? null : await sha256(effect), item, epoch, attempt, timing };
   }
 
   /** The changes that settle the inputs which the item delivered (invariant 6). */
@@ -432,6 +443,7 @@ export class TurnCommitter {
     // `message_completed` and `warning` are published by the commit that stores the reply (H2).
     const liveEvents = events.filter(({ type }) => type !== "message_completed" && type !== "warning");
     if (liveEvents.length === 0) return;
+    this.#times.live(liveEvents, of);
     const items = this.channel.tail.add(liveEvents, of);
     this.#context.pieces.add(this.at, this.channel.sequence, items);
     this.channel.wake();

@@ -21,6 +21,7 @@ import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf } from "./children.ts";
 import { storedPlan } from "./driven-turn.ts";
+import { maxRenewals } from "./lease-holder.ts";
 import { offlineEngine } from "./offline-engine.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 
@@ -144,6 +145,7 @@ export class TurnDriver {
       if (!slept || signal.aborted) break;
       const renewing = this.#renewOnce().finally(() => unanswered.delete(renewing));
       unanswered.add(renewing);
+      if (unanswered.size >= maxRenewals) await Promise.race(unanswered);
     }
     await Promise.all(unanswered);
   }

@@ -41,6 +41,10 @@ export type Lease = {
   readonly epoch: number;
   /** When the claim or the last successful write was sent: the local deadline counts from here. */
   readonly sentAt: Instant;
+  /** When the process claimed the session, in milliseconds. */
+  readonly since: number;
+  /** The claim was a takeover (Q17). */
+  readonly takesOver: boolean;
 };
 
 /** A moment on both local clocks, in milliseconds. */
@@ -117,7 +121,9 @@ export function claim(
   if (!isFreeOrStuck && !(held !== null && holderHasEnded(held, liveness))) {
     return { type: "busy", holder: held?.owner ?? "" };
   }
-  const lease: Lease = { owner, process: liveness?.process ?? null, epoch: (row?.tag ?? 0) + 1, sentAt };
+  const takesOver = held !== null && !held.released;
+  const epoch = (row?.tag ?? 0) + 1;
+  const lease: Lease = { owner, process: liveness?.process ?? null, epoch, sentAt, since: sentAt.wall, takesOver };
   const check: Check = { table: "leases", key, tag: row?.tag ?? null };
   return {
     type: "acquired",
@@ -125,7 +131,7 @@ export function claim(
     // A renewal keeps the tag, so against a holder that may still renew (invariant 6) the compare-and-swap includes the expiry.
     check: isFree ? check : { ...check, expires: row?.expires ?? null },
     put: leasePut(key, lease, timings),
-    takesOver: held !== null && !held.released,
+    takesOver,
     freeMs: isStuck ? stuckMs(observed, sentAt.monotonic, held?.ttlMs ?? 0) : freeMs(row, held),
   };
 }

@@ -15,6 +15,7 @@ import type {
   Accepted,
   AdmittedTurn,
   Deadline,
+  EffectTiming,
   InboxEntry,
   InboxInput,
   JournalRow,
@@ -191,12 +192,22 @@ const itemShape: Shape<JournalRow["item"]> = variant<JournalRow["item"], "type">
   }),
 });
 
+const timingShape: Shape<EffectTiming> = object<EffectTiming>({
+  startedAt: required(number),
+  firstAt: fallback(nullable(number), null),
+  endedAt: required(number),
+  owner: required(string),
+  heldSince: required(number),
+  takesOver: required(boolean),
+});
+
 const journalShape: Shape<JournalRow> = object<JournalRow>({
   effect: fallback(nullable(string), null),
   hash: fallback(nullable(string), null),
   item: required(itemShape),
   epoch: fallback(number, 0),
   attempt: fallback(number, 1),
+  timing: fallback(nullable(timingShape), null),
 });
 
 const inboxShape: Shape<InboxEntry> = object<InboxEntry>({

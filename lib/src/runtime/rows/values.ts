@@ -116,6 +116,23 @@ export type JournalRow = {
   readonly epoch: number;
   /** The number of the attempt that settled it, from 1. */
   readonly attempt: number;
+  /** `null` in rows of older releases. */
+  readonly timing: EffectTiming | null;
+};
+
+/** When and by which process an item was settled. For people; a replay does not compare it. Times are in milliseconds, by the clock of that process. */
+export type EffectTiming = {
+  /** When the effect began. For an item that answers no effect, the time of the commit. */
+  readonly startedAt: number;
+  /** When the first content of the reply arrived, in the last attempt; `null`: the effect is no model call, or was not streamed. */
+  readonly firstAt: number | null;
+  readonly endedAt: number;
+  /** The name of the process. */
+  readonly owner: string;
+  /** When the process claimed the session. */
+  readonly heldSince: number;
+  /** The claim was a takeover: the process before had crashed or was blocked. */
+  readonly takesOver: boolean;
 };
 
 /** Supersedes the journal rows from the ordinal `from` on: the step was restarted (Q14). */

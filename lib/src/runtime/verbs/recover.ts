@@ -98,7 +98,7 @@ async function restartStep(
   const withdrawn = effectiveRows(rows).filter((recorded) => recorded.ordinal >= from);
   const ordinal = rows.length + 1;
   const restarted = { type: "step_restarted", from, step } as const;
-  const row = { effect: null, hash: null, item: restarted, epoch: 0, attempt: 1 };
+  const row = { effect: null, hash: null, item: restarted, epoch: 0, attempt: 1, timing: null };
   const session = recoverSession(head.session);
   const usage = usageOfRows(
     withdrawn.map((recorded) => recorded.row),

@@ -1,0 +1,403 @@
+// A connection to an MCP server, and the tools of the server as Everturn tools.
+//
+// Theory of operation
+//   The connection is opened with the first use and kept. When it is lost (the process of a stdio server ended, the server forgot the session), the next use
+//   opens another one; a call that was running is handled by its replay policy (tool-call.ts). Handlers of tools refer to this object and not to a connection, so a
+//   tool stays valid across reconnects, and a durable turn that another process continues finds the tool by its name.
+//
+// Invariants
+//   1. There is at most one connection attempt at a time; all users wait for it.
+//   2. After `close` nothing connects again.
+
+import type { Clock } from "../clock/clock.ts";
+import type { Tool, ToolContext } from "../engine/internal.ts";
+import type { Json, JsonObject, Message } from "../model/internal.ts";
+import type { OpenCall } from "./open-call.ts";
+import type { CallPorts } from "./tool-call.ts";
+import type {
+  McpClient,
+  McpElicitationResult,
+  McpOptions,
+  McpPrompt,
+  McpResource,
+  McpResourceContent,
+  McpResourceTemplate,
+  McpToolInfo,
+} from "./types.ts";
+import type {
+  Client,
+  ElicitResult,
+  ListRootsResult,
+  OAuthClientProvider,
+  Tool as SdkTool,
+  Transport,
+} from "@modelcontextprotocol/client";
+
+import { systemClock } from "../clock/clock.ts";
+import { startTimer } from "../clock/timer.ts";
+import { tool } from "../engine/internal.ts";
+import { isJsonArray, MisuseError } from "../model/internal.ts";
+import { json, jsonObject, read } from "../model/parse/reading.ts";
+import { promptMessages, resourceContents, toolContent } from "./content.ts";
+import { readElicitation } from "./elicitation.ts";
+import { isIncluded, needsApprovalOf, replayOf, toolInfo, toolName } from "./names.ts";
+import { OpenCalls } from "./open-call.ts";
+import { sample } from "./sampling.ts";
+import { loadClient, loadClientStdio } from "./sdk.ts";
+import { ToolCallRun } from "./tool-call.ts";
+
+/** What is sent to servers as the name of this client. */
+const clientInfo = { name: "everturn", version: "0.1.0" };
+
+const relatedTask = "io.modelcontextprotocol/related-task";
+
+/** An open connection. */
+type Live = { readonly client: Client; readonly calls: OpenCalls; readonly sdk: Sdk };
+type Sdk = Awaited<ReturnType<typeof loadClient>>;
+
+/** A call that waits for a person, with the timer that gives it up. */
+type Kept = { readonly call: OpenCall; readonly stopTimer: () => void };
+
+/** Implements `McpClient`. */
+export class McpConnection implements McpClient {
+  readonly #options: McpOptions;
+  readonly #clock: Clock;
+  readonly #ports: CallPorts;
+  /** Names of tools that can be called only as a task. */
+  readonly #taskTools = new Set<string>();
+  readonly #kept = new Map<string, Kept>();
+  #live: Promise<Live> | null = null;
+  #client: Client | null = null;
+  #transport: Transport | null = null;
+  #tools: readonly Tool[] = [];
+  #isClosed = false;
+
+  constructor(options: McpOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#ports = {
+      server: this.name,
+      elicitation: options.elicitation ?? "question",
+      start: async (params) => (await this.#connected()).calls.start(params),
+      disconnect: () => this.#disconnect(),
+      keep: (id, call) => this.#keep(id, call),
+      take: (id) => this.#take(id),
+      fulfil: (method, params) => this.#fulfil(method, params),
+      isInputRequired: (result): result is { readonly requestState?: string } =>
+        typeof result === "object" && result !== null && Reflect.get(result, "resultType") === "input_required",
+    };
+  }
+
+  get name(): string {
+    return this.#options.name ?? "mcp";
+  }
+
+  get tools(): readonly Tool[] {
+    return this.#tools;
+  }
+
+  get instructions(): string | null {
+    return this.#client?.getInstructions() ?? null;
+  }
+
+  get protocolVersion(): string | null {
+    return this.#client?.getNegotiatedProtocolVersion() ?? null;
+  }
+
+  readonly refresh = async (): Promise<readonly Tool[]> => {
+    const { client } = await this.#connected();
+    const { tools } = await client.listTools(undefined, { cacheMode: "refresh" });
+    return this.#setTools(tools);
+  };
+
+  readonly listResources = async (): Promise<readonly McpResource[]> => {
+    const { client } = await this.#connected();
+    const { resources } = await client.listResources();
+    return resources.map(({ uri, name, title = null, description = null, mimeType = null }) => ({
+      uri,
+      name,
+      title,
+      description,
+      mimeType,
+    }));
+  };
+
+  readonly listResourceTemplates = async (): Promise<readonly McpResourceTemplate[]> => {
+    const { client } = await this.#connected();
+    const { resourceTemplates } = await client.listResourceTemplates();
+    return resourceTemplates.map(({ uriTemplate, name, title = null, description = null, mimeType = null }) => ({
+      uriTemplate,
+      name,
+      title,
+      description,
+      mimeType,
+    }));
+  };
+
+  readonly readResource = async (uri: string): Promise<readonly McpResourceContent[]> => {
+    const { client } = await this.#connected();
+    return resourceContents(await client.readResource({ uri }));
+  };
+
+  readonly listPrompts = async (): Promise<readonly McpPrompt[]> => {
+    const { client } = await this.#connected();
+    const { prompts } = await client.listPrompts();
+    return prompts.map(({ name, title = null, description = null, arguments: args = [] }) => ({
+      name,
+      title,
+      description,
+      arguments: args.map((argument) => ({
+        name: argument.name,
+        description: argument.description ?? null,
+        required: argument.required ?? false,
+      })),
+    }));
+  };
+
+  readonly getPrompt = async (
+    name: string,
+    args: { readonly [name: string]: string } = {},
+  ): Promise<readonly Message[]> => {
+    const { client } = await this.#connected();
+    const { messages } = await client.getPrompt({ name, arguments: { ...args } });
+    return promptMessages(messages);
+  };
+
+  readonly finishAuth = async (callback: URLSearchParams): Promise<void> => {
+    const transport = this.#transport;
+    if (transport === null || !canFinishAuth(transport)) {
+      throw new MisuseError(
+        "invalid_argument",
+        `${this.name}: finishAuth needs a server with a URL and an authProvider, to which a connection was tried`,
+      );
+    }
+    await transport.finishAuth(callback);
+    this.#live = null;
+  };
+
+  readonly close = async (): Promise<void> => {
+    this.#isClosed = true;
+    for (const id of this.#kept.keys())
+      this.#take(id)?.cancel(new DOMException("the connection is closed", "AbortError"));
+    await this.#disconnect();
+  };
+
+  /** The open connection, or a new one. */
+  #connected(): Promise<Live> {
+    if (this.#isClosed)
+      return Promise.reject(new MisuseError("invalid_argument", `${this.name}: the connection was closed`));
+    if (this.#live !== null) return this.#live;
+    const live = this.#connect();
+    this.#live = live;
+    live.catch(() => {
+      if (this.#live === live) this.#live = null;
+    });
+    return live;
+  }
+
+  async #connect(): Promise<Live> {
+    const { protocol = "auto", connectTimeoutMs = 30_000, elicitation, sampling, roots, onError } = this.#options;
+    const sdk = await loadClient();
+    const capabilities = {
+      ...(elicitation === "off" ? {} : { elicitation: { form: {}, url: {} } }),
+      ...(sampling === undefined ? {} : { sampling: {} }),
+      ...(roots === undefined ? {} : { roots: {} }),
+    };
+    const client = new sdk.Client(clientInfo, {
+      capabilities,
+      inputRequired: { autoFulfill: false },
+      versionNegotiation: { mode: typeof protocol === "object" ? { pin: protocol.version } : protocol },
+      listChanged: { tools: { onChanged: (error, tools) => this.#listChanged(error, tools) } },
+    });
+    const calls = new OpenCalls({ client, sdk, taskTools: this.#taskTools }, this.#clock);
+    if (elicitation !== "off") {
+      client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
+        const question = readElicitation(params);
+        return question === null ? { action: "cancel" } : elicitResult(await calls.ask(question, taskIdOf(mcpReq)));
+      });
+    }
+    if (sampling !== undefined)
+      client.setRequestHandler("sampling/createMessage", ({ params }) => sample(sampling, params));
+    if (roots !== undefined) client.setRequestHandler("roots/list", () => rootsResult(roots));
+    const onerror = (error: Error) => onError?.(error);
+    const onclose = () => {
+      if (this.#client !== client) return;
+      this.#client = null;
+      this.#live = null;
+    };
+    Object.assign(client, { onerror, onclose });
+    const transport = await createTransport(this.#options, sdk);
+    this.#transport = transport;
+    try {
+      await client.connect(transport, { timeout: connectTimeoutMs });
+    } catch (error) {
+      await client.close().catch(() => undefined);
+      throw error;
+    }
+    if (this.#isClosed) {
+      await client.close();
+      throw new MisuseError("invalid_argument", `${this.name}: the connection was closed`);
+    }
+    this.#client = client;
+    return { client, calls, sdk };
+  }
+
+  async #disconnect(): Promise<void> {
+    const live = this.#live;
+    this.#live = null;
+    this.#client = null;
+    const { client } = (await live?.catch(() => null)) ?? {};
+    await client?.close().catch(() => undefined);
+  }
+
+  #listChanged(error: Error | null, tools: readonly SdkTool[] | null): void {
+    if (error !== null) this.#options.onError?.(error);
+    if (tools === null) return;
+    this.#setTools(tools);
+    this.#options.onToolsChanged?.(this.#tools);
+  }
+
+  #setTools(listed: readonly SdkTool[]): readonly Tool[] {
+    const taken = new Set<string>();
+    this.#taskTools.clear();
+    for (const { name, execution } of listed) if (execution?.taskSupport === "required") this.#taskTools.add(name);
+    this.#tools = listed.flatMap((listedTool): readonly Tool[] => {
+      const info = toolInfo(listedTool, this.#options);
+      if (!isIncluded(this.#options, info)) return [];
+      const name = toolName(this.#options.prefix ?? "", info.name, taken);
+      taken.add(name);
+      return [this.#tool(name, info, listedTool)];
+    });
+    return this.#tools;
+  }
+
+  #tool(name: string, info: McpToolInfo, { inputSchema, outputSchema }: SdkTool): Tool {
+    const replay = replayOf(this.#options, info);
+    const output = read(jsonObject, outputSchema ?? null);
+    return tool({
+      name,
+      description: info.description ?? info.title ?? info.name,
+      schema: inputSchema,
+      ...("value" in output ? { outputSchema: output.value } : {}),
+      replay,
+      needsApproval: needsApprovalOf(this.#options, info),
+      metadata: {
+        mcp: { server: this.name, tool: info.name, title: info.title, annotations: { ...info.annotations } },
+      },
+      toModel: toolContent,
+      handler: (args: JsonObject, context: ToolContext) =>
+        new ToolCallRun(this.#ports, info.name, replay, args, context).run(),
+    });
+  }
+
+  /** Keeps a call open that waits for a person, for `keepOpenMs`. */
+  #keep(id: string, call: OpenCall): void {
+    const giveUp = () => {
+      this.#kept.delete(id);
+      call.cancel(new DOMException("no answer arrived in time", "TimeoutError"));
+    };
+    this.#kept.set(id, { call, stopTimer: startTimer(this.#clock, this.#options.keepOpenMs ?? 600_000, giveUp) });
+  }
+
+  #take(id: string): OpenCall | null {
+    const kept = this.#kept.get(id);
+    if (kept === undefined) return null;
+    this.#kept.delete(id);
+    kept.stopTimer();
+    // A call that ended meanwhile, with the server or by its timeout there, cannot take the answer.
+    return kept.call.isAsking ? kept.call : null;
+  }
+
+  /** Answers a request inside `input_required` that is no question to the user. */
+  async #fulfil(method: string, params: Json): Promise<Json> {
+    const { sampling, roots } = this.#options;
+    const result = await this.#answerOf(method, params, sampling, roots);
+    const parsed = read(json, result);
+    if ("value" in parsed) return parsed.value;
+    throw new TypeError(`${this.name}: the server asked for ${method}, which this client cannot answer`);
+  }
+
+  async #answerOf(
+    method: string,
+    params: Json,
+    sampling: McpOptions["sampling"],
+    roots: McpOptions["roots"],
+  ): Promise<unknown> {
+    if (method === "sampling/createMessage" && sampling !== undefined) {
+      const { sdk } = await this.#connected();
+      if (sdk.isSpecType.CreateMessageRequestParams(params)) return sample(sampling, params);
+    }
+    return method === "roots/list" && roots !== undefined ? rootsResult(roots) : undefined;
+  }
+}
+
+/** The id of the task that a request of the server belongs to; `null`: it names none. */
+function taskIdOf({
+  ["_meta"]: meta,
+}: {
+  readonly _meta?: { readonly [relatedTask]?: { readonly taskId: string } | undefined } | undefined;
+}): string | null {
+  return meta?.[relatedTask]?.taskId ?? null;
+}
+
+function rootsResult(roots: readonly string[]): ListRootsResult {
+  return { roots: roots.map((uri) => ({ uri })) };
+}
+
+/** The result in the form of the SDK. The fields of a form are texts, numbers, booleans and lists of texts; the specification has no others. */
+function elicitResult(result: McpElicitationResult): ElicitResult {
+  if (result.action !== "accept") return { action: result.action };
+  const content: NonNullable<ElicitResult["content"]> = {};
+  for (const [name, value] of Object.entries(result.content ?? {})) {
+    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") content[name] = value;
+    else if (isJsonArray(value)) content[name] = value.filter((item) => typeof item === "string");
+  }
+  return { action: result.action, content };
+}
+
+/** Creates the transport of a connection. */
+async function createTransport({ server }: McpOptions, sdk: Sdk): Promise<Transport> {
+  if ("transport" in server) {
+    const transport = await server.transport();
+    if (isTransport(transport)) return transport;
+    throw new MisuseError(
+      "invalid_argument",
+      "server.transport has to return a transport of @modelcontextprotocol/client",
+    );
+  }
+  if ("command" in server) {
+    const { StdioClientTransport, getDefaultEnvironment } = await loadClientStdio();
+    const { command, args = [], env = {}, cwd, stderr = "ignore" } = server;
+    return new StdioClientTransport({
+      command,
+      args: [...args],
+      env: { ...getDefaultEnvironment(), ...env },
+      stderr,
+      ...(cwd === undefined ? {} : { cwd }),
+    });
+  }
+  const { url, headers, authProvider, fetch } = server;
+  if (authProvider !== undefined && !isAuthProvider(authProvider)) {
+    throw new MisuseError(
+      "invalid_argument",
+      "server.authProvider has to be an AuthProvider or an OAuthClientProvider of @modelcontextprotocol/client",
+    );
+  }
+  return new sdk.StreamableHTTPClientTransport(new URL(url), {
+    ...(headers === undefined ? {} : { requestInit: { headers: { ...headers } } }),
+    ...(authProvider === undefined ? {} : { authProvider }),
+    ...(fetch === undefined ? {} : { fetch }),
+  });
+}
+
+function isTransport(value: object): value is Transport {
+  return ["start", "send", "close"].every((name) => typeof Reflect.get(value, name) === "function");
+}
+
+function isAuthProvider(value: object): value is OAuthClientProvider {
+  return typeof Reflect.get(value, "tokens") === "function" || typeof Reflect.get(value, "token") === "function";
+}
+
+function canFinishAuth(value: object): value is { readonly finishAuth: (callback: URLSearchParams) => Promise<void> } {
+  return typeof Reflect.get(value, "finishAuth") === "function";
+}

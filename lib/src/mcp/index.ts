@@ -1,0 +1,21 @@
+// Entry point `everturn/mcp`: tools, resources and prompts of MCP servers, and engines and sessions as an MCP server. Needs the packages
+// `@modelcontextprotocol/client` and `@modelcontextprotocol/server`, which are loaded on first use.
+
+export type {
+  McpAnnotations,
+  McpClient,
+  McpElicitation,
+  McpElicitationResult,
+  McpOptions,
+  McpPrompt,
+  McpResource,
+  McpResourceContent,
+  McpResourceTemplate,
+  McpServer,
+  McpToolInfo,
+} from "./types.ts";
+
+export { connectMcp, mcpClient, withMcp } from "./client.ts";
+export type { McpAgent, McpHandler, McpHandlerOptions, McpServeOptions } from "./serve.ts";
+export type { SessionsOfCaller } from "./session-tools.ts";
+export { mcpHandler, serveMcpStdio } from "./serve.ts";

@@ -1,0 +1,210 @@
+// Tools, questions and lists of MCP servers, with a server of protocol version 2026-07-28. `everything.test.ts` uses the reference server.
+
+import type { McpOptions } from "everturn/mcp";
+import type { JsonObject } from "everturn/model";
+
+import { chat, engine, fake, stream } from "everturn";
+import { connectMcp, mcpClient, withMcp } from "everturn/mcp";
+import { afterEach, expect, test } from "vitest";
+
+import { Agency } from "../../test/mcp/servers.ts";
+import { call, thinker, World } from "../../test/runtime/world.ts";
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+async function connected(
+  options: Partial<McpOptions> = {},
+  agency = new Agency(),
+  defaults: Partial<McpOptions> = { needsApproval: false },
+) {
+  const client = await connectMcp({ name: "agency", server: agency.address, ...defaults, ...options });
+  closing.push(client.close, () => agency.close());
+  return { agency, client };
+}
+
+/** A model that makes one call and then answers. */
+function caller(name: string, args: JsonObject = {}) {
+  return thinker(({ messages }) =>
+    messages.some(({ role }) => role === "tool") ? [{ type: "text", text: "Done." }] : [call(name, args)],
+  );
+}
+
+/** The tool message of a chat with one call. */
+async function calling(client: { readonly tools: McpTools }, name: string, args: JsonObject = {}) {
+  const result = await chat(withMcp(engine({ adapter: caller(name, args), model: "fake:m" }), [client]), "go");
+  return result.thread.messages.find(({ role }) => role === "tool");
+}
+type McpTools = Awaited<ReturnType<typeof connectMcp>>["tools"];
+
+/** Two processes over one storage, each with a connection of its own. */
+async function twoProcesses(name: string, args: JsonObject, options: Partial<McpOptions> = {}) {
+  const world = new World();
+  const agency = new Agency();
+  const process = async () => {
+    const { client } = await connected(options, agency);
+    return { client, runtime: world.process(withMcp(world.engine(caller(name, args)), [client])) };
+  };
+  return { agency, first: await process(), second: await process() };
+}
+
+test("describes tools with names, schemas, replay policies and approvals that follow from the annotations", async () => {
+  const { client } = await connected({ prefix: "trips_" }, new Agency(), {});
+  const facts = client.tools.map(({ name, replay, needsApproval }) => [name, replay, needsApproval]);
+  expect(facts).toEqual([
+    ["trips_book", "never", true],
+    ["trips_ask_twice", "safe", false],
+    ["trips_sleep", "safe", true],
+    ["trips_think", "never", true],
+    ["trips_open", "never", false],
+    ["trips_crash", "never", true],
+  ]);
+  expect(client.tools[0]).toMatchObject({
+    description: "Books.",
+    schema: { type: "object", properties: { city: { type: "string" } } },
+    metadata: { mcp: { server: "agency", tool: "book" } },
+  });
+  expect(client).toMatchObject({ protocolVersion: "2026-07-28", instructions: "Be polite." });
+  const { client: wary } = await connected({ trustAnnotations: false, include: ["open", "sleep"] }, new Agency(), {});
+  expect(wary.tools.map(({ replay, needsApproval }) => [replay, needsApproval])).toEqual([
+    ["never", true],
+    ["never", true],
+  ]);
+});
+
+test("gives the model structured content, images and errors of tools", async () => {
+  const { client } = await connected();
+  const opened = await calling(client, "open");
+  expect(opened?.content).toMatchObject([
+    { type: "text", text: '{"found":1}' },
+    { type: "image", image: { mimeType: "image/png" } },
+  ]);
+  expect(await calling(client, "crash")).toMatchObject({ status: "failure", content: '{"error":"no such trip"}' });
+});
+
+test("cancels a call at the server when the turn is cancelled", async () => {
+  const { agency, client } = await connected();
+  const stop = new AbortController();
+  const events = stream(withMcp(engine({ adapter: caller("sleep"), model: "fake:m" }), [client]), "go", {
+    signal: stop.signal,
+  });
+  for await (const event of events) if (event.type === "tool_execution_started") setImmediate(() => stop.abort());
+  await expect.poll(() => agency.log).toEqual(["sleep", "woken"]);
+});
+
+test("asks the user, and another process continues the call with the stored state", async () => {
+  const { agency, first, second } = await twoProcesses("book", { city: "Rome" });
+  const asked = await (await first.runtime.start("go", { id: "s1" })).result;
+  expect(asked.outcome).toMatchObject({ type: "ask_user", question: expect.stringContaining("How many seats?") });
+  await first.client.close();
+  const again = await (await second.runtime.reply("s1", "none")).result;
+  expect(again.outcome).toMatchObject({
+    type: "ask_user",
+    question: expect.stringContaining("does not match the form"),
+  });
+  const done = await (await second.runtime.reply("s1", "2")).result;
+  expect(done.text).toBe("Done.");
+  const view = await second.runtime.get("s1");
+  expect(view?.session.thread.messages.find(({ role }) => role === "tool")).toMatchObject({
+    content: "booked 2 seats to Rome",
+  });
+  expect(agency.log).toEqual([
+    "book Rome null null",
+    'book Rome "state of Rome object" {"seats":{"action":"accept","content":{"seats":2}}}',
+  ]);
+});
+
+test("asks several questions one after the other, and passes on a refusal", async () => {
+  const { first, second } = await twoProcesses("ask_twice", {});
+  await (
+    await first.runtime.start("go", { id: "s1" })
+  ).result;
+  const next = await (await second.runtime.reply("s1", "Ada")).result;
+  expect(next.outcome).toMatchObject({
+    type: "ask_user",
+    question: expect.stringContaining("https://agency.test/terms"),
+  });
+  await (
+    await first.runtime.reply("s1", "decline")
+  ).result;
+  const view = await second.runtime.get("s1");
+  expect(view?.session.thread.messages.find(({ role }) => role === "tool")).toMatchObject({
+    content: 'Ada {"action":"decline"}',
+  });
+});
+
+test("stores answers whose fields have the names of credentials", async () => {
+  const { first, second } = await twoProcesses("ask_twice", {});
+  await (
+    await first.runtime.start("go", { id: "s1" })
+  ).result;
+  await (
+    await first.runtime.reply("s1", '{"name":"Ada","password":"hunter2","apiKey":"k"}')
+  ).result;
+  const done = await (await second.runtime.reply("s1", "done")).result;
+  expect(done.failure).toBeNull();
+});
+
+test("answers questions with a function of the program, sampling with an engine, and roots", async () => {
+  const asked: unknown[] = [];
+  const { client } = await connected({
+    elicitation: async (question) => {
+      asked.push(question);
+      return { action: "accept", content: { seats: 3 } };
+    },
+    sampling: engine({ adapter: fake({ script: [{ type: "text", text: "Hm." }] }), model: "fake:m" }),
+    roots: ["file:///data"],
+  });
+  expect(await calling(client, "book", { city: "Oslo" })).toMatchObject({ content: "booked 3 seats to Oslo" });
+  expect(asked).toMatchObject([{ mode: "form", message: "How many seats?", schema: { type: "object" } }]);
+  const thought = await calling(client, "think");
+  expect(thought?.content).toContain('"text":"Hm."');
+  expect(thought?.content).toContain("file:///data");
+});
+
+test("reports a changed list of tools, and the next turn uses it", async () => {
+  const changes: (readonly string[])[] = [];
+  const { agency, client } = await connected({
+    onToolsChanged: (tools) => changes.push(tools.map(({ name }) => name)),
+  });
+  const of = withMcp(engine({ adapter: caller("open"), model: "fake:m" }), [client]);
+  expect(of.tools).toHaveLength(6);
+  agency.toolsChanged(["open"]);
+  await expect.poll(() => changes).toEqual([["open"]]);
+  expect(of.tools.map(({ name }) => name)).toEqual(["open"]);
+  await client.close();
+  await expect(client.refresh()).rejects.toThrow("was closed");
+});
+
+test("rejects two tools of one name, and a server that cannot be reached", async () => {
+  const { client } = await connected();
+  expect(() => withMcp(engine(), [client, client])).toThrow('two tools are named "book"');
+  const refused = () => Promise.reject(new TypeError("fetch failed"));
+  await expect(connectMcp({ server: { url: "http://nowhere.test/mcp", fetch: refused } })).rejects.toThrow();
+  await expect(connectMcp({ server: { command: "/does/not/exist" }, protocol: "legacy" })).rejects.toThrow("ENOENT");
+  await expect(connectMcp({ server: { transport: () => ({}) } })).rejects.toThrow("has to return a transport");
+});
+
+test("authorizes with a provider of the SDK", async () => {
+  const agency = new Agency();
+  closing.push(() => agency.close());
+  const seen: (string | null)[] = [];
+  const { address } = agency;
+  if (!("url" in address)) throw new Error("the address has no URL");
+  const fetch: typeof globalThis.fetch = async (url, init) => {
+    const token = new Headers(init?.headers).get("authorization");
+    seen.push(token);
+    return token === "Bearer t2"
+      ? (address.fetch?.(String(url), init) ?? Response.error())
+      : new Response(null, { status: 401 });
+  };
+  let token = "t1";
+  const authProvider = { token: async () => token, onUnauthorized: async () => void (token = "t2") };
+  const client = mcpClient({ server: { url: address.url, fetch, authProvider } });
+  closing.push(client.close);
+  await client.refresh();
+  expect(client.tools).toHaveLength(6);
+  expect(seen.slice(0, 2)).toEqual(["Bearer t1", "Bearer t2"]);
+});

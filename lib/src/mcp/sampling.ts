@@ -1,0 +1,30 @@
+// Answers requests of a server for a model call (sampling) with an engine.
+
+import type { Engine } from "../engine/internal.ts";
+import type { CreateMessageRequestParams, CreateMessageResult } from "@modelcontextprotocol/client";
+
+import { AdapterError } from "../model/internal.ts";
+import { generate } from "../run/internal.ts";
+import { promptMessages } from "./content.ts";
+
+/** Makes one model call without tools. Images and texts are passed on; the server chooses neither the model nor the key. */
+export async function sample(engine: Engine, params: CreateMessageRequestParams): Promise<CreateMessageResult> {
+  const { messages, systemPrompt, maxTokens, temperature, stopSequences } = params;
+  const input = messages.flatMap(({ role, content }) =>
+    (Array.isArray(content) ? content : [content]).flatMap((block) =>
+      block.type === "text" || block.type === "image" || block.type === "audio" ? [{ role, content: block }] : [],
+    ),
+  );
+  const reply = await generate(
+    { ...engine, tools: [], instructions: systemPrompt ?? engine.instructions },
+    promptMessages(input),
+    {
+      maxTokens,
+      ...(temperature === undefined ? {} : { temperature }),
+      ...(stopSequences === undefined ? {} : { stopSequences }),
+    },
+  );
+  if (reply.error !== null) throw new AdapterError("unknown", { message: "the model call failed" });
+  const model = reply.model ?? "unknown";
+  return { role: "assistant", model, content: { type: "text", text: reply.outputText ?? "" } };
+}

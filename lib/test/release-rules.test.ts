@@ -1,0 +1,105 @@
+// The rules of `npm run release:check` that need no installed package: each of them can fail.
+
+import type { ReleaseFiles } from "../../tools/package/release-rules.ts";
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+import { createManifest } from "../../tools/package/create-package.ts";
+import { readManifest } from "../../tools/package/entry-files.ts";
+import { bundledPackages, checkContents, checkLicences, checkVersion } from "../../tools/package/release-rules.ts";
+
+const workspacePackage = { private: true, dependencies: { everturn: "*" } };
+const release: ReleaseFiles = {
+  library: { name: "everturn", version: "1.2.0" },
+  others: { "apps/cli": workspacePackage, "apps/create-everturn": workspacePackage },
+  lockedVersion: "1.2.0",
+  changelog:
+    "# Changelog\n\n## 1.2.0 (2026-11-16)\n\n### Added\n\n- A thing.\n- Another.\n\n## 1.1.0\n\n- An old thing.\n",
+};
+const withChangelog = (sections: string): ReleaseFiles => ({ ...release, changelog: `# Changelog\n\n${sections}` });
+const withPackage = (fields: object): ReleaseFiles => ({
+  ...release,
+  others: { "apps/cli": { ...workspacePackage, ...fields } },
+});
+
+describe("version and changelog", () => {
+  it("pass for a version that is declared once and has changes", () => {
+    expect(checkVersion(release)).toBe("1.2.0, 2 changes");
+    expect(checkVersion(withChangelog("## Unreleased\n\n- A thing.\n"))).toMatch(
+      /^1\.2\.0, 1 changes under "Unreleased"/,
+    );
+  });
+
+  it.each<[string, ReleaseFiles, RegExp]>([
+    ["no version", { ...release, library: {} }, /is not a semantic version/],
+    ["a version with two numbers", { ...release, library: { version: "1.2" } }, /1\.2 is not a semantic version/],
+    [
+      "another version in the lock file",
+      { ...release, lockedVersion: "1.1.0" },
+      /package-lock\.json has version 1\.1\.0/,
+    ],
+    ["a second declaration of the version", withPackage({ version: "1.2.0" }), /apps\/cli.* has a version/],
+    ["a pinned dependency", withPackage({ dependencies: { everturn: "1.1.0" } }), /depends on everturn 1\.1\.0/],
+    ["a workspace package that npm would publish", withPackage({ private: false }), /has to be private/],
+    ["no section of the version", withChangelog("## 1.1.0\n\n- Old.\n"), /lists no changes for 1\.2\.0/],
+    ["a section without changes", withChangelog("## 1.2.0\n\n### Added\n\n## 1.1.0\n\n- Old.\n"), /lists no changes/],
+    ["a section of a prerelease only", withChangelog("## 1.2.0-beta.1\n\n- A thing.\n"), /lists no changes/],
+    [
+      "changes that are not released",
+      withChangelog("## Unreleased\n\n- New.\n\n## 1.2.0\n\n- A.\n"),
+      /has 1 changes under "Unreleased"/,
+    ],
+  ])("fail with %s", (_, files, expected) => {
+    expect(() => checkVersion(files)).toThrow(expected);
+  });
+});
+
+describe("licences", () => {
+  it("pass for packages with an allowed licence, and are read from the file in the bundle", () => {
+    expect(checkLicences([{ name: "hono", license: "MIT" }])).toBe("hono (MIT)");
+    const text =
+      "The files contain code of these packages.\n\n@hono/node-server 2.1.6\n\nMIT License\n\ncommander 14.0.3-beta.1\n";
+    expect(bundledPackages(text)).toEqual(["@hono/node-server", "commander"]);
+  });
+
+  it.each(["GPL-3.0-only", "AGPL-3.0", "UNLICENSED", undefined, { type: "MIT" }])("fail with %j", (license) => {
+    const packages = [
+      { name: "good", license: "MIT" },
+      { name: "bad", license },
+    ];
+    expect(() => checkLicences(packages)).toThrow(/^bad has the licence/);
+  });
+});
+
+describe("contents", () => {
+  const files = ["package.json", "README.md", "LICENSE", "bin/everturn.js", "dist/index.js", "dist/licenses.txt"];
+
+  it("pass for the files of the build", () => {
+    expect(checkContents([...files, "dist/types/index.d.ts", "templates/app/src/agent.ts"])).toBe("8 files");
+  });
+
+  it.each(["src/index.ts", ".env", "dist/.env", "package.json.workspace"])("fail with %s", (name) => {
+    expect(() => checkContents([...files, name])).toThrow(`unexpected files: ${name}`);
+  });
+
+  it("fail without the code", () => {
+    expect(() => checkContents(files.slice(0, 4))).toThrow("missing files: dist/index.js, dist/licenses.txt");
+  });
+});
+
+describe("the version of the library", () => {
+  it("is that of create-everturn when it is packed, and of its dependency", () => {
+    const source = readManifest(join(import.meta.dirname, "../../apps/create-everturn"));
+    const published = createManifest(source, { ...readManifest(), version: "9.8.7" });
+    expect(published).toMatchObject({ name: "create-everturn", version: "9.8.7", dependencies: { everturn: "9.8.7" } });
+    expect(Object.keys(published)).not.toContain("private");
+  });
+
+  it("is that of the OpenAPI document", () => {
+    const source = readFileSync(join(import.meta.dirname, "../src/http/openapi/openapi.ts"), "utf8");
+    expect(source).toContain(`version: "${readManifest().version}"`);
+  });
+});

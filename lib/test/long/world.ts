@@ -44,8 +44,11 @@ export class WorldLog {
   }
 }
 
+/** The lines of the log. A line that a process is writing at this moment is left out: a reader may see a part of it. */
 export function readLog(path: string): readonly Line[] {
-  return readFileSync(path, "utf8")
+  const text = readFileSync(path, "utf8");
+  return text
+    .slice(0, text.lastIndexOf("\n") + 1)
     .split("\n")
     .filter((line) => line !== "")
     .map((line): Line => JSON.parse(line));

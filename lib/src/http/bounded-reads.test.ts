@@ -1,6 +1,7 @@
 // Reads of long sessions: every response is bounded in size and paged, the client reads all pages, and forks count against a quota.
 
 import type { HttpOptions } from "everturn/http";
+import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
 import { createClient } from "everturn/client";
@@ -17,7 +18,15 @@ const bob = "the-token-of-bob-000";
 /** A tenant `ada` with a session `long` of 40 messages, 20 of them with 30,000 characters. */
 async function world(limits: HttpOptions["limits"] = {}) {
   const clock = handClock();
-  const host = memoryStorage({ clock });
+  const memory = memoryStorage({ clock });
+  const reads = { quota: 0 };
+  const host: HostStorage = {
+    ...memory,
+    read: async (queries) => {
+      if (queries.some(({ table, prefix }) => table === "slots" && prefix[1] === "copied")) reads.quota += 1;
+      return memory.read(queries);
+    },
+  };
   const scripts = Array.from({ length: 25 }, (_, index) => [
     { type: "text", text: `${index}:${"x".repeat(30_000)}` } as const,
   ]);
@@ -59,7 +68,7 @@ async function world(limits: HttpOptions["limits"] = {}) {
     token: ada,
     fetch: (url, init) => handler(new Request(url, init)),
   });
-  return { sessions, ask, askOther: asking(serve()), clock, client };
+  return { sessions, ask, askOther: asking(serve()), clock, client, reads };
 }
 
 /** A page has at least one message, so it may exceed its length by one. */
@@ -148,6 +157,15 @@ describe("forks count against the quota of their tenant", () => {
     // Another tenant has a quota of its own.
     await ask("POST", "/sessions", { id: "own", input: "hi" }, bob);
     expect((await ask("POST", "/sessions/own/fork", { id: "copy", at: 0 }, bob)).status).toBe(201);
+  });
+
+  test("forks over the quota at the same time cost no copy in memory", async () => {
+    const { ask, reads } = await world(limits);
+    const forks = Array.from({ length: 20 }, (_, index) => ask("POST", "/sessions/long/fork", { id: `f${index}` }));
+    const statuses = (await Promise.all(forks)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 201)).toHaveLength(2);
+    // Each fork reads the quota before its work. Only the two that were built read it again, for the batch that counts them.
+    expect(reads.quota).toBe(22);
   });
 
   test("so does a regenerated message of a chat", async () => {

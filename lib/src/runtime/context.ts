@@ -50,6 +50,8 @@ export type RuntimeContext = {
   /** The memory of event readers, and the reads of their pages. */
   readonly pages: PageBudget;
   readonly readSlots: ReadSlots;
+  /** Forks of a tenant run one after the other: each holds a copy of its history. */
+  readonly forkSlots: ReadSlots;
   /** The pinned configurations that this process has stored. */
   readonly pinned: StoredPinned;
 };

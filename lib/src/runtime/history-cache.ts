@@ -101,6 +101,13 @@ export class HistoryCache {
   }
 }
 
+/** The length of all texts in a value. */
+export function textLength(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce<number>((sum, part) => sum + textLength(part), 0);
+}
+
 function sizeOf(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 0;

@@ -336,6 +336,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     histories: new HistoryCache(),
     pages: new PageBudget(),
     readSlots: new ReadSlots(),
+    forkSlots: new ReadSlots(1),
     pinned: new StoredPinned(clock),
   };
   const drives = options.drive ?? true;

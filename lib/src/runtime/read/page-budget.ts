@@ -78,15 +78,20 @@ export class PageBudget {
   }
 }
 
-/** A counting semaphore for each tenant: at most `readsPerTenant` reads at once, the others queue in order. */
+/** A counting semaphore for each tenant: at most `perTenant` reads at once, the others queue in order. */
 export class ReadSlots {
   readonly #tenants = new Map<string, { count: number; readonly waiting: (() => void)[] }>();
+  readonly #perTenant: number;
+
+  constructor(perTenant: number = readsPerTenant) {
+    this.#perTenant = perTenant;
+  }
 
   /** Runs a read of a tenant in one of its slots. */
   async run<T>(tenant: string, read: () => Promise<T>): Promise<T> {
     const slots = this.#tenants.get(tenant) ?? { count: 0, waiting: [] };
     this.#tenants.set(tenant, slots);
-    if (slots.count < readsPerTenant) slots.count += 1;
+    if (slots.count < this.#perTenant) slots.count += 1;
     // The slot of a read that ends is handed over without being released in between.
     else await new Promise<void>((resolve) => slots.waiting.push(resolve));
     try {

@@ -27,17 +27,28 @@ export function quotaQuery(tenant: string): Query {
   return { table: "slots", prefix: keyOf(tenant) };
 }
 
+/** Throws `quota_exceeded` if a copy of at least `length` characters exceeds the quota. Checked before the work of the copy begins. */
+export function checkCopy(row: Row | null, length: number, perHour: number): void {
+  const { used, leftMs } = windowOf(row);
+  if (used + length > perHour) throw quotaExceeded(perHour, leftMs);
+}
+
+/** The characters that were copied in the current window, and the time until it ends. */
+function windowOf(row: Row | null): { readonly used: number; readonly leftMs: number } {
+  const leftMs = row?.remainingMs ?? 0;
+  return row === null || leftMs <= 0 ? { used: 0, leftMs: windowMs } : { used: row.tag, leftMs };
+}
+
 /** Counts a copy of `length` characters. `row`: what `quotaQuery` has read; `null`: nothing. Throws `quota_exceeded`. */
 export function countCopy(tenant: string, row: Row | null, length: number, perHour: number): Changes {
-  const leftMs = row?.remainingMs ?? 0;
-  const used = row === null || leftMs <= 0 ? 0 : row.tag;
-  if (used + length > perHour) throw quotaExceeded(perHour, leftMs <= 0 ? windowMs : leftMs);
+  checkCopy(row, length, perHour);
+  const { used, leftMs } = windowOf(row);
   const key = keyOf(tenant);
   const check = row === null ? { tag: null } : { tag: row.tag, expires: row.expires };
   const value = writeValue("slots", { tenant, session: "", turn: "" });
   return {
     checks: [{ table: "slots", key, ...check }],
     removals: [],
-    puts: [{ table: "slots", key, tag: used + length, ttlMs: leftMs <= 0 ? windowMs : leftMs, value }],
+    puts: [{ table: "slots", key, tag: used + length, ttlMs: leftMs, value }],
   };
 }

@@ -1,17 +1,22 @@
 // Forks a session: copies its messages, or the first of them, to a new session in one batch. With a quota, the same batch counts what it copies.
+//
+// A fork of a long session takes memory and time in proportion to its messages. Forks of a tenant run one after the other, and the quota is
+// checked before the work, so many requests for forks cost little more than the forks that the quota allows.
 
-import type { JsonObject, PendingToolCall, Session } from "../../model/internal.ts";
+import type { TurnHistory } from "../../kernel/internal.ts";
+import type { JsonObject, Message, PendingToolCall, Session } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { TableName } from "../rows/tables.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
-import { startHistory } from "../../kernel/internal.ts";
+import { nextTask } from "../../clock/clock.ts";
+import { appendHistory, startHistory } from "../../kernel/internal.ts";
 import { MisuseError, parse, newSession, validateSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { loadHistory } from "../history-cache.ts";
+import { loadHistory, textLength } from "../history-cache.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
-import { countCopy, quotaQuery } from "../rows/copy-quota.ts";
+import { checkCopy, countCopy, quotaQuery } from "../rows/copy-quota.ts";
 import { randomText } from "../rows/digest.ts";
 import { nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
@@ -46,6 +51,10 @@ export type ForkOptions = {
  * original.
  */
 export async function fork(context: VerbContext, id: string, options: ForkOptions = {}): Promise<string> {
+  return context.forkSlots.run(context.tenant, () => forkNow(context, id, options));
+}
+
+async function forkNow(context: VerbContext, id: string, options: ForkOptions): Promise<string> {
   const original = await find(context, id);
   const { key, head } = original;
   const { length, session } = head;
@@ -59,7 +68,10 @@ export async function fork(context: VerbContext, id: string, options: ForkOption
       },
     );
   }
+  const counted = copiedLengthPerHour === undefined ? null : await readOne(context.storage, quotaQuery(context.tenant));
+  if (copiedLengthPerHour !== undefined) checkCopy(counted, 0, copiedLengthPerHour);
   const messages = (await loadHistory(context, key, head)).entries.slice(0, at);
+  if (copiedLengthPerHour !== undefined) checkCopy(counted, textLength(messages), copiedLengthPerHour);
   const isComplete = at === length;
   const forked = newSession({
     ...(isComplete ? await withoutApprovals(context, original) : {}),
@@ -74,7 +86,7 @@ export async function fork(context: VerbContext, id: string, options: ForkOption
   checkEnd({ ...forked, thread: { ...forked.thread, messages } }, at);
   const target = sessionKey(context, forked.id ?? "");
   const now = context.clock.now();
-  const history = startHistory(messages);
+  const history = isComplete ? { entries: messages, length, digest: head.digest } : await historyOfPrefix(messages);
   // An answer uses the options of the turn that made the call, so the fork keeps the start row of that turn.
   const last = isComplete ? await lastStart(context, original) : null;
   const start = { table: "starts", key: turnKey(target, forkedStart), tag: 0 } as const;
@@ -94,6 +106,23 @@ export async function fork(context: VerbContext, id: string, options: ForkOption
   if (refusedTable !== null) throw writeConflict(target, refusedTable);
   context.histories.keep(nameOf(target), history);
   return target.session;
+}
+
+/** How many characters are digested before other tasks of the event loop run. */
+const stepLength = 1_048_576;
+
+/** The history of these messages. Digesting takes some milliseconds for each megabyte, so other tasks run in between. */
+async function historyOfPrefix(messages: readonly Message[]): Promise<TurnHistory> {
+  let history = startHistory([]);
+  let digested = 0;
+  for (const message of messages) {
+    history = appendHistory(history, [message]);
+    digested += textLength(message);
+    if (digested < stepLength) continue;
+    digested = 0;
+    await nextTask();
+  }
+  return history;
 }
 
 /** Writes the batch of a fork and counts it against the quota. Returns the table of the check that failed; `null`: the batch is written. */

@@ -75,7 +75,7 @@ export function aiSdkTools(
 }
 
 /** The definition of a provider's tool: `{ type: "provider", id: "openai.web_search", args }`; `null` for other tools. */
-function providerToolOf(source: AiSdkTool): ProviderTool | null {
+export function providerToolOf(source: object): ProviderTool | null {
   const [provider = "", ...words] = (textOf(source, "id") ?? "").split(".");
   if (words.length === 0 || textOf(source, "type")?.startsWith("provider") !== true) return null;
   return { provider, name: words.join("."), options: objectOf(fieldOf(source, "args")) ?? {} };

@@ -16,6 +16,24 @@ export function compare(contenders: readonly Contender[], rounds = 61): readonly
       times[index]?.push(performance.now() - start);
     }
   }
+  return timingsOf(contenders, times);
+}
+
+/** Measures asynchronous contenders, one at a time. */
+export async function compareAsync(contenders: readonly Contender[], rounds = 61): Promise<readonly Timing[]> {
+  const times = contenders.map((): number[] => []);
+  for (const { run } of contenders) for (let warmup = 0; warmup < 10; warmup += 1) await run();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [index, { run }] of contenders.entries()) {
+      const start = performance.now();
+      await run();
+      times[index]?.push(performance.now() - start);
+    }
+  }
+  return timingsOf(contenders, times);
+}
+
+function timingsOf(contenders: readonly Contender[], times: readonly (readonly number[])[]): readonly Timing[] {
   const medians = times.map(median);
   return contenders.map(({ name }, index) => {
     const milliseconds = medians[index] ?? Number.NaN;

@@ -2,6 +2,7 @@
 
 import { benchDurable } from "./durable.ts";
 import { benchKernel } from "./kernel.ts";
+import { benchMiddleware } from "./middleware.ts";
 import { benchModel } from "./model.ts";
 import { benchSqlite } from "./sqlite.ts";
 import { benchTypes } from "./types.ts";
@@ -12,5 +13,6 @@ benchModel();
 benchKernel();
 benchWire();
 benchTypes();
+await benchMiddleware();
 await benchDurable();
 await benchSqlite();

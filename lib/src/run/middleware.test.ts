@@ -389,6 +389,8 @@ describe("middleware around tool calls", () => {
       ],
     });
     const running = chat(agent, "hi", { toolTimeout: 100 });
+    // The timer of the tool, and that of the middleware.
+    await vi.waitFor(() => expect(clock.sleepers).toBe(2), 20_000);
     await clock.advance(101);
     const { thread } = await running;
     expect(thread.messages.find(({ role }) => role === "tool")).toMatchObject({ code: "timeout" });

@@ -138,7 +138,7 @@ class ModelCalls {
   readonly #ports: ModelPorts;
   readonly #effect: CallModel;
   readonly #startedAt: number;
-  /** `null`: the engine has no middleware. */
+  /** `null`: the engine has no middleware for model calls. */
   readonly #middleware: MiddlewareChain | null;
   /** The usage of all attempts before the last one. */
   spent: Usage = noUsage;
@@ -153,7 +153,8 @@ class ModelCalls {
     this.#ports = ports;
     this.#effect = effect;
     this.#startedAt = plan.clock.now();
-    this.#middleware = plan.middleware.length === 0 ? null : new MiddlewareChain(plan, ports.scope, effect.id);
+    const isWrapped = plan.middleware.some(({ model }) => model !== undefined);
+    this.#middleware = isWrapped ? new MiddlewareChain(plan, ports.scope, effect.id) : null;
   }
 
   /** What middleware did, for the response. */

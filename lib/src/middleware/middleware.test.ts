@@ -19,6 +19,7 @@ import {
 import { AdapterError, assistant, modelRef, modelReply, textPart, toolCall } from "everturn/model";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
+import { pino } from "pino";
 import { describe, expect, test } from "vitest";
 
 import { playing, says } from "../../test/runs.ts";
@@ -226,6 +227,19 @@ describe("logging", () => {
     });
     expect(lines[3]?.fields).toMatchObject({ tool: "secret", toolCallId: "c0", outcome: "success" });
     expect(JSON.stringify(lines)).not.toMatch(/user-text|reply-text|tool-value/);
+  });
+
+  test("writes to a pino logger: fields and message are one JSON line, of the level that is set", async () => {
+    const lines: string[] = [];
+    const logger = pino({ level: "info", base: null, timestamp: false }, { write: (line: string) => lines.push(line) });
+    const failing: FakeScript = [{ type: "error", reason: "invalid_request", message: "too long" }];
+    const { engine: agent } = playing([says("Hi."), failing], [], { middleware: [logging({ logger })] });
+    await chat(agent, "hi", { requestId: "r1" });
+    await chat(agent, "hi", { requestId: "r2" });
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 30, requestId: "r1", model: "fake:m", finishReason: "stop", msg: "model call completed" },
+      { level: 40, requestId: "r2", err: { reason: "invalid_request", message: "too long" }, msg: "model call failed" },
+    ]);
   });
 
   test("content adds contents; failures are warnings; a logger that throws does not matter", async () => {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { openDatabase } from "@everturn/server";
 import { afterAll, expect, test } from "vitest";
 
-import { driverHint } from "./database.ts";
+import { withNpxAdvice } from "./database.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "everturn-database-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -50,13 +50,14 @@ test.skipIf(!existsSync("/proc/self"))("does not hang on a folder below /proc", 
   await expect(openDatabase("/proc/x/y.db")).rejects.toThrow("cannot create the folder /proc/x");
 });
 
-test("a missing driver of a command in the cache of npx names a command that works there", () => {
-  const error = new Error(
-    `no SQLite driver could be loaded (tried libsql; Node 20.19.0). Run "npm install libsql", or use Node 22.13 or later.`,
-  );
-  expect(driverHint(error, "file:///home/ada/.npm/_npx/0123abcd/node_modules/everturn/dist/cli.js")).toMatch(
-    /^no SQLite driver could be loaded \(tried libsql; Node 20\.19\.0\)\. .*npx --package everturn --package libsql everturn/,
-  );
-  expect(driverHint(error, "file:///project/node_modules/everturn/dist/cli.js")).toBe(null);
-  expect(driverHint(new Error("locked"), "file:///home/ada/.npm/_npx/0123abcd/cli.js")).toBe(null);
+test.each(["libsql", "pg"])("npx gets advice about the missing package %s that works in its cache", (name) => {
+  const error = new Error(`it could not be loaded. Run "npm install ${name}", or use another one.`);
+  expect(withNpxAdvice(error, "file:///home/ada/.npm/_npx/0123abcd/node_modules/everturn/dist/cli.js")).toMatchObject({
+    name: "SettingsError",
+    message: `it could not be loaded. npx runs everturn from its cache, so name the package too, "npx --package everturn --package ${name} everturn …", or install both in a project, "npm install everturn ${name}", or use another one.`,
+    cause: error,
+  });
+  expect(withNpxAdvice(error, "file:///project/node_modules/everturn/dist/cli.js")).toBe(error);
+  const other = new Error("locked");
+  expect(withNpxAdvice(other, "file:///home/ada/.npm/_npx/0123abcd/cli.js")).toBe(other);
 });

@@ -86,7 +86,7 @@ async function openPostgres(url: string, readOnly: boolean): Promise<OpenDatabas
     return { name, path: null, driver: "postgres", schemaVersion, storage, close: () => storage.close() };
   } catch (error) {
     await storage.close();
-    throw error;
+    throw withNpxAdvice(error, import.meta.url);
   }
 }
 
@@ -103,20 +103,20 @@ async function openFile(path: string, readOnly: boolean): Promise<OpenDatabase> 
     return { name: path, path: isInMemory ? null : path, driver, schemaVersion, storage, close };
   } catch (error) {
     await storage.close();
-    const hint = driverHint(error, import.meta.url);
-    throw hint === null ? error : new SettingsError(hint, { cause: error });
+    throw withNpxAdvice(error, import.meta.url);
   }
 }
 
 /**
- * The message for a missing SQLite driver if npx runs the command from its cache; `null`: another error, or the command is installed. `npm install libsql` in the
- * folder of the user has no effect on the cache: packages are found from the folder of the command, never from the current folder, which may not be trusted.
+ * Replaces the advice to install a package if npx runs the command from its cache. `npm install` in the folder of the user has no effect on the cache: packages are
+ * found from the folder of the command, never from the current folder, which may not be trusted. Other errors are returned as they are.
  */
-export function driverHint(error: unknown, commandUrl: string): string | null {
-  const isMissing = error instanceof Error && error.message.startsWith("no SQLite driver could be loaded");
-  if (!isMissing || !commandUrl.includes("/_npx/")) return null;
-  const [what = ""] = error.message.split(". ");
-  return `${what}. npx runs everturn from its cache, so name the driver too: npx --package everturn --package libsql everturn …; or install both in a project: npm install everturn libsql; or use Node 22.13 or later, which has node:sqlite.`;
+export function withNpxAdvice(error: unknown, commandUrl: string): unknown {
+  if (!(error instanceof Error) || !commandUrl.includes("/_npx/")) return error;
+  const [, what = "", name = "", others = ""] = /^(.*?)Run "npm install (\S+)"(.*)$/s.exec(error.message) ?? [];
+  if (name === "") return error;
+  const advice = `npx runs everturn from its cache, so name the package too, "npx --package everturn --package ${name} everturn …", or install both in a project, "npm install everturn ${name}"`;
+  return new SettingsError(`${what}${advice}${others}`, { cause: error });
 }
 
 /** Creates a folder and its parents, one by one. Node's recursive `mkdirSync` does not return for a path where no folder can be created, such as below /proc. */

@@ -10,7 +10,8 @@ import type {
   JsonObject,
 } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
-import type { ImageAnswer, ImageCall, ImageServer } from "./image-http.ts";
+import type { ImageAnswer, ImageCall } from "./image-http.ts";
+import type { JsonServer } from "./json-request.ts";
 
 import { image, ImageAdapterError, imageResponse, imageUsage } from "../model/internal.ts";
 import {
@@ -38,7 +39,7 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
  */
 export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
   checkProviderOptions("geminiImages", options, providerOptionNames);
-  const server: ImageServer = {
+  const server: JsonServer = {
     provider,
     baseURL: resolveBaseURL(provider, options.baseURL, geminiServer),
     auth: "x-goog-api-key",
@@ -54,7 +55,7 @@ export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
   };
 }
 
-async function generate(server: ImageServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
+async function generate(server: JsonServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
   const encoded = encode(request);
   return decode(await requestImages(server, encoded, call), request, encoded.model);
 }

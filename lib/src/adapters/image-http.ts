@@ -1,9 +1,8 @@
-// What the image adapters share: one HTTP request, its response, and failures as `ImageAdapterError`. The key is removed from errors and from `raw`.
+// What the image adapters share: requests whose failures are `ImageAdapterError`s. The key is removed from errors and from `raw`.
 
-import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
+import type { AdapterCall, Timeouts } from "../engine/internal.ts";
 import type {
   Failure,
-  FailureCause,
   FailureDetails,
   ImageAdapterErrorReason,
   ImageAdapterFailure,
@@ -13,50 +12,15 @@ import type {
   Json,
   JsonObject,
 } from "../model/internal.ts";
-import type { CodecLoader } from "../wire/internal.ts";
-import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
+import type { JsonCall, JsonServer } from "./json-request.ts";
 
-import {
-  defaultLimits,
-  defaultTimeouts,
-  findKey,
-  sendRequest,
-  requestIdOf,
-  retryAfter,
-  withoutKey,
-} from "../engine/internal.ts";
-import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray, parseJson } from "../model/internal.ts";
-import { noQuirks, asObject } from "../wire/internal.ts";
-import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-options.ts";
-import { readDotenv } from "./dotenv.ts";
-import { resolveTimeouts, keyHeader } from "./http-adapter.ts";
+import { defaultTimeouts } from "../engine/internal.ts";
+import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray } from "../model/internal.ts";
+import { requestJson } from "./json-request.ts";
 import { modelNameFor } from "./model-name.ts";
 
-/** An image server as data. */
-export type ImageServer = {
-  readonly provider: string;
-  /** From `resolveBaseURL`; without a trailing slash. */
-  readonly baseURL: string;
-  readonly auth: KeyHeader;
-  /** Environment variables that may hold the key, in order. */
-  readonly variables: readonly string[];
-  readonly options: ProviderOptions;
-  /** The codec of the provider, which classifies error responses. */
-  readonly codec: CodecLoader;
-};
-
 /** One request to an image server. */
-export type ImageCall = {
-  readonly model: string;
-  /** Appended to the base URL. */
-  readonly path: string;
-  readonly body: ImageBody;
-};
-
-/** The body of an image request. A form carries the bytes of images. */
-export type ImageBody =
-  | { readonly type: "json"; readonly value: JsonObject }
-  | { readonly type: "form"; readonly form: FormData };
+export type ImageCall = Pick<JsonCall, "model" | "path" | "body">;
 
 /** The response of an image server. */
 export type ImageAnswer = {
@@ -71,65 +35,16 @@ export type ImageAnswer = {
 const imageTimeouts: Timeouts = { ...defaultTimeouts, connect: 300_000 };
 
 /** Sends one request. Throws `ImageAdapterError` for a failure, an HTTP error, a stream, or a body that is not a JSON object. */
-export async function requestImages(
-  server: ImageServer,
-  { model, path, body }: ImageCall,
-  call: AdapterCall,
-): Promise<ImageAnswer> {
-  const { provider, baseURL, options } = server;
-  const key = await keyOf(server, call);
-  const redact = (text: string) => withoutKey(text, key);
-  const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
-  const answer = await sendRequest({
-    url: `${baseURL}${path}`,
-    headers: headersOf(server, body, key, call),
-    body: body.type === "json" ? JSON.stringify(body.value) : "",
-    provider,
-    signal: call.signal,
-    // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the boundary.
-    fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
-    timeouts: resolveTimeouts(provider, options.timeouts ?? {}, imageTimeouts),
-    limits: { ...defaultLimits, ...options.limits },
-    clock: call.clock,
-  });
-  switch (answer.type) {
-    case "failed":
-      throw new ImageAdapterError(imageFailureOf(answer.failure, provider, redact));
-    case "refused": {
-      const text = redact(answer.text);
-      const errorResponse = {
-        status: answer.status,
-        body: parseJson(text)?.value ?? text,
-        requestId: requestIdOf(answer.headers),
-        retryAfterMs: retryAfter(answer.headers, call.clock.now()),
-      };
-      const route = { provider, endpoint: `${baseURL}#images`, model };
-      const { decodeError } = await server.codec.load();
-      const failure = decodeError(errorResponse, { route, rawChunks: false, quirks: noQuirks });
-      throw new ImageAdapterError(imageFailureOf(failure, provider, redact));
-    }
-    case "stream": {
-      // The request asked for no stream. Leaving the iterator closes the connection.
-      for await (const _ of answer.frames) break;
-      const message = `${provider} answered with a stream`;
-      throw new ImageAdapterError("malformed_response", { provider, message, requestId: requestIdOf(answer.headers) });
-    }
-    case "body": {
-      const requestId = requestIdOf(answer.headers);
-      const bodyObject = asObject(parseJson(answer.text)?.value);
-      if (bodyObject === null) {
-        const message = `${provider} answered with a body that is not a JSON object`;
-        const raw = redact(answer.text);
-        throw new ImageAdapterError("malformed_response", { provider, requestId, message, raw });
-      }
-      // The key is removed from each string and not from the complete text: a short key can occur by chance in the base64 of an image.
-      return {
-        body: mapStrings(bodyObject, (text, isBytes) => (isBytes ? text : redact(text))),
-        raw: mapStrings(bodyObject, (text, isBytes) => (isBytes ? "[image]" : redact(text))),
-        requestId: requestId === null ? null : redact(requestId),
-      };
-    }
-  }
+export async function requestImages(server: JsonServer, request: ImageCall, call: AdapterCall): Promise<ImageAnswer> {
+  const answer = await requestJson(server, { ...request, api: "images", timeouts: imageTimeouts }, call);
+  if (!answer.ok) throw new ImageAdapterError(imageFailureOf(answer.failure, server.provider));
+  const { body, requestId, redact } = answer;
+  // The key is removed from each string and not from the complete text: a short key can occur by chance in the base64 of an image.
+  return {
+    body: mapStrings(body, (text, isBytes) => (isBytes ? text : redact(text))),
+    raw: mapStrings(body, (text, isBytes) => (isBytes ? "[image]" : redact(text))),
+    requestId,
+  };
 }
 
 /** The error for a request that is refused before it is sent. */
@@ -186,26 +101,14 @@ const imageTypesByPrefix: readonly (readonly [string, string])[] = [
 ];
 
 /** Converts a failure of the transport or of a codec to a failure of an image call. */
-function imageFailureOf(failure: Failure, provider: string, redact: (text: string) => string): ImageAdapterFailure {
-  const message = redact(failure.message);
-  const cause = redactCause(failure.cause, redact);
+function imageFailureOf(failure: Failure, provider: string): ImageAdapterFailure {
+  const { message, cause } = failure;
   if (failure.type !== "adapter_error" && failure.type !== "stream_error") {
     return imageAdapterFailure("unknown", { provider, message, cause });
   }
   const { status, retryAfterMs, requestId, retryable, kind, code, raw, metadata } = failure;
-  return imageAdapterFailure(reasonOf(failure), {
-    provider,
-    message,
-    cause,
-    status,
-    retryAfterMs,
-    requestId: requestId === null ? null : redact(requestId),
-    retryable,
-    kind,
-    code: code === null ? null : redact(code),
-    raw: raw === null ? null : redact(raw),
-    metadata,
-  });
+  const details = { provider, message, cause, status, retryAfterMs, requestId, retryable, kind, code, raw, metadata };
+  return imageAdapterFailure(reasonOf(failure), details);
 }
 
 /** Maps the reasons of model calls to those of image calls. */
@@ -224,37 +127,6 @@ function reasonOf(failure: Extract<Failure, { type: "adapter_error" | "stream_er
     default:
       return failure.reason;
   }
-}
-
-function redactCause(cause: FailureCause | null, redact: (text: string) => string): FailureCause | null {
-  if (cause === null) return null;
-  return { name: cause.name, message: redact(cause.message), cause: redactCause(cause.cause, redact) };
-}
-
-/** Resolves the key. Throws if none is found. */
-async function keyOf({ provider, variables, options }: ImageServer, call: AdapterCall): Promise<string> {
-  const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
-  return findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
-}
-
-/** The headers of a request: standard headers, those of the adapter, then those of the call. Later ones win. */
-function headersOf(
-  { provider, auth, options }: ImageServer,
-  body: ImageBody,
-  key: string,
-  call: AdapterCall,
-): { readonly [name: string]: string } {
-  const ofCall = headersOfCall(provider, call.options, null);
-  // `fetch` sets the `content-type` of a form, because it contains the boundary.
-  const userHeaders = Object.entries(joinHeaders(lowerCaseNames(options.headers ?? {}), ofCall)).filter(
-    ([name]) => body.type === "json" || name !== "content-type",
-  );
-  return {
-    ...(body.type === "json" ? { "content-type": "application/json" } : {}),
-    accept: "application/json",
-    ...keyHeader(auth, key),
-    ...Object.fromEntries(userHeaders),
-  };
 }
 
 /** Deepest nesting of a response body that is read. */

@@ -12,7 +12,8 @@ import type {
   JsonObject,
 } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
-import type { ImageAnswer, ImageBody, ImageCall, ImageServer } from "./image-http.ts";
+import type { ImageAnswer, ImageCall } from "./image-http.ts";
+import type { JsonCallBody, JsonServer } from "./json-request.ts";
 
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
 import {
@@ -53,7 +54,7 @@ export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
     ...(project === undefined ? {} : { "openai-project": project }),
     ...providerOptions.headers,
   };
-  const server: ImageServer = {
+  const server: JsonServer = {
     provider,
     baseURL: resolveBaseURL(provider, providerOptions.baseURL, openaiServer),
     auth: "bearer",
@@ -69,7 +70,7 @@ export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
   };
 }
 
-async function generate(server: ImageServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
+async function generate(server: JsonServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
   const encoded = encode(request);
   return decode(await requestImages(server, encoded, call), request, encoded.model);
 }
@@ -127,7 +128,7 @@ function sizeText(size: ImageSize | string | null): string | null {
 }
 
 /** The body of an edit: a form if all images are base64; JSON with references if one is a URL or an uploaded file, which the API fetches. */
-function editBody(request: ImageRequest, model: string, fields: JsonObject, { isGpt }: Family): ImageBody {
+function editBody(request: ImageRequest, model: string, fields: JsonObject, { isGpt }: Family): JsonCallBody {
   const { inputImages, mask } = request;
   const sources = mask === null ? inputImages : [...inputImages, mask];
   const hasReference = sources.some(({ source }) => source.type !== "base64");

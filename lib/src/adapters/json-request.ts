@@ -1,0 +1,157 @@
+// One HTTP request to a provider that answers with one JSON object: what the adapters of images, embeddings and rerankers share. Chat adapters stream and
+// use `http-adapter.ts`. The key is removed from every failure and every text of the answer that is returned.
+
+import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
+import type { Failure, FailureCause, JsonObject } from "../model/internal.ts";
+import type { CodecLoader } from "../wire/internal.ts";
+import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
+
+import { defaultLimits, findKey, requestIdOf, retryAfter, sendRequest, withoutKey } from "../engine/internal.ts";
+import { adapterFailure, EngineError, parseJson } from "../model/internal.ts";
+import { asObject, noQuirks } from "../wire/internal.ts";
+import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-options.ts";
+import { readDotenv } from "./dotenv.ts";
+import { keyHeader, resolveTimeouts } from "./http-adapter.ts";
+
+/** A server as data. */
+export type JsonServer = {
+  readonly provider: string;
+  /** From `resolveBaseURL`; without a trailing slash. */
+  readonly baseURL: string;
+  readonly auth: KeyHeader;
+  /** Environment variables that may hold the key, in order. */
+  readonly variables: readonly string[];
+  /** The server works without a key. Default: `false`. */
+  readonly keyless?: boolean;
+  readonly options: ProviderOptions;
+  /** The codec of the provider, which classifies error responses. */
+  readonly codec: CodecLoader;
+};
+
+/** One request. */
+export type JsonCall = {
+  readonly model: string;
+  /** Appended to the base URL. */
+  readonly path: string;
+  readonly body: JsonCallBody;
+  /** The name of the API in the route of a failure, for example `images`. */
+  readonly api: string;
+  /** The default timeouts. */
+  readonly timeouts: Timeouts;
+};
+
+/** The body of a request. A form carries bytes. */
+export type JsonCallBody =
+  | { readonly type: "json"; readonly value: JsonObject }
+  | { readonly type: "form"; readonly form: FormData };
+
+/** The answer, or why there is none. `redact` removes the key from a text. */
+export type JsonAnswer = { readonly redact: (text: string) => string } & (
+  | { readonly ok: true; readonly body: JsonObject; readonly requestId: string | null }
+  | { readonly ok: false; readonly failure: Failure }
+);
+
+/** Sends one request. Does not throw for a failure of the request, an HTTP error, a stream, or a body that is not a JSON object. */
+export async function requestJson(server: JsonServer, request: JsonCall, call: AdapterCall): Promise<JsonAnswer> {
+  const { provider, baseURL, options } = server;
+  const { model, path, body, api, timeouts } = request;
+  const key = await keyOf(server, call);
+  const redact = (text: string) => (key === null ? text : withoutKey(text, key));
+  const failed = (failure: Failure): JsonAnswer => ({ redact, ok: false, failure: redactedFailure(failure, redact) });
+  const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
+  const answer = await sendRequest({
+    url: `${baseURL}${path}`,
+    headers: headersOf(server, body, key, call),
+    body: body.type === "json" ? JSON.stringify(body.value) : "",
+    provider,
+    signal: call.signal,
+    // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the boundary.
+    fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
+    timeouts: resolveTimeouts(provider, options.timeouts ?? {}, timeouts),
+    limits: { ...defaultLimits, ...options.limits },
+    clock: call.clock,
+  });
+  switch (answer.type) {
+    case "failed":
+      return failed(answer.failure);
+    case "refused": {
+      const text = redact(answer.text);
+      const errorResponse = {
+        status: answer.status,
+        body: parseJson(text)?.value ?? text,
+        requestId: requestIdOf(answer.headers),
+        retryAfterMs: retryAfter(answer.headers, call.clock.now()),
+      };
+      const route = { provider, endpoint: `${baseURL}#${api}`, model };
+      const { decodeError } = await server.codec.load();
+      return failed(decodeError(errorResponse, { route, rawChunks: false, quirks: noQuirks }));
+    }
+    case "stream": {
+      // The request asked for no stream. Leaving the iterator closes the connection.
+      for await (const _ of answer.frames) break;
+      const message = `${provider} answered with a stream`;
+      const requestId = requestIdOf(answer.headers);
+      return failed(adapterFailure("malformed_response", { provider, message, requestId }));
+    }
+    case "body": {
+      const requestId = requestIdOf(answer.headers);
+      const object = asObject(parseJson(answer.text)?.value);
+      if (object !== null)
+        return { redact, ok: true, body: object, requestId: requestId === null ? null : redact(requestId) };
+      const message = `${provider} answered with a body that is not a JSON object`;
+      return failed(adapterFailure("malformed_response", { provider, requestId, message, raw: answer.text }));
+    }
+  }
+}
+
+/** The failure without the key. */
+function redactedFailure(failure: Failure, redact: (text: string) => string): Failure {
+  const base = { ...failure, message: redact(failure.message), cause: redactCause(failure.cause, redact) };
+  if (base.type !== "adapter_error" && base.type !== "stream_error") return base;
+  const { requestId, code, raw } = base;
+  return {
+    ...base,
+    requestId: requestId === null ? null : redact(requestId),
+    code: code === null ? null : redact(code),
+    raw: raw === null ? null : redact(raw),
+  };
+}
+
+function redactCause(cause: FailureCause | null, redact: (text: string) => string): FailureCause | null {
+  if (cause === null) return null;
+  return { name: cause.name, message: redact(cause.message), cause: redactCause(cause.cause, redact) };
+}
+
+/** Resolves the key; `null` if the server works without one and none is found. */
+async function keyOf(
+  { provider, variables, keyless = false, options }: JsonServer,
+  call: AdapterCall,
+): Promise<string | null> {
+  const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
+  try {
+    return await findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
+  } catch (error) {
+    if (keyless && error instanceof EngineError && error.reason === "missing_key") return null;
+    throw error;
+  }
+}
+
+/** The headers of a request: standard headers, those of the adapter, then those of the call. Later ones win. */
+function headersOf(
+  { provider, auth, options }: JsonServer,
+  body: JsonCallBody,
+  key: string | null,
+  call: AdapterCall,
+): { readonly [name: string]: string } {
+  const ofCall = headersOfCall(provider, call.options, null);
+  // `fetch` sets the `content-type` of a form, because it contains the boundary.
+  const userHeaders = Object.entries(joinHeaders(lowerCaseNames(options.headers ?? {}), ofCall)).filter(
+    ([name]) => body.type === "json" || name !== "content-type",
+  );
+  return {
+    ...(body.type === "json" ? { "content-type": "application/json" } : {}),
+    accept: "application/json",
+    ...(key === null ? {} : keyHeader(auth, key)),
+    ...Object.fromEntries(userHeaders),
+  };
+}

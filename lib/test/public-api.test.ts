@@ -37,12 +37,13 @@ describe("public names", () => {
       "./host/sqlite/worker": 0,
       "./ai-sdk": 16,
       "./middleware": 28,
+      "./embeddings": 31,
       "./wire": 11,
       "./http": 10,
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(539);
+    expect(names.size).toBe(569);
   });
 
   test("entry points list their names one by one", () => {

@@ -17,6 +17,8 @@ export type Reply = {
   /** Items of the Responses API, sent as they are. */
   readonly items?: readonly JsonObject[];
   readonly usage?: { readonly input: number; readonly output: number; readonly cached?: number };
+  /** The embeddings of a request for embeddings. */
+  readonly embeddings?: readonly (readonly number[])[];
   /** Answers with this HTTP status and a `retry-after` header instead of a reply. */
   readonly status?: number;
 };
@@ -64,6 +66,13 @@ export class LoopbackProvider {
     if (reply.status !== undefined) {
       answer.writeHead(reply.status, { "content-type": "application/json", "retry-after": "0.01" });
       answer.end(JSON.stringify({ error: { message: "The scripted provider refuses this request." } }));
+      return;
+    }
+    if (reply.embeddings !== undefined) {
+      const data = reply.embeddings.map((embedding, index) => ({ object: "embedding", index, embedding }));
+      const tokens = usageOf(reply).input;
+      answer.writeHead(200, { "content-type": "application/json" });
+      answer.end(JSON.stringify({ object: "list", data, usage: { prompt_tokens: tokens, total_tokens: tokens } }));
       return;
     }
     answer.writeHead(200, { "content-type": "text/event-stream" });

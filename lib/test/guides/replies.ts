@@ -15,6 +15,19 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
     ],
     [{ status: 503 }, { status: 429 }, { text: "Hello!" }],
   ],
+  embeddings: [
+    [
+      {
+        embeddings: [
+          [0.9, 0.1, 0.1],
+          [0.1, 0.9, 0.1],
+          [0.2, 0.1, 0.9],
+        ],
+        usage: { input: 18, output: 0 },
+      },
+      { embeddings: [[0.8, 0.2, 0.1]] },
+    ],
+  ],
   tools: [
     [
       {

@@ -1,0 +1,96 @@
+// What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs.
+
+import type { Clock } from "../clock/clock.ts";
+import type { AdapterCall, AdapterOptions, RetryPolicy, RetrySetting } from "../engine/internal.ts";
+import type { JsonObject, Usage } from "../model/internal.ts";
+
+import { checkOptionNames } from "../adapters/internal.ts";
+import { systemClock } from "../clock/clock.ts";
+import { delayBefore, isRetryable, retryPolicy } from "../engine/internal.ts";
+import { isEverturnError, MisuseError } from "../model/internal.ts";
+import { newRequestId } from "../run/internal.ts";
+
+/** Options of every call. */
+export type CallSettings = {
+  /** How failed requests are retried. Default: the default policy, 3 attempts. */
+  readonly retry?: RetrySetting;
+  /** The key for this call only. It is never stored or logged. */
+  readonly apiKey?: string;
+  /** Headers for this call. */
+  readonly adapterOptions?: AdapterOptions;
+  /** Fields of the provider's API, merged into the body of each request last. */
+  readonly options?: JsonObject;
+  /** Aborts the requests of the call. */
+  readonly signal?: AbortSignal;
+  /** Waits between attempts and timeouts use it. Default: the system clock. */
+  readonly clock?: Clock;
+};
+
+export const callSettingNames: { readonly [Name in keyof CallSettings]-?: true } = {
+  retry: true,
+  apiKey: true,
+  adapterOptions: true,
+  options: true,
+  signal: true,
+  clock: true,
+};
+
+/** A call with its defaults. */
+export type Call = { readonly policy: RetryPolicy; readonly of: Omit<AdapterCall, "attempt"> };
+
+/** Checks the names of the options and fills in defaults. Throws `MisuseError`. */
+export function callOf<Settings extends CallSettings>(
+  verb: string,
+  settings: Settings,
+  names: { readonly [Name in keyof Settings]-?: true },
+): Call {
+  checkOptionNames(verb, settings, names);
+  const { retry = "default", apiKey = null, adapterOptions = {}, signal, clock = systemClock } = settings;
+  return {
+    policy: retryPolicy(retry),
+    of: {
+      signal: signal ?? new AbortController().signal,
+      requestId: newRequestId(),
+      options: adapterOptions,
+      apiKey,
+      rawChunks: false,
+      clock,
+    },
+  };
+}
+
+/** Makes attempts until one succeeds or the policy gives up. Throws the error of the last attempt. */
+export async function withRetries<T>({ policy, of }: Call, attempt: (call: AdapterCall) => Promise<T>): Promise<T> {
+  const { clock, signal } = of;
+  for (let number = 1; ; number += 1) {
+    try {
+      return await attempt({ ...of, attempt: number });
+    } catch (error) {
+      const mayRetry = isEverturnError(error) && number < policy.maxAttempts && isRetryable(policy, error.failure);
+      if (!mayRetry || signal.aborted) throw error;
+      await clock.sleep(delayBefore(policy, number, error.failure, clock.random()), signal);
+    }
+  }
+}
+
+/** Adds the cost of the tokens, unless the provider reported one. `price` is in US dollars for a million tokens. */
+export function priced(usage: Usage, price: number | null): Usage {
+  const tokens = usage.inputTokens ?? usage.totalTokens;
+  if (usage.totalCost !== null || price === null || tokens === null) return usage;
+  const inputCost = (tokens * price) / 1_000_000;
+  return { ...usage, inputCost, outputCost: 0, totalCost: inputCost };
+}
+
+/** Throws `MisuseError` for a text that is not a string or is empty: servers reject it, some of them with an unclear error. */
+export function checkText(verb: string, text: string, path: readonly (string | number)[]): void {
+  if (typeof text === "string" && text !== "") return;
+  const what = typeof text === "string" ? "is empty" : "is not a string";
+  throw new MisuseError("invalid_argument", `${verb}: ${path.join(".")} ${what}`, { path: [...path] });
+}
+
+/** Throws `MisuseError` for a number that is not a positive whole number. */
+export function checkCount(verb: string, name: string, count: number | null): void {
+  if (count === null || (Number.isSafeInteger(count) && count > 0)) return;
+  const message = `${verb}: ${name} is ${String(count)}; it must be a whole number of at least 1`;
+  throw new MisuseError("invalid_argument", message, { path: [name] });
+}

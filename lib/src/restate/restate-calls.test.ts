@@ -4,7 +4,7 @@ import { RuntimeError } from "everturn/model";
 import { restateSession } from "everturn/restate";
 import { describe, expect, test } from "vitest";
 
-import { deployment, driveRequest, startRequest } from "../../test/restate/hand-deployment.ts";
+import { deployment, driveRequest } from "../../test/restate/hand-deployment.ts";
 import { rejectionOf, replies } from "../../test/runtime/sessions.ts";
 
 const sessionRequest = (handler: string, key: string, input: unknown) => ({ ...driveRequest, handler, key, input });
@@ -26,30 +26,31 @@ const unusualIds = [
 ];
 
 describe("session ids", () => {
-  test.each(unusualIds)("a session with the id %j is driven, and found by the sweeper", async (id) => {
-    const { web, restate, clock } = deployment({ adapter: replies("one", "two") }, { sweepMs: 1000 });
-    const sessions = web.tenant(`tenant ${id}`);
-    const turn = await sessions.start("go", { id });
-    expect(await turn.result).toMatchObject({ text: "one" });
+  test("that are hard to write are driven, found by the sweeper, and have a key each", async () => {
+    const names = ["", "t", ...unusualIds].flatMap((tenant) =>
+      (tenant === "" ? unusualIds : ["s"]).map((id) => ({ tenant, id })),
+    );
+    const texts = names.flatMap(() => ["one", "two"]);
+    const { web, restate, clock } = deployment({ adapter: replies(...texts) }, { sweepMs: 1000 });
+    const turns = await Promise.all(names.map(({ tenant, id }) => web.tenant(tenant).start("go", { id })));
+    const ends = await Promise.all(turns.map(({ result }) => result));
+    expect(ends.every(({ status }) => status === "ended")).toBe(true);
+    await Promise.all(restate.of("drive").map(({ outcome }) => outcome));
     restate.loses = ({ handler }) => handler === "drive";
-    const lost = await sessions.reply(id, "more");
-    restate.send(startRequest);
-    await clock.advance(0);
-    expect(await lost.result).toMatchObject({ text: "two" });
-    expect(new Set(restate.of("drive").map(({ request }) => request.key)).size).toBe(1);
+    const lost = await Promise.all(names.map(({ tenant, id }) => web.tenant(tenant).reply(id, "more")));
+    // The first invocation has started the sweeper.
+    await clock.advance(1000);
+    const found = await Promise.all(lost.map(({ result }) => result));
+    expect(found.every(({ status }) => status === "ended")).toBe(true);
+    for (const handler of ["drive", "resume"]) {
+      expect(new Set(restate.of(handler).map(({ request }) => request.key)).size).toBe(names.length);
+    }
   });
 
-  test("of different sessions have different keys", async () => {
-    const { web, restate } = deployment({ adapter: replies("one") });
-    for (const id of unusualIds) await web.start("go", { id });
-    for (const id of unusualIds) await web.tenant(id).start("go", { id: "s" });
-    expect(new Set(restate.of("drive").map(({ request }) => request.key)).size).toBe(2 * unusualIds.length);
-  });
-
+  const { restate } = deployment({ adapter: replies("one") });
   test.each(["", "/", "no slash", "a/b/c", "/%", "/%zz", "/%73", "/%u0041", "/%2f", "/a b", "/\ud800"])(
     "a call with the key %j, which names no session, is refused and not repeated",
     async (key) => {
-      const { restate } = deployment({ adapter: replies("one") });
       for (const [handler, input] of [
         ["drive", {}],
         ["resume", {}],
@@ -66,6 +67,15 @@ describe("session ids", () => {
 });
 
 describe("bodies", () => {
+  /** A deployment with one session, in which nothing happens. */
+  const idle = (async () => {
+    const created = deployment({ adapter: replies("one") });
+    await (
+      await created.web.start("go", { id: "s" })
+    ).result;
+    return created;
+  })();
+
   test.each([
     ["drive", null],
     ["drive", "text"],
@@ -91,8 +101,7 @@ describe("bodies", () => {
     ["result", {}],
     ["result", { turnId: 5 }],
   ])("%s refuses %j and is not repeated", async (handler, input) => {
-    const { restate, web } = deployment({ adapter: replies("one") });
-    if (handler !== "start") await (await web.start("go", { id: "s" })).result;
+    const { restate } = await idle;
     const sent = restate.send(sessionRequest(handler, "/s", input));
     expect(await rejectionOf(sent.outcome)).toMatchObject({ name: "RefusedCall", status: 400 });
     expect(sent.attempts).toBe(1);

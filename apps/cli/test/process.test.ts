@@ -23,6 +23,16 @@ describe("the command as a process", () => {
     expect(stderr).toMatch(/^session piped · /);
   });
 
+  it("names the version of Node that it needs", async () => {
+    const versions = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.18.3' } })";
+    const child = start(["--version"], {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(versions)}`,
+    });
+    child.stdin.end();
+    const { code, stderr } = await ended(child);
+    expect([code, stderr]).toEqual([1, "everturn needs Node 20.19 or later; this is 20.18.3.\n"]);
+  });
+
   it("completes the turn when the reader closes the pipe", async () => {
     const child = start(["run", "--session", "closed", "hello"], { EVERTURN_OFFLINE_PACE: "5" });
     child.stdin.end();

@@ -76,7 +76,7 @@ function readEngines(value: unknown, name: string): { readonly [name: string]: E
   if (!Object.hasOwn(engines, "default")) {
     const names = Object.keys(engines).join(", ");
     throw new SettingsError(
-      `${name} has to have an engine named default, which turns use that name none${names === "" ? "" : `; it has ${names}`}`,
+      `${name} has to have an engine named default, for turns that name no engine${names === "" ? "" : `; it has ${names}`}`,
     );
   }
   return engines;

@@ -2,8 +2,9 @@ import { availableParallelism } from "node:os";
 
 import { defineConfig } from "vitest/config";
 
-// "source" makes `everturn` and its subpaths resolve to TypeScript. Only programs that tests start as processes run the built packages.
-const conditions = ["source", "module", "node", "development|production"];
+// "source" makes `everturn` and its subpaths resolve to TypeScript. Only programs that tests start as processes run the built packages. Vite's condition "module" is left out: it names
+// files for bundlers, and Node cannot load those of OpenTelemetry.
+const conditions = ["source", "node", "development|production"];
 
 /** `main` of these packages is CommonJS, which Vite cannot transform. */
 const alias = [{ find: /^(@smithy\/(?:eventstream-codec|util-utf8))$/, replacement: "$1/dist-es/index.js" }];

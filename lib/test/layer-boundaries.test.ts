@@ -44,6 +44,7 @@ beforeAll(async () => {
     "@cfworker",
     "@jitl",
     "@modelcontextprotocol",
+    "@opentelemetry",
     "@restatedev",
     "@types",
     "eventsource-parser",

@@ -97,6 +97,10 @@ const programs: { readonly [name: string]: { readonly program: string; readonly 
     expected:
       /the package @modelcontextprotocol\/server cannot be loaded; run: npm install @modelcontextprotocol\/server/,
   },
+  "@opentelemetry/api": {
+    program: `import { instrument } from "everturn/otel"; instrument();`,
+    expected: /Cannot find package '@opentelemetry\/api'/,
+  },
   "quickjs-emscripten-core": {
     program: `import { chat, engine, fake } from "everturn";
       import { quickjs } from "everturn/quickjs";

@@ -34,6 +34,7 @@ describe("public names", () => {
       "./host/sqlite": 8,
       "./restate": 24,
       "./mcp": 21,
+      "./otel": 4,
       "./host/sqlite/worker": 0,
       "./ai-sdk": 16,
       "./middleware": 28,
@@ -43,7 +44,7 @@ describe("public names", () => {
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(569);
+    expect(names.size).toBe(573);
   });
 
   test("entry points list their names one by one", () => {

@@ -22,7 +22,7 @@ export type {
 export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTable } from "./run-options.ts";
 export type { RedactionPlace, Secrets } from "./redaction.ts";
 export { hasRedaction, redacted } from "./redaction.ts";
-export type { SpanEnd, SpanInput, SpanObserver, SpanStart } from "./span-observer.ts";
+export type { ContinuedTurn, ObservedSpan, SpanEnd, SpanInput, SpanObserver, SpanStart } from "./span-observer.ts";
 export type { OpenSpan, SpanName } from "./telemetry.ts";
 export { emitTelemetry, observeSpans, startSpan, traceOfTurn } from "./telemetry.ts";
 

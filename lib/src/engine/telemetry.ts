@@ -113,9 +113,12 @@ export type OpenSpan = {
   /** Emits `exception` with the duration and the message of the error. `result` and `output`: what the work had produced. */
   readonly fail: (error: unknown, result?: JsonObject, output?: SpanOutput) => void;
   /**
-   * Ends a held span for observers: its result is recorded. Only the first call counts. Work that has not ended is reported as ended now, with `open` as its error.
+   * Ends a held span for observers: its result is recorded. Only the first call counts. With `open`, nothing of the work is continued elsewhere: work that has not ended is
+   * reported as ended now, with `open` as its error, and all spans inside end too.
    */
   readonly record: (open?: SpanError) => void;
+  /** Never ends a held span for observers: another process has ended it, and its work was only replayed here. */
+  readonly discard: () => void;
   /** Has the work ended? */
   readonly hasStopped: () => boolean;
 };
@@ -133,9 +136,10 @@ export function startSpan(
   const span: Span = { name, id: lastId, parent: parent?.id ?? null, requestId, metadata };
   const startedAt = now();
   emitTelemetry({ type: "start", ...span });
+  const outer = parent === null ? undefined : followed.get(parent);
   const observed = observers.size === 0 ? noObservers : new Map<SpanObserver, ObservedSpan>();
   for (const observer of observers) {
-    const parentSpan = (parent === null ? undefined : observedSpans.get(parent)?.get(observer)) ?? null;
+    const parentSpan = outer?.observed.get(observer) ?? null;
     const start = {
       name,
       key,
@@ -149,6 +153,7 @@ export function startSpan(
     const observedSpan = guarded(observer, () => observer.start(start));
     if (observedSpan !== null) observed.set(observer, observedSpan);
   }
+  const inner = new Set<OpenSpan>();
   let end: SpanEnd | null = null;
   let isRecorded = false;
 
@@ -162,9 +167,11 @@ export function startSpan(
 
   function record(open: SpanError | null = null): void {
     if (isRecorded) return;
+    if (open !== null) for (const inside of inner) inside.record(open);
     if (end === null) stopAs(open, {}, {});
     if (isRecorded || end === null) return;
     isRecorded = true;
+    outer?.inner.delete(openSpan);
     const spanEnd = end;
     for (const [observer, observedSpan] of observed) guarded(observer, () => observedSpan.ended(spanEnd));
   }
@@ -172,12 +179,12 @@ export function startSpan(
   const openSpan: OpenSpan = {
     id: span.id,
     within: (work) => {
-      let inner = work;
+      let nested = work;
       for (const observedSpan of observed.values()) {
-        const outer = inner;
-        inner = () => observedSpan.within(outer);
+        const next = nested;
+        nested = () => observedSpan.within(next);
       }
-      return inner();
+      return nested();
     },
     stop: (result, output = {}) => {
       emitTelemetry({ type: "stop", ...span, durationMs: now() - startedAt, result });
@@ -189,16 +196,24 @@ export function startSpan(
       stopAs(spanError, result, output);
     },
     record,
+    discard: () => {
+      isRecorded = true;
+      outer?.inner.delete(openSpan);
+    },
     hasStopped: () => end !== null,
   };
-  if (observed.size > 0) observedSpans.set(openSpan, observed);
+  if (observed.size > 0) followed.set(openSpan, { observed, inner });
+  outer?.inner.add(openSpan);
   return openSpan;
 }
 
 const noObservers = new Map<SpanObserver, ObservedSpan>();
 
-/** What the observers returned for a span. */
-const observedSpans = new WeakMap<OpenSpan, ReadonlyMap<SpanObserver, ObservedSpan>>();
+/** What the observers returned for a span, and the spans inside it that have not ended for them. */
+type Followed = { readonly observed: ReadonlyMap<SpanObserver, ObservedSpan>; readonly inner: Set<OpenSpan> };
+
+/** The spans that observers follow. */
+const followed = new WeakMap<OpenSpan, Followed>();
 
 function errorOf(error: unknown): SpanError {
   const cause = toCause(error);

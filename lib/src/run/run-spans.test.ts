@@ -47,23 +47,21 @@ const ok = plain("ok", () => "fine");
 describe("span observers of a run in memory", () => {
   test("see one start and one end for the run, each attempt of a model call and each tool call, inside each other", async () => {
     const { lines, ends, starts } = recordSpans("spans-1");
-    const { engine: of, clock } = playing(
-      [calls("ok", "ok"), [{ type: "error", reason: "timeout" }], says("Done.")],
-      [ok],
-    );
+    const scripts = [[{ type: "error", reason: "timeout" } as const], calls("ok", "ok"), says("Done.")];
+    const { engine: of, clock } = playing(scripts, [ok]);
     const result = chat(of, "hi", { requestId: "spans-1" });
     await clock.advance(500);
     await result;
     expect(lines).toEqual([
       "start chat",
       "start model < chat",
+      "end model: timeout",
+      "start model < chat",
       "end model",
       "start tool < chat",
       "start tool < chat",
       "end tool",
       "end tool",
-      "start model < chat",
-      "end model: timeout",
       "start model < chat",
       "end model",
       "end chat",

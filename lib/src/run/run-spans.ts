@@ -9,7 +9,7 @@
 // under the same keys. A replayed commit ends no span. A run in memory that rejects ends all of its spans.
 
 import type { OpenSpan, SpanInput, SpanName } from "../engine/internal.ts";
-import type { EffectResponse } from "../kernel/internal.ts";
+import type { CallTool, EffectResponse } from "../kernel/internal.ts";
 import type { JsonObject } from "../model/internal.ts";
 import type { RunPlan } from "./plan/plan.ts";
 
@@ -28,6 +28,8 @@ export type RunOrigin = {
   readonly acceptedAt: number | null;
   /** The name under which the runtime knows the engine; `null`: it has none. */
   readonly agent: string | null;
+  /** The keys of the turns inside an attempt of a tool call that were begun and have not ended. Absent: such turns are not durable. */
+  readonly openChildren?: (effect: CallTool, attempt: number) => Promise<readonly string[]>;
 };
 
 /** The origin of a run in memory that no tool call has started. */
@@ -41,7 +43,7 @@ export class RunSpans {
   /** The spans of effects that have not ended for observers, by effect id. */
   readonly #open = new Map<string, OpenSpan[]>();
   /** Effects whose response is accepted and not written yet. */
-  #held: string[] = [];
+  #held: { readonly effectId: string; readonly waits: boolean }[] = [];
 
   constructor(plan: RunPlan, { parent, durable, trace, acceptedAt, agent }: RunOrigin) {
     this.#plan = plan;
@@ -74,10 +76,16 @@ export class RunSpans {
     return span;
   }
 
+  /** Starts and ends the span of a turn inside a call that no process continues. */
+  lostChild(key: string, parent: OpenSpan): void {
+    const { requestId, clock, sessionId } = this.#plan;
+    startSpan("chat", requestId, { sessionId }, parent, clock.now, { key }).stop({ error: "outcome_unknown" });
+  }
+
   /** An attempt that another one follows is recorded: ends the spans of the effect whose work has ended. */
   recordAttempts(effectId: string): void {
     const spans = this.#open.get(effectId) ?? [];
-    for (const span of spans) if (span.hasStopped()) span.record();
+    for (const span of spans) if (span.hasStopped()) span.record(abandoned);
     this.#open.set(
       effectId,
       spans.filter((span) => !span.hasStopped()),
@@ -85,14 +93,15 @@ export class RunSpans {
   }
 
   /** The response of an effect is accepted. Its spans end with the next written commit. */
-  accept({ id }: EffectResponse): void {
-    if (this.#open.has(id)) this.#held.push(id);
+  accept({ id, type }: EffectResponse): void {
+    // A call that waits is run again, and its inner turns are continued then; their spans stay open.
+    if (this.#open.has(id)) this.#held.push({ effectId: id, waits: type === "tool_waits" });
   }
 
   /** The accepted responses are written: ends their spans. A handler that still runs, because a turn inside it waits, ends without an error. */
   recordAccepted(): void {
-    for (const effectId of this.#held) {
-      for (const span of this.#open.get(effectId) ?? []) span.record();
+    for (const { effectId, waits } of this.#held) {
+      for (const span of this.#open.get(effectId) ?? []) span.record(waits ? undefined : abandoned);
       this.#open.delete(effectId);
     }
     this.#held = [];
@@ -100,9 +109,11 @@ export class RunSpans {
 
   /** Nothing of the run is continued elsewhere: ends all spans of effects. */
   endAll(): void {
-    const open = { type: "cancelled", message: "the run ended before the call" };
-    for (const spans of this.#open.values()) for (const span of spans) span.record(open);
+    for (const spans of this.#open.values()) for (const span of spans) span.record(abandoned);
     this.#open.clear();
     this.#held = [];
   }
 }
+
+/** The error of work that had not ended when the work around it did. */
+const abandoned = { type: "cancelled", message: "the work around it ended first" };

@@ -16,7 +16,7 @@ import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult,
 import type { Drive } from "./driver.ts";
 import type { InnerWait } from "./perform/tool-job.ts";
 import type { Plan } from "./plan/plan.ts";
-import type { Ports, Sink } from "./ports/ports.ts";
+import type { Committed, Ports, Sink } from "./ports/ports.ts";
 import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
@@ -82,8 +82,8 @@ export function startRun<Context extends CallerContext>(
   let openModelCall: string | null = null;
   const spans = new RunSpans(plan, origin);
   const span = spans.root;
-  /** The end of the turn was written by this run, and not only replayed. */
-  let isEndRecorded = false;
+  /** How the end of the turn was committed; `null`: it has not ended. */
+  let endCommit: Committed | null = null;
   const { signal } = controller;
   const { journal, inbox, scope, accepted, sink: outer } = portsOf(signal);
   let hasEmitted = accepted;
@@ -100,13 +100,13 @@ export function startRun<Context extends CallerContext>(
     commit: async (transition, events, item) => {
       hasEmitted ||= events.length > 0;
       const committed = await outer.commit(transition, events, item);
-      if (committed !== "replayed") {
+      if (committed === "fresh" || committed === "held") {
         if (item?.type === "response") spans.accept(item.response);
         if (committed === "fresh") spans.recordAccepted();
-        if (transition.turn.phase.type === "ended") {
-          spans.endAll();
-          isEndRecorded = true;
-        }
+      }
+      if (transition.turn.phase.type === "ended") {
+        endCommit = committed;
+        if (committed === "fresh") spans.endAll();
       }
       // Hooks run once for a step and for a turn: not for one that is replayed.
       if (committed === "replayed") return committed;
@@ -177,6 +177,7 @@ export function startRun<Context extends CallerContext>(
             grace,
             unsettled,
             spans,
+            openChildren: (attempt) => origin.openChildren?.(effect, attempt) ?? Promise.resolve([]),
             runChild: (attempt, stop, add, onWait, toolSpan) => children(effect, attempt, stop, add, onWait, toolSpan),
           },
           effect,
@@ -242,7 +243,8 @@ export function startRun<Context extends CallerContext>(
         if (lateError !== null) span.fail(lateError.error, ended);
         else if (failure !== null) span.stop({ ...ended, error: failure.reason });
         else span.stop(ended);
-        if (isEndRecorded) span.record();
+        if (endCommit === "fresh") span.record();
+        else if (endCommit === "replayed") span.discard();
         const reply = lastReply ?? collector.reply();
         const step = steps.at(-1) ?? collector.stepResult();
         return { chat: finished, step, reply };

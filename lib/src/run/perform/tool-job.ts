@@ -29,6 +29,8 @@ export type ToolPorts = {
   /** Usage of effects without a response yet, by effect id. A cancel reports it. */
   readonly unsettled: Map<string, Usage>;
   readonly spans: RunSpans;
+  /** The keys of the spans of turns inside an attempt that have begun and not ended. */
+  readonly openChildren: (attempt: number) => Promise<readonly string[]>;
   /**
    * Runs turns inside the call (`context.runChild`), for one attempt. `addUsage` receives the usage of each, `onWait` what one of them waits for; their spans are
    * inside `span`.

@@ -63,7 +63,7 @@ export async function performTool<Context extends CallerContext>(
       const replayPolicy =
         args === null ? null : replayPolicyOfStart(ports.scope.find(id, startRecordName), call.name, args);
       if (replayPolicy === "ask" || replayPolicy === "never") {
-        traceLostAttempt(args ?? {});
+        await traceLostAttempt(args ?? {});
         return replayPolicy === "ask" ? toolWaits(id, "outcome_unknown") : returned(answers.outcomeUnknown(), args);
       }
       const preparation = await prepareTool(job, answers, recordedPreparation);
@@ -84,9 +84,11 @@ export async function performTool<Context extends CallerContext>(
   }
 
   /** The span of an attempt that an earlier process started and did not record. Spans inside it may have ended there, and need their parent. */
-  function traceLostAttempt(args: JsonObject): void {
+  async function traceLostAttempt(args: JsonObject): Promise<void> {
     while (ports.scope.find(id, attemptName(job.attempt)) !== null) job.attempt += 1;
-    job.startSpan(args).stop({ error: "outcome_unknown" });
+    const span = job.startSpan(args);
+    for (const key of await ports.openChildren(job.attempt)) ports.spans.lostChild(key, span);
+    span.stop({ error: "outcome_unknown" });
   }
 
   /**

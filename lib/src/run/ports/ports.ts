@@ -66,8 +66,11 @@ export type Sink = {
   ) => Committed | Promise<Committed>;
 };
 
-/** `fresh`: the transition was stored now. `held`: it is stored with the next commit. `replayed`: it was stored and published before. */
-export type Committed = "fresh" | "held" | "replayed";
+/**
+ * `fresh`: the transition was stored now. `held`: it is stored with the next commit. `replayed`: it was stored and published before. `unrecorded`: it is not stored, and
+ * the turn continues from its last stored transition if it is run again.
+ */
+export type Committed = "fresh" | "held" | "replayed" | "unrecorded";
 
 /** The effect and the attempt that a live event belongs to. Events of a higher attempt supersede those of lower ones (Q7). */
 export type LiveOrigin = { readonly effectId: string; readonly attempt: Attempt };

@@ -7,6 +7,7 @@
 //   child turn      `<base>/<index>`: its journal rows and records. A conversation has one turn, and one more for each time it waited
 //   `begun/<i>`     record under the base: the effect under which turn i was begun, which pays for it
 //   `pinned/<i>`    record under the base: the pinned configuration of turn i
+//   `ended`         record under the child turn: it has ended
 //   `answer/<i>`    record under the base: the answer to wait i of the conversation
 //   `<base>#<i>`    the name of wait i, which an answer has to quote
 //
@@ -90,6 +91,32 @@ export function childrenOf<Context extends CallerContext>(parent: Parent<Context
     };
   };
 }
+
+/**
+ * Builds the function that lists the turns inside an attempt of a call which were begun and have not ended. A call whose outcome is unknown is not run again, so no
+ * process ends them; their spans are closed with the call.
+ */
+export function openChildrenOf({ context, key, scope }: Pick<Parent<CallerContext>, "context" | "key" | "scope">) {
+  return async ({ id, idempotencyKey }: CallTool, attempt: number): Promise<readonly string[]> => {
+    const open: string[] = [];
+    for (let n = 0; scope.find(id, `child/${attempt}/${n}`) !== null; n += 1) {
+      const base = `${idempotencyKey}/child/${attempt}/${n}`;
+      const [rows = []] = await context.storage.read([{ table: "records", prefix: [...keyOf(key), base, base] }]);
+      for (const row of rows) {
+        const [, index] = /^begun\/(\d+)$/.exec(String(row.key[4])) ?? [];
+        if (index === undefined || readValue("records", row) !== id) continue;
+        const turn = `${base}/${index}`;
+        const at = [...keyOf(key), turn, turn, endedName];
+        const [ended = []] = await context.storage.read([{ table: "records", prefix: at }]);
+        if (ended.length === 0) open.push(turn);
+      }
+    }
+    return open;
+  };
+}
+
+/** The name of the record, under the id of a child turn, that the turn has ended. Written with its last journal row. */
+const endedName = "ended";
 
 /** The turns of one conversation inside a call: one, and one more after each wait for an answer. */
 class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
@@ -179,7 +206,8 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     }
     const { ports, orStop } = await childPorts(this.#parent, turnId, emptyInbox);
     const nested = childrenOf({ ...this.#parent, plan, scope: ports.scope, orStop });
-    const origin = { ...noOrigin, parent: this.#span, durable: true };
+    const openChildren = openChildrenOf({ ...this.#parent, scope: ports.scope });
+    const origin = { ...noOrigin, parent: this.#span, durable: true, openChildren };
     return (await startRun(plan, () => ports, nested, origin).result).chat;
   }
 
@@ -297,11 +325,12 @@ async function childPorts<Context extends CallerContext>(
     }
   };
   let ordinal = stored.length;
-  const put = async (row: JournalRow): Promise<void> => {
+  const put = async (row: JournalRow, ends: boolean): Promise<void> => {
     ordinal += 1;
     const journalRow = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: journalRow.key, tag: null };
-    const written = await holder.write({ checks: [absent], removals: [], puts: [journalRow] });
+    const endPuts = ends ? [recordPut(at, turn, endedName, true)] : [];
+    const written = await holder.write({ checks: [absent], removals: [], puts: [journalRow, ...endPuts] });
     if (!written.ok) throw holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {
@@ -318,11 +347,11 @@ async function childPorts<Context extends CallerContext>(
     inbox,
     sink: {
       live: (events, of) => times.live(events, of),
-      commit: async (_, __, item): Promise<Committed> => {
+      commit: async (transition, _, item): Promise<Committed> => {
         if (item === null || journal.replayed !== null) return "replayed";
         // Not recorded (invariant 3): when the call runs again, the child continues from its last row.
-        if (item.type === "cancel") return "fresh";
-        await orStop(put(await rowOf(item)));
+        if (item.type === "cancel") return "unrecorded";
+        await orStop(put(await rowOf(item), transition.turn.phase.type === "ended"));
         return "fresh";
       },
     },

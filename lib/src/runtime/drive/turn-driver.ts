@@ -19,7 +19,7 @@ import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { startRun } from "../../run/internal.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { childrenOf } from "./children.ts";
+import { childrenOf, openChildrenOf } from "./children.ts";
 import { storedPlan } from "./driven-turn.ts";
 import { maxRenewals } from "./lease-holder.ts";
 import { offlineEngine } from "./offline-engine.ts";
@@ -111,7 +111,8 @@ export class TurnDriver {
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     records.maxConcurrency = plan.maxConcurrency;
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
-    const origin = { parent: null, durable: true, trace, acceptedAt, agent };
+    const openChildren = openChildrenOf({ context: this.#context, key: stored.key, scope: records });
+    const origin = { parent: null, durable: true, trace, acceptedAt, agent, openChildren };
     this.#run = startRun(plan, () => this.#committer.ports, children, origin);
     // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);

@@ -6,6 +6,9 @@
 // Rows are in the table `shared`: one for each reply, in the period (of the length of the time to live) in which it was stored. A lookup reads the current period and
 // the one before it. The first write of a period removes rows of older ones, a page at a time, so the table does not grow with what has expired.
 //
+// A hit costs nothing, with one exception: a process that takes over may find the reply that its predecessor paid for and could not record. The entry names the effect and
+// the process that stored it, so that the turn which caused the cost is charged for it.
+//
 // A storage that fails is no reason to fail a call: a failed lookup is a miss, and a reply that could not be stored is returned all the same. Both are noted.
 
 import type { Middleware, ModelCall } from "../engine/internal.ts";
@@ -13,7 +16,8 @@ import type { Json, ModelReply } from "../model/internal.ts";
 import type { HostStorage } from "../runtime/host-contract.ts";
 
 import { Collector } from "../kernel/internal.ts";
-import { canonicalJson, fromJson, MisuseError, noUsage, toJson } from "../model/internal.ts";
+import { canonicalJson, fromTagged, MisuseError, noUsage, parseJson, toTagged } from "../model/internal.ts";
+import { isPlainObject } from "../model/parse/reading.ts";
 import { sha256 } from "../runtime/host-contract.ts";
 import { checkNames, checkPositive, modelOf } from "./call-model.ts";
 import { replyEvents } from "./reply-events.ts";
@@ -77,6 +81,7 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
     throw new MisuseError("invalid_argument", "responseCache: storage is missing", { path: ["storage"] });
   }
   const lifetimeMs = Number.isFinite(ttlMs) ? Math.ceil(ttlMs) : null;
+  const owner = crypto.randomUUID();
   const storeOf = "get" in storage ? () => storage : rowStore(storage, name, lifetimeMs);
   return {
     name,
@@ -85,9 +90,11 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
       const store = storeOf(call.clock.now());
       const cached = await lookUp(call, store, key);
       if (cached !== null) {
+        const { reply, effectId } = cached;
         call.note("hit", { key });
-        const metadata = { ...cached.metadata, responseCache: "hit" };
-        yield replyEvents({ ...cached, usage: noUsage, requestId: null, metadata });
+        if (effectId === call.effectId && cached.owner !== owner) call.addUsage(reply.usage);
+        const metadata = { ...reply.metadata, responseCache: "hit" };
+        yield replyEvents({ ...reply, usage: noUsage, requestId: null, metadata });
         return;
       }
       const collector = new Collector();
@@ -99,7 +106,8 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
       const hasEnded = reply.finishReason === "stop" || reply.finishReason === "tool_calls";
       if (!hasEnded || reply.error !== null || reply.message === null || shouldStore?.(reply, call) === false) return;
       try {
-        await store.set(key, toJson("reply", reply), lifetimeMs);
+        const entry = { owner, effectId: call.effectId, reply: toTagged("reply", reply) };
+        await store.set(key, JSON.stringify(entry), lifetimeMs);
       } catch {
         call.note("store_failed");
       }
@@ -123,12 +131,18 @@ function asJson(value: object): Json {
   return plain;
 }
 
+/** A stored reply, with the effect and the process that caused it. */
+type Entry = { readonly owner: string; readonly effectId: string; readonly reply: ModelReply };
+
 /** The stored reply; `null`: there is none, or it cannot be read, for example because a newer release wrote it. */
-async function lookUp(call: ModelCall, store: ReplyStore, key: string): Promise<ModelReply | null> {
+async function lookUp(call: ModelCall, store: ReplyStore, key: string): Promise<Entry | null> {
   try {
     const text: unknown = await store.get(key);
-    const reply = typeof text === "string" ? fromJson(text, { as: "reply" }) : null;
-    return reply?.ok === true && reply.value.message !== null ? reply.value : null;
+    const entry = typeof text === "string" ? parseJson(text)?.value : null;
+    if (!isPlainObject(entry)) return null;
+    const reply = fromTagged(entry["reply"], { as: "reply" });
+    if (!reply.ok || reply.value.message === null) return null;
+    return { owner: String(entry["owner"]), effectId: String(entry["effectId"]), reply: reply.value };
   } catch {
     call.note("lookup_failed");
     return null;

@@ -206,6 +206,21 @@ describe("middleware of a durable turn", () => {
     expect(result.finalResponse?.metadata).toEqual({ responseCache: "hit" });
   });
 
+  test("a takeover that finds the reply of its predecessor in the cache makes no call, and is charged for it", async () => {
+    const storage = memoryStorage({ clock: world.clock });
+    const model = thinker(() => says("Rome"), { inputTokens: 10, outputTokens: 1 });
+    const agent = () => world.engine(model, { middleware: [responseCache({ storage })] });
+    const first = world.process(agent(), { diesBefore: records("model_replied") });
+    await first.start("Capital of Italy?", { id: "s1" });
+    await first.died;
+    await world.leaseRunsOut();
+    const second = world.process(agent());
+    await second.recover();
+    expect(await second.attach("s1").result).toMatchObject({ text: "Rome", usage: { inputTokens: 10 } });
+    expect(model.asked).toHaveLength(1);
+    expect(await second.usage("s1")).toMatchObject({ total: { inputTokens: 10 } });
+  });
+
   test("a tool with the policy never: a crash inside its middleware leaves the outcome unknown", async () => {
     const careful = tool({ name: "careful", description: "Acts.", schema: { type: "object" }, handler: () => "done" });
     const hanging: Middleware = { name: "hanging", tool: () => new Promise(() => undefined) };

@@ -11,7 +11,7 @@ import { kill, pause, ready, stop } from "./programs.ts";
 import { patienceMs, report } from "./report.ts";
 
 /** How many turns are open at a time, and how many turns there are. Each process may drive all of them. */
-const load = { open: 12, turns: 96 };
+const load = { open: 32, turns: 128 };
 
 /** Returns the violations. */
 export async function spreadTest(): Promise<readonly string[]> {

@@ -8,6 +8,7 @@ import type { Runtime, RuntimeOptions } from "everturn/runtime";
 import { statSync } from "node:fs";
 
 import {
+  connectServers,
   createEngines,
   databaseName,
   isPostgresUrl,
@@ -56,7 +57,9 @@ export async function openWorkspace(
 ): Promise<Workspace> {
   const created = await createEngines(settings, environment, onWarning);
   checkKey(created, settings, environment);
-  const { engines, selected: engineName, model } = created;
+  const { selected: engineName, model } = created;
+  const servers = await connectServers(settings, created.engines, environment);
+  const { engines } = servers;
   const engine = engines[engineName] ?? newEngine();
   const limits = settings.limits.value;
   const runtimeOptions = {
@@ -65,8 +68,17 @@ export async function openWorkspace(
     ...options,
     drive: true,
   };
-  const opened = await openOver(settings, engines, runtimeOptions, restate ?? null);
-  return { ...opened, settings, engines, engine, engineName, model };
+  try {
+    const opened = await openOver(settings, engines, runtimeOptions, restate ?? null);
+    const close = async () => {
+      await opened.close();
+      await servers.close();
+    };
+    return { ...opened, close, settings, engines, engine, engineName, model };
+  } catch (error) {
+    await servers.close();
+    throw error;
+  }
 }
 
 /** Rejects a model without an API key before a session is created. */

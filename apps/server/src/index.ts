@@ -23,6 +23,7 @@ export { configFilesIn, findConfig } from "./config-file.ts";
 export { copyDatabase, CopyError } from "./copy-database.ts";
 export { openDatabase, openStorage } from "./database.ts";
 export { databaseStats } from "./database-stats.ts";
+export { connectServers } from "./mcp-servers.ts";
 export { createEngine, createEngines, isOffline, missingKey } from "./engines.ts";
 export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-providers.ts";
 export { offline } from "./offline-model.ts";

@@ -7,6 +7,7 @@ import type { GivenConfig } from "./config-file.ts";
 import type { Engine } from "everturn";
 import type { ConfigHttp, ConfigRuntime, ConfigStorage } from "everturn/config";
 import type { Auth } from "everturn/http";
+import type { McpServerEntry } from "everturn/mcp";
 import type { HostStorage } from "everturn/runtime";
 
 import { isMap, preview, SettingsError } from "./setting-readers.ts";
@@ -17,12 +18,21 @@ export type ProgramConfig = {
   readonly engines: { readonly [name: string]: Engine } | null;
   readonly storage: ConfigStorage | null;
   readonly auth: Auth | null;
+  /** MCP servers by name. Each entry is checked when the server is connected. */
+  readonly mcpServers: { readonly [name: string]: McpServerEntry };
   readonly runtime: ConfigRuntime;
   readonly http: ConfigHttp;
 };
 
 /** The fields of a configuration file that are not settings. */
-export const programFieldNames: readonly (keyof ProgramConfig)[] = ["engines", "storage", "auth", "runtime", "http"];
+export const programFieldNames: readonly (keyof ProgramConfig)[] = [
+  "engines",
+  "storage",
+  "auth",
+  "mcpServers",
+  "runtime",
+  "http",
+];
 
 /** The options of the runtime that a configuration file may set. */
 const runtimeNames: { readonly [Name in keyof ConfigRuntime]-?: true } = {
@@ -45,7 +55,7 @@ const httpNames: { readonly [Name in keyof ConfigHttp]-?: true } = {
 
 /** Reads the fields. Throws `SettingsError` that names the field and what was expected. */
 export function readProgram(config: GivenConfig | null): ProgramConfig {
-  if (config === null) return { engines: null, storage: null, auth: null, runtime: {}, http: {} };
+  if (config === null) return { engines: null, storage: null, auth: null, mcpServers: {}, runtime: {}, http: {} };
   const { path, fields } = config;
   for (const [program, setting] of [
     ["storage", "database"],
@@ -55,11 +65,12 @@ export function readProgram(config: GivenConfig | null): ProgramConfig {
       throw new SettingsError(`${path}: ${program} and ${setting} exclude each other; remove one of them`);
     }
   }
-  const { engines, storage, auth, runtime, http } = fields;
+  const { engines, storage, auth, mcpServers, runtime, http } = fields;
   return {
     engines: engines === undefined ? null : readEngines(engines, `${path}: engines`),
     storage: storage === undefined ? null : readStorage(storage, `${path}: storage`),
     auth: auth === undefined ? null : readAuth(auth, `${path}: auth`),
+    mcpServers: readMcpServers(mcpServers, `${path}: mcpServers`),
     runtime: readOptions<ConfigRuntime>(runtime, runtimeNames, `${path}: runtime`) ?? {},
     http: readOptions<ConfigHttp>(http, httpNames, `${path}: http`) ?? {},
   };
@@ -87,6 +98,23 @@ function readStorage(value: unknown, name: string): ConfigStorage {
   throw new SettingsError(
     `${name} has to be a storage, for example sqliteStorage({ path }), or a function that returns one`,
   );
+}
+
+/** The names of servers become part of tool names. */
+function readMcpServers(value: unknown, name: string): ProgramConfig["mcpServers"] {
+  if (value === undefined) return {};
+  if (!isMap(value)) throw new SettingsError(`${name} has to be an object of servers by name, not ${preview(value)}`);
+  const servers: { [name: string]: McpServerEntry } = {};
+  for (const [key, entry] of Object.entries(value)) {
+    if (!isEntry(entry)) throw new SettingsError(`${name}.${key} has to be an object with command or url`);
+    servers[key] = entry;
+  }
+  return servers;
+}
+
+/** An entry as far as its fields show; `connectMcpServers` checks them. */
+function isEntry(value: unknown): value is McpServerEntry {
+  return isMap(value) && (typeof value["command"] === "string" || typeof value["url"] === "string");
 }
 
 /** Returns whether a value implements the storage contract, as far as its fields show. */

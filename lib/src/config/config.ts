@@ -5,6 +5,7 @@
 
 import type { Engine, Tool, WhenBusy } from "../engine/internal.ts";
 import type { Auth, HttpOptions } from "../http/internal.ts";
+import type { McpServerEntry } from "../mcp/internal.ts";
 import type { HostStorage, RuntimeOptions } from "../runtime/internal.ts";
 
 /**
@@ -38,6 +39,11 @@ export type EverturnConfig = {
   readonly engine?: string;
   /** Tools, or paths of modules that export tools. They are added to every engine; two tools of one name are an error. Default: none. */
   readonly tools?: string | Tool | readonly (string | Tool)[];
+  /**
+   * MCP servers by name, in the JSON form that MCP clients share. Their tools are added to every engine, with the name of the server and an underscore before their names. `${NAME}` is replaced
+   * by a variable of the environment. Programs start in the folder of the file. Default: none.
+   */
+  readonly mcpServers?: { readonly [name: string]: McpServerEntry };
   /** Where sessions are stored. In place of `database`, which names a SQLite file or a Postgres URL; a file with both is rejected. */
   readonly storage?: ConfigStorage;
   /** How `serve` authenticates requests: bearer tokens, or a function of the request. In place of `tokens`; a file with both is rejected. */

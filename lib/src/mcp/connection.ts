@@ -63,8 +63,8 @@ export class McpConnection implements McpClient {
   readonly #options: McpOptions;
   readonly #clock: Clock;
   readonly #ports: CallPorts;
-  /** Names of tools that can be called only as a task. */
-  readonly #taskTools = new Set<string>();
+  /** The tools of the last list, by name, without output schemas (open-call.ts). */
+  readonly #definitions = new Map<string, SdkTool>();
   readonly #kept = new Map<string, Kept>();
   #live: Promise<Live> | null = null;
   #client: Client | null = null;
@@ -209,7 +209,7 @@ export class McpConnection implements McpClient {
       versionNegotiation: { mode: typeof protocol === "object" ? { pin: protocol.version } : protocol },
       listChanged: { tools: { onChanged: (error, tools) => this.#listChanged(error, tools) } },
     });
-    const calls = new OpenCalls({ client, sdk, taskTools: this.#taskTools }, this.#clock);
+    const calls = new OpenCalls({ client, sdk, definitions: this.#definitions }, this.#clock);
     if (elicitation !== "off") {
       client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
         const question = readElicitation(params);
@@ -259,8 +259,8 @@ export class McpConnection implements McpClient {
 
   #setTools(listed: readonly SdkTool[]): readonly Tool[] {
     const taken = new Set<string>();
-    this.#taskTools.clear();
-    for (const { name, execution } of listed) if (execution?.taskSupport === "required") this.#taskTools.add(name);
+    this.#definitions.clear();
+    for (const { outputSchema: _, ...definition } of listed) this.#definitions.set(definition.name, definition);
     this.#tools = listed.flatMap((listedTool): readonly Tool[] => {
       const info = toolInfo(listedTool, this.#options);
       if (!isIncluded(this.#options, info)) return [];
@@ -273,12 +273,13 @@ export class McpConnection implements McpClient {
 
   #tool(name: string, info: McpToolInfo, { inputSchema, outputSchema }: SdkTool): Tool {
     const replay = replayOf(this.#options, info);
-    const output = read(jsonObject, outputSchema ?? null);
+    const parsed = read(jsonObject, outputSchema ?? null);
+    const output = "value" in parsed ? parsed.value : null;
     return tool({
       name,
       description: info.description ?? info.title ?? info.name,
       schema: inputSchema,
-      ...("value" in output ? { outputSchema: output.value } : {}),
+      ...(output === null ? {} : { outputSchema: output }),
       replay,
       needsApproval: needsApprovalOf(this.#options, info),
       metadata: {
@@ -286,7 +287,7 @@ export class McpConnection implements McpClient {
       },
       toModel: toolContent,
       handler: (args: JsonObject, context: ToolContext) =>
-        new ToolCallRun(this.#ports, info.name, replay, args, context).run(),
+        new ToolCallRun(this.#ports, { name: info.name, replay, output }, args, context).run(),
     });
   }
 

@@ -15,6 +15,8 @@ export type {
   McpToolInfo,
 } from "./types.ts";
 
+export type { McpServerEntry, McpServersOptions } from "./servers.ts";
+export { connectMcpServers } from "./servers.ts";
 export { connectMcp, mcpClient, withMcp } from "./client.ts";
 export type { McpAgent, McpHandler, McpHandlerOptions, McpServeOptions } from "./serve.ts";
 export type { SessionsOfCaller } from "./session-tools.ts";

@@ -1,8 +1,10 @@
 // Tools, questions and lists of MCP servers, with a server of protocol version 2026-07-28. `everything.test.ts` uses the reference server.
 
+import type { OAuthClientProvider, OAuthDiscoveryState, StoredOAuthTokens } from "@modelcontextprotocol/client";
 import type { McpOptions } from "everturn/mcp";
 import type { JsonObject } from "everturn/model";
 
+import { ClientCredentialsProvider } from "@modelcontextprotocol/client";
 import { chat, engine, fake, stream } from "everturn";
 import { connectMcp, mcpClient, withMcp } from "everturn/mcp";
 import { afterEach, expect, test } from "vitest";
@@ -108,11 +110,11 @@ test("asks the user, and another process continues the call with the stored stat
   expect(done.text).toBe("Done.");
   const view = await second.runtime.get("s1");
   expect(view?.session.thread.messages.find(({ role }) => role === "tool")).toMatchObject({
-    content: "booked 2 seats to Rome",
+    content: '{"booked":"2 seats to Rome"}',
   });
   expect(agency.log).toEqual([
-    "book Rome null null",
-    'book Rome "state of Rome object" {"seats":{"action":"accept","content":{"seats":2}}}',
+    "book Rome [null,null]",
+    'book Rome ["state of Rome",{"seats":{"action":"accept","content":{"seats":2}}}]',
   ]);
 });
 
@@ -157,7 +159,7 @@ test("answers questions with a function of the program, sampling with an engine,
     sampling: engine({ adapter: fake({ script: [{ type: "text", text: "Hm." }] }), model: "fake:m" }),
     roots: ["file:///data"],
   });
-  expect(await calling(client, "book", { city: "Oslo" })).toMatchObject({ content: "booked 3 seats to Oslo" });
+  expect(await calling(client, "book", { city: "Oslo" })).toMatchObject({ content: '{"booked":"3 seats to Oslo"}' });
   expect(asked).toMatchObject([{ mode: "form", message: "How many seats?", schema: { type: "object" } }]);
   const thought = await calling(client, "think");
   expect(thought?.content).toContain('"text":"Hm."');
@@ -187,24 +189,97 @@ test("rejects two tools of one name, and a server that cannot be reached", async
   await expect(connectMcp({ server: { transport: () => ({}) } })).rejects.toThrow("has to return a transport");
 });
 
-test("authorizes with a provider of the SDK", async () => {
-  const agency = new Agency();
-  closing.push(() => agency.close());
-  const seen: (string | null)[] = [];
+/** The address of an agency that accepts one token, with an authorization server beside it. `requests` lists the paths and grants. */
+function guarded(agency: Agency, accepted: string) {
+  const requests: string[] = [];
   const { address } = agency;
-  if (!("url" in address)) throw new Error("the address has no URL");
-  const fetch: typeof globalThis.fetch = async (url, init) => {
+  const base = "https://agency.test";
+  const fetch = async (url: string | URL, init?: RequestInit): Promise<Response> => {
+    const { pathname } = new URL(url);
+    if (pathname.startsWith("/.well-known/oauth-protected-resource")) {
+      return Response.json({ resource: `${base}/mcp`, authorization_servers: [base] });
+    }
+    if (pathname.startsWith("/.well-known/")) {
+      return Response.json({
+        issuer: base,
+        authorization_endpoint: `${base}/authorize`,
+        token_endpoint: `${base}/token`,
+        response_types_supported: ["code"],
+        code_challenge_methods_supported: ["S256"],
+        token_endpoint_auth_methods_supported: ["client_secret_basic", "none"],
+      });
+    }
+    if (pathname === "/token") {
+      const form = new URLSearchParams(String(init?.body));
+      requests.push(`${form.get("grant_type")} ${form.get("code")}`);
+      return Response.json({ access_token: accepted, token_type: "bearer", expires_in: 3600 });
+    }
     const token = new Headers(init?.headers).get("authorization");
-    seen.push(token);
-    return token === "Bearer t2"
-      ? (address.fetch?.(String(url), init) ?? Response.error())
-      : new Response(null, { status: 401 });
+    requests.push(String(token));
+    if (token !== `Bearer ${accepted}` || !("url" in address)) return new Response(null, { status: 401 });
+    return address.fetch?.(url, init) ?? Response.error();
   };
+  return { requests, server: { url: `${base}/mcp`, fetch } };
+}
+
+test("authorizes with a token of the program, and refreshes it", async () => {
+  const { requests, server } = guarded(new Agency(), "t2");
   let token = "t1";
-  const authProvider = { token: async () => token, onUnauthorized: async () => void (token = "t2") };
-  const client = mcpClient({ server: { url: address.url, fetch, authProvider } });
+  const authProvider = {
+    token: async () => token,
+    onUnauthorized: async () => {
+      token = "t2";
+    },
+  };
+  const client = await connectMcp({ server: { ...server, authProvider } });
   closing.push(client.close);
-  await client.refresh();
   expect(client.tools).toHaveLength(6);
-  expect(seen.slice(0, 2)).toEqual(["Bearer t1", "Bearer t2"]);
+  expect(requests.slice(0, 2)).toEqual(["Bearer t1", "Bearer t2"]);
+});
+
+test("authorizes as a program with client credentials", async () => {
+  const { requests, server } = guarded(new Agency(), "granted");
+  const authProvider = new ClientCredentialsProvider({
+    clientId: "id",
+    clientSecret: "secret",
+    expectedIssuer: "https://agency.test",
+  });
+  const client = await connectMcp({ server: { ...server, authProvider } });
+  closing.push(client.close);
+  expect(client.tools).toHaveLength(6);
+  expect(requests.slice(0, 3)).toEqual(["null", "client_credentials null", "Bearer granted"]);
+});
+
+test("authorizes a person: the first use opens a page, and finishAuth completes it", async () => {
+  const { requests, server } = guarded(new Agency(), "granted");
+  const opened: URL[] = [];
+  const saved: { tokens?: StoredOAuthTokens; discovery?: OAuthDiscoveryState; verifier: string } = { verifier: "" };
+  const authProvider: OAuthClientProvider = {
+    redirectUrl: "http://localhost/callback",
+    clientMetadata: { redirect_uris: ["http://localhost/callback"] },
+    clientInformation: () => ({ client_id: "id" }),
+    tokens: () => saved.tokens,
+    saveTokens: (tokens) => {
+      saved.tokens = tokens;
+    },
+    redirectToAuthorization: (url) => {
+      opened.push(url);
+    },
+    saveCodeVerifier: (verifier) => {
+      saved.verifier = verifier;
+    },
+    codeVerifier: () => saved.verifier,
+    saveDiscoveryState: (discovery) => {
+      saved.discovery = discovery;
+    },
+    discoveryState: () => saved.discovery,
+  };
+  const client = mcpClient({ server: { ...server, authProvider } });
+  closing.push(client.close);
+  await expect(client.finishAuth(new URLSearchParams())).rejects.toThrow("to which a connection was tried");
+  await expect(client.refresh()).rejects.toThrow();
+  expect(opened[0]?.pathname).toBe("/authorize");
+  await client.finishAuth(new URLSearchParams({ code: "c1" }));
+  expect(await client.refresh()).toHaveLength(6);
+  expect(requests).toContain("authorization_code c1");
 });

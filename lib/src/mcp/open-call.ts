@@ -10,7 +10,13 @@
 import type { Clock } from "../clock/clock.ts";
 import type { JsonObject } from "../model/internal.ts";
 import type { McpElicitation, McpElicitationResult } from "./types.ts";
-import type { CallToolResult, Client, RequestOptions, specTypeSchemas } from "@modelcontextprotocol/client";
+import type {
+  CallToolResult,
+  Client,
+  RequestOptions,
+  specTypeSchemas,
+  Tool as SdkTool,
+} from "@modelcontextprotocol/client";
 
 import { startTimer } from "../clock/timer.ts";
 
@@ -32,8 +38,11 @@ export type CallEvent =
 export type CallConnection = {
   readonly client: Client;
   readonly sdk: { readonly specTypeSchemas: typeof specTypeSchemas };
-  /** The tools that can be called only as a task (2025-11-25): the call returns the id of the task, and a second request its result. */
-  readonly taskTools: ReadonlySet<string>;
+  /**
+   * The definitions of the tools by name, without output schemas: with one, the SDK rejects a result that asks for input. A tool that can be called only as a task (2025-11-25)
+   * returns the id of the task, and a second request its result.
+   */
+  readonly definitions: ReadonlyMap<string, SdkTool>;
 };
 
 /** How long the server keeps the result of a task, in milliseconds. */
@@ -69,11 +78,13 @@ export class OpenCall {
         this.onProgress({ progress, ...details });
       },
     };
-    const { client, taskTools } = connection;
+    const { client, definitions } = connection;
+    const toolDefinition = definitions.get(params.name);
     const sent = { ...params, arguments: { ...params.arguments } };
-    const called = taskTools.has(params.name)
-      ? this.#callAsTask(connection, sent, options)
-      : client.callTool(sent, options);
+    const called =
+      toolDefinition?.execution?.taskSupport === "required"
+        ? this.#callAsTask(connection, sent, options)
+        : client.callTool(sent, { ...options, ...(toolDefinition === undefined ? {} : { toolDefinition }) });
     called.then(
       (result) => finish({ type: "result", result }),
       (error: unknown) => finish({ type: "failed", error }),

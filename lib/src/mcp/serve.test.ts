@@ -31,11 +31,7 @@ async function clientOf(
   const client = new Client({ name: "test", version: "1" }, { capabilities, versionNegotiation: { mode } });
   if (answer !== null)
     client.setRequestHandler("elicitation/create", ({ params }) => answer({ message: params.message }));
-  const fetch = (url: string | URL, init?: RequestInit) => {
-    const request = new Request(url, init);
-    request.headers.set("host", new URL(url).host);
-    return handler.fetch(request);
-  };
+  const fetch = (url: string | URL, init?: RequestInit) => handler.fetch(new Request(url, init));
   await client.connect(
     new StreamableHTTPClientTransport(new URL("http://localhost/mcp"), { fetch, requestInit: { headers } }),
   );
@@ -191,17 +187,18 @@ test("a caller reaches only its own sessions, and other hosts and unknown caller
   expect((await bob.listResources()).resources).toEqual([]);
   await expect(clientOf({ authorize }, "auto")).rejects.toThrow();
   const handler = await mcpHandler({ agents });
-  const request = new Request("http://evil.test/mcp", { method: "POST", headers: { host: "evil.test" } });
-  expect((await handler.fetch(request)).status).toBe(403);
+  const statusOf = async (url: string, headers: Record<string, string>) =>
+    (await handler.fetch(new Request(url, { method: "POST", headers }))).status;
+  expect(await statusOf("http://localhost/mcp", { host: "evil.test" })).toBe(403);
+  expect(await statusOf("http://evil.test/mcp", {})).toBe(403);
+  expect(await statusOf("http://localhost/mcp", { host: "localhost:80", origin: "http://evil.test" })).toBe(403);
+  expect(await statusOf("http://localhost/mcp", { host: "127.0.0.1:3000", origin: "null" })).toBe(403);
+  expect(await statusOf("http://localhost/mcp", { host: "127.0.0.1:3000" })).not.toBe(403);
 });
 
 test("Everturn calls Everturn: an agent is a tool of another engine", async () => {
   const handler = await mcpHandler({ agents });
-  const fetch = (url: string | URL, init?: RequestInit) => {
-    const request = new Request(url, init);
-    request.headers.set("host", "localhost");
-    return handler.fetch(request);
-  };
+  const fetch = (url: string | URL, init?: RequestInit) => handler.fetch(new Request(url, init));
   const client = await connectMcp({ server: { url: "http://localhost/mcp", fetch }, prefix: "remote_" });
   closing.push(client.close, handler.close);
   expect(client.tools.map(({ name, replay }) => [name, replay])).toEqual([["remote_assistant", "never"]]);

@@ -75,7 +75,7 @@ export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler
   const { authorize, hosts } = options;
   checkOptions(options, authorize !== undefined);
   const sdk = await loadServer();
-  const allowedHosts = hosts === undefined ? sdk.localhostAllowedHostnames() : [...hosts];
+  const allowedHosts = hosts ?? ["localhost", "127.0.0.1", "[::1]"];
   // Passed through the SDK by the identity of the object: the sessions of the caller of a request.
   const sessionsOf = new WeakMap<object, SessionsOfCaller>();
   const handler = sdk.createMcpHandler(({ authInfo }: McpRequestContext) => {
@@ -84,9 +84,7 @@ export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler
   });
   return {
     fetch: async (request) => {
-      const rejected =
-        sdk.hostHeaderValidationResponse(request, allowedHosts) ?? sdk.originValidationResponse(request, allowedHosts);
-      if (rejected !== undefined) return rejected;
+      if (!isAllowedHost(request, allowedHosts)) return new Response("this host is not allowed", { status: 403 });
       const caller = authorize === undefined ? true : await authorize(request);
       if (caller === false) return new Response(null, { status: 401, headers: { "www-authenticate": "Bearer" } });
       if (caller === true) return handler.fetch(request);
@@ -96,6 +94,16 @@ export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler
     },
     close: () => handler.close(),
   };
+}
+
+/**
+ * Whether the headers `Host` and `Origin` name an allowed host. A request that was built in this process has no header `Host`, and is judged by its URL. A page of another site that reaches
+ * this endpoint through DNS rebinding has its own host name in both headers.
+ */
+function isAllowedHost({ headers, url }: Request, allowed: readonly string[]): boolean {
+  const origin = headers.get("origin");
+  const named = [`http://${headers.get("host") ?? new URL(url).host}`, ...(origin === null ? [] : [origin])];
+  return named.every((address) => URL.canParse(address) && allowed.includes(new URL(address).hostname));
 }
 
 /** Serves one client over the standard input and output of this process. Write nothing else to the standard output. Rejects as {@link mcpHandler}. */

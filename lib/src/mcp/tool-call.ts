@@ -20,13 +20,15 @@ import type { Directive, ToolContext } from "../engine/internal.ts";
 import type { Json, JsonObject, ReplayPolicy } from "../model/internal.ts";
 import type { CallParams, OpenCall } from "./open-call.ts";
 import type { McpElicitation, McpElicitationResult, McpOptions } from "./types.ts";
+import type { CallToolResult } from "@modelcontextprotocol/client";
 
-import { askAndResume, fail } from "../engine/internal.ts";
-import { canonicalJson, parseJson, ToolError } from "../model/internal.ts";
+import { askAndResume, checkValue, fail } from "../engine/internal.ts";
+import { canonicalJson, parseJson, renderIssue, ToolError } from "../model/internal.ts";
 import {
   array,
   fallback,
   isPlainObject,
+  json,
   jsonObject,
   nullable,
   number,
@@ -111,19 +113,24 @@ const savedShape = variant<Saved, "type">("type", {
 /** The most rounds of `input_required` in one call. A server that never completes must not occupy a turn for ever. */
 const maxRounds = 32;
 
+/** The tool of a call: its name at the server, its replay policy, and the schema of its structured content; `null`: it has none. */
+type CalledTool = { readonly name: string; readonly replay: ReplayPolicy; readonly output: JsonObject | null };
+
 /** One run of the handler. */
 export class ToolCallRun {
   readonly #ports: CallPorts;
   readonly #name: string;
   readonly #replay: ReplayPolicy;
+  readonly #output: JsonObject | null;
   readonly #args: JsonObject;
   readonly #context: ToolContext;
   #hasReconnected = false;
 
-  constructor(ports: CallPorts, name: string, replay: ReplayPolicy, args: JsonObject, context: ToolContext) {
+  constructor(ports: CallPorts, { name, replay, output }: CalledTool, args: JsonObject, context: ToolContext) {
     this.#ports = ports;
     this.#name = name;
     this.#replay = replay;
+    this.#output = output;
     this.#args = args;
     this.#context = context;
   }
@@ -181,9 +188,22 @@ export class ToolCallRun {
         };
         return this.#collect(saved);
       } else {
-        return toolValue(event.result);
+        return this.#value(event.result);
       }
     }
+  }
+
+  /** The value of a result. Structured content that does not match the schema of the tool is a failure. */
+  async #value(result: CallToolResult): Promise<unknown> {
+    const structured = read(json, result.structuredContent);
+    if (this.#output !== null && result.isError !== true && "value" in structured) {
+      const checked = await checkValue(this.#output, structured.value);
+      if (!checked.ok) {
+        const issues = checked.issues.map(renderIssue).join("; ");
+        return fail(`${this.#name}: the structured content does not match its schema: ${issues}`);
+      }
+    }
+    return toolValue(result);
   }
 
   /** Collects the responses that are missing, and makes the call again. Waits for a person if one has to answer. */

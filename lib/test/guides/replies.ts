@@ -94,6 +94,7 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       { calls: [["search", { query: "letters" }]], usage: { input: 4000, output: 900, cached: 2000 } },
     ],
   ],
+  mcp: [[{ calls: [["get-sum", { a: 19, b: 23 }]] }, { text: "It is 42." }]],
   "multi-agent": [
     [
       { calls: [["research", { task: "leaking grinder" }]], usage: { input: 20, output: 5 } },

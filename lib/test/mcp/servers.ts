@@ -48,29 +48,23 @@ export class Agency {
     add("book", () =>
       server.registerTool(
         "book",
-        { description: "Books.", inputSchema: z.object({ city: z.string() }) },
+        {
+          description: "Books.",
+          inputSchema: z.object({ city: z.string() }),
+          outputSchema: z.object({ booked: z.string() }),
+        },
         ({ city }, { mcpReq }) => {
-          const seats = acceptedContent<{ seats: number }>(mcpReq.inputResponses, "seats");
-          this.log.push(
-            `book ${city} ${JSON.stringify(mcpReq.requestState() ?? null)} ${JSON.stringify(mcpReq.inputResponses ?? null)}`,
-          );
-          if (mcpReq.inputResponses !== undefined && seats === undefined)
-            return { content: [{ type: "text", text: "not booked" }] };
-          if (seats !== undefined)
-            return { content: [{ type: "text", text: `booked ${seats.seats} seats to ${city}` }] };
-          const schema = {
-            type: "object",
-            properties: { seats: { type: "integer", minimum: 1 } },
-            required: ["seats"],
-          } as const;
+          const { inputResponses } = mcpReq;
+          this.log.push(`book ${city} ${JSON.stringify([mcpReq.requestState() ?? null, inputResponses ?? null])}`);
+          const answer = acceptedContent<{ seats: number }>(inputResponses, "seats");
+          if (answer !== undefined) {
+            const booked = `${answer.seats} seats to ${city}`;
+            return { content: [{ type: "text", text: booked }], structuredContent: { booked } };
+          }
+          const requestedSchema = z.object({ seats: z.int().min(1) });
           return inputRequired({
-            inputRequests: {
-              seats: inputRequired.elicit({
-                message: "How many seats?",
-                requestedSchema: z.object({ seats: z.int().min(1) }),
-              }),
-            },
-            requestState: `state of ${city} ${schema.type}`,
+            inputRequests: { seats: inputRequired.elicit({ message: "How many seats?", requestedSchema }) },
+            requestState: `state of ${city}`,
           });
         },
       ),

@@ -8,6 +8,7 @@ import { accessSync, constants } from "node:fs";
 
 import {
   addressIn,
+  connectServers,
   createEngines,
   databaseName,
   isOffline,
@@ -52,6 +53,7 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
     findings.push(
       await databaseFinding(settings),
       await toolsFinding(settings),
+      ...(await serversFinding(settings, io.environment)),
       await modelFinding(settings, io.environment),
     );
   }
@@ -152,6 +154,18 @@ async function toolsFinding({ tools, model, program, engine }: Settings): Promis
     return ok("tools", text);
   } catch (error) {
     return broken("tools", error);
+  }
+}
+
+/** The MCP servers of the configuration file. Each is started or called once. */
+async function serversFinding(settings: Settings, environment: Environment): Promise<readonly Finding[]> {
+  if (Object.keys(settings.program.mcpServers).length === 0) return [];
+  try {
+    const { clients, close } = await connectServers(settings, {}, environment);
+    await close();
+    return clients.map(({ name, tools }) => ok("mcp", `${name}: ${plural(tools.length, "tool")}`));
+  } catch (error) {
+    return [broken("mcp", error)];
   }
 }
 

@@ -9,7 +9,13 @@ import { describe, expect, it } from "vitest";
 
 import { createManifest } from "../../tools/package/create-package.ts";
 import { readManifest } from "../../tools/package/entry-files.ts";
-import { bundledPackages, checkContents, checkLicences, checkVersion } from "../../tools/package/release-rules.ts";
+import {
+  bundledPackages,
+  checkContents,
+  checkLicences,
+  checkVersion,
+  publishCommand,
+} from "../../tools/package/release-rules.ts";
 
 const workspacePackage = { private: true, dependencies: { everturn: "*" } };
 const release: ReleaseFiles = {
@@ -87,6 +93,18 @@ describe("contents", () => {
 
   it("fail without the code", () => {
     expect(() => checkContents(files.slice(0, 4))).toThrow("missing files: dist/index.js, dist/licenses.txt");
+  });
+});
+
+describe("the publish command", () => {
+  it("names the tarball by a path, which npm cannot take for a repository", () => {
+    expect(publishCommand("release/everturn-1.2.0.tgz", "1.2.0").join(" ")).toBe(
+      "publish ./release/everturn-1.2.0.tgz --access public",
+    );
+  });
+
+  it("gives a prerelease a tag of its own", () => {
+    expect(publishCommand("release/x.tgz", "1.2.0-beta.1").slice(-2)).toEqual(["--tag", "next"]);
   });
 });
 

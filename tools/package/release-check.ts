@@ -25,7 +25,7 @@ import { describe, isWithin, measure } from "./budgets.ts";
 import { writeCreatePackage } from "./create-package.ts";
 import { entryPoints, readManifest, root } from "./entry-files.ts";
 import { addFile, pack, unpack } from "./packed.ts";
-import { bundledPackages, checkContents, checkLicences, checkVersion } from "./release-rules.ts";
+import { bundledPackages, checkContents, checkLicences, checkVersion, publishCommand } from "./release-rules.ts";
 
 const execute = promisify(execFile);
 
@@ -303,6 +303,18 @@ async function checkTypeScript(): Promise<string> {
     .join(", ");
 }
 
+/** npm accepts the commands, and would publish what they name. */
+async function dryRun(commands: readonly (readonly string[])[]): Promise<string> {
+  const published: string[] = [];
+  for (const words of commands) {
+    const { stdout } = await run("npm", [...words, "--dry-run"], { cwd: root });
+    published.push(/^\+ (?<name>\S+)$/m.exec(stdout)?.groups?.["name"] ?? "");
+  }
+  const expected = ["everturn", "create-everturn"].map((name) => `${name}@${readManifest().version}`);
+  if (published.join() !== expected.join()) throw new Error(`npm would publish ${published.join(", ")}`);
+  return `dry run of ${published.join(", ")}`;
+}
+
 const folder = mkdtempSync(join(tmpdir(), "everturn-release-"));
 try {
   const tarball = await pack(join(root, "release"));
@@ -326,16 +338,16 @@ try {
   const creating = await emptyProject(join(folder, "create"), tarball, [creator.path]);
   await check("create-everturn", () => checkCreate(creating));
   if (!process.argv.includes("--quick")) await check("TypeScript", checkTypeScript);
+  const { version } = readManifest();
+  const commands = [tarball, creator].map(({ path }) => publishCommand(relative(root, path), version));
+  await check("publish commands", () => dryRun(commands));
   if (failures > 0) {
     console.log(`\n${failures} checks failed. Nothing may be published.`);
     process.exitCode = 1;
   } else {
-    // npm would give a prerelease the tag "latest", which `npm install everturn` uses.
-    const tag = readManifest().version.includes("-") ? " --tag next" : "";
-    const commands = [tarball, creator].map(
-      ({ path }) => `  npm publish ${relative(root, path)} --access public${tag}`,
+    console.log(
+      `\nAll checks passed. Publish with:\n\n${commands.map((words) => `  npm ${words.join(" ")}`).join("\n")}\n`,
     );
-    console.log(`\nAll checks passed. Publish with:\n\n${commands.join("\n")}\n`);
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

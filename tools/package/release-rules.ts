@@ -94,3 +94,12 @@ export function checkContents(files: readonly string[]): string {
   if (missing.length > 0) throw new Error(`missing files: ${missing.join(", ")}`);
   return `${files.length} files`;
 }
+
+/**
+ * The words of the npm command that publishes a tarball. `path` is relative to the repository: without `./` npm takes `release/x.tgz` for a repository on GitHub.
+ * A prerelease gets the tag `next`, so that `npm install everturn` does not choose it.
+ */
+export function publishCommand(path: string, version: string): readonly string[] {
+  const tag = version.includes("-") ? ["--tag", "next"] : [];
+  return ["publish", `./${path.replaceAll("\\", "/")}`, "--access", "public", ...tag];
+}

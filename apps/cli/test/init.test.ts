@@ -70,7 +70,7 @@ describe("the project of everturn init", () => {
       node(join(packages, "typescript/bin/tsc"), "--customConditions", "source", "--exactOptionalPropertyTypes"),
       node("--import", "tsx", "--test", "test/agent.test.ts"),
     ]);
-    expect(tests.stdout).toMatch(/# pass 1\n# fail 0\n/);
+    expect(tests.stdout).toMatch(/[#ℹ] pass 1\n[#ℹ] fail 0\n/);
   }, 120_000);
 
   it("serves the page and the sessions, and runs the tool after its approval", async () => {

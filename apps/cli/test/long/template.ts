@@ -87,7 +87,7 @@ else {
     run(project, "npm", "install", "--silent");
     log("created my-app and installed its packages");
     run(project, "npm", "run", "--silent", "check");
-    assert.match(run(project, "npm", "test", "--silent"), /# pass 1\n# fail 0/);
+    assert.match(run(project, "npm", "test", "--silent"), /[#ℹ] pass 1\n[#ℹ] fail 0/);
     log("its types and its test are correct");
 
     const first = await serve("0");

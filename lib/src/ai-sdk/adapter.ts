@@ -76,7 +76,19 @@ const defaultTimeoutMs = 300_000;
  *   { type: "text-delta", id: "0", delta: "Hello." },
  *   { type: "finish", finishReason: { unified: "stop", raw: "end_turn" }, usage: {} },
  * ];
- * const model = { specificationVersion: "v3", provider: "demo", modelId: "m", doStream: async () => ({ stream: ReadableStream.from(parts) }) };
+ * const model = {
+ *   specificationVersion: "v3",
+ *   provider: "demo",
+ *   modelId: "m",
+ *   doStream: async () => ({
+ *     stream: new ReadableStream<{ type: string }>({
+ *       start: (controller) => {
+ *         for (const part of parts) controller.enqueue(part);
+ *         controller.close();
+ *       },
+ *     }),
+ *   }),
+ * };
  * (await chat(engine({ adapter: aiSdkAdapter(model) }), "Hi!")).finalResponse?.outputText; // => "Hello."
  * ```
  */

@@ -70,10 +70,15 @@ export class MiddlewareChain {
     return this.#notes.length === 0 ? {} : { middleware: this.#notes };
   }
 
-  /** The stream of one attempt at a model call. `open` calls the adapter. */
-  model(attempt: ModelAttemptCall, open: (request: ModelRequest) => ModelStream, meter: ModelMeter): ModelStream {
+  /** The stream of one attempt at a model call. `open` calls the adapter; `onUsage` receives the usage of all its calls so far. */
+  model(
+    attempt: ModelAttemptCall,
+    open: (request: ModelRequest) => ModelStream,
+    onUsage: (usage: Usage) => void,
+  ): ModelStream {
     const { n, signal, provider } = attempt;
-    const { adapterOptions: options, context } = this.#plan;
+    const { adapterOptions: options, context, apiKey } = this.#plan;
+    const meter = new ModelMeter(provider, apiKey, onUsage);
     const chain = this.#plan.middleware.filter(({ model }) => model !== undefined);
     const nextOf =
       (index: number): NextModel =>
@@ -223,7 +228,7 @@ type ToolAttemptCall = {
 };
 
 /** Measures the usage of one attempt at a model call that goes through middleware. */
-export class ModelMeter {
+class ModelMeter {
   readonly #provider: string;
   readonly #apiKey: string | null;
   readonly #onUsage: (usage: Usage) => void;

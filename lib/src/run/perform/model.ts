@@ -37,6 +37,7 @@ import type {
 import type { RunPlan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { RunSpans } from "../run-spans.ts";
+import type { MiddlewareChain } from "./middleware-chain.ts";
 import type { ModelAttempt } from "./records.ts";
 import type { AnsweredFallback } from "./routes.ts";
 
@@ -67,7 +68,7 @@ import {
   user,
   validationFailure,
 } from "../../model/internal.ts";
-import { MiddlewareChain, ModelMeter } from "./middleware-chain.ts";
+import { middlewareOf } from "./middleware-of.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { ProviderWork, RecordFailure } from "./reference.ts";
 import { modelId, routesOf } from "./routes.ts";
@@ -121,7 +122,8 @@ export async function performModel(
   const isFirstEvent = !ports.hasEmitted();
   await plan.loopHooks.beforeStep?.(effect.step);
   const request = projectRequest(plan.config, turn);
-  const calls = new ModelCalls(plan, ports, effect);
+  const middleware = middlewareOf(plan, "model", ports.scope, effect.id);
+  const calls = new ModelCalls(plan, ports, effect, middleware === null ? null : await middleware);
   const { attempt, model } = await calls.make(request);
   const { reply, failure } = attempt;
   const durationMs = plan.clock.now() - startedAt;
@@ -148,13 +150,12 @@ class ModelCalls {
   /** The `message_completed` event of a reply with structured output, held back until the output is checked. */
   #heldCompletion: MessageCompleted | null = null;
 
-  constructor(plan: RunPlan, ports: ModelPorts, effect: CallModel) {
+  constructor(plan: RunPlan, ports: ModelPorts, effect: CallModel, middleware: MiddlewareChain | null) {
     this.#plan = plan;
     this.#ports = ports;
     this.#effect = effect;
     this.#startedAt = plan.clock.now();
-    const isWrapped = plan.middleware.some(({ model }) => model !== undefined);
-    this.#middleware = isWrapped ? new MiddlewareChain(plan, ports.scope, effect.id) : null;
+    this.#middleware = middleware;
   }
 
   /** What middleware did, for the response. */
@@ -366,12 +367,15 @@ class ModelCalls {
     if (this.#middleware === null) return work.open(request);
     const { signal, collector } = this.#ports;
     const n = this.#attempts;
-    const meter = new ModelMeter(adapter.provider, this.#plan.apiKey, (usage) => {
-      // Usage that is reported after the end of the attempt is not counted twice.
-      if (n === this.#attempts && !signal.aborted) collector.add({ type: "usage", usage });
-    });
     const attempt = { n, signal, provider: adapter.provider, request };
-    return this.#middleware.model(attempt, (changed) => work.open(changed), meter);
+    return this.#middleware.model(
+      attempt,
+      (changed) => work.open(changed),
+      (usage) => {
+        // Usage that is reported after the end of the attempt is not counted twice.
+        if (n === this.#attempts && !signal.aborted) collector.add({ type: "usage", usage });
+      },
+    );
   }
 
   /**

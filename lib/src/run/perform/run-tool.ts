@@ -16,6 +16,7 @@ import type { ToolJob } from "./tool-job.ts";
 import { isDirective, nextTask } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue, toCause } from "../../model/internal.ts";
+import { middlewareOf } from "./middleware-of.ts";
 import { attemptName, pause, readToolAttempt } from "./records.ts";
 import { RecordFailure } from "./reference.ts";
 import { Semaphore } from "./semaphore.ts";
@@ -145,8 +146,12 @@ export class ToolRun<Context extends CallerContext> {
 
   /** Runs the handler, through the middleware of the engine if it has any for tools. */
   async #execute(): Promise<HandlerResult> {
-    const { middleware, tool, context, stop, effect, attempt } = this.#job;
-    if (middleware === null || tool === null) return this.#handle(this.#runnable, this.#args);
+    const { plan, ports, tool, context, stop, effect, attempt } = this.#job;
+    const loading = this.#job.middleware ?? middlewareOf(plan, "tool", ports.scope, effect.id);
+    if (loading === null || tool === null) return this.#handle(this.#runnable, this.#args);
+    const middleware = await loading;
+    this.#job.middleware = middleware;
+    stop.signal.throwIfAborted();
     const results = new Map<ToolOutcome, HandlerResult>();
     const { signal } = stop;
     const invocation = { n: attempt, signal, tool, toolCall: effect.call, arguments: this.#args, context };

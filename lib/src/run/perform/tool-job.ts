@@ -7,11 +7,11 @@ import type { Plan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { RunSpans } from "../run-spans.ts";
 import type { CancelGrace } from "./cancel-grace.ts";
+import type { MiddlewareChain } from "./middleware-chain.ts";
 import type { Semaphore } from "./semaphore.ts";
 
 import { addUsage, encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
-import { MiddlewareChain } from "./middleware-chain.ts";
 
 /** What the run provides to its tool calls. */
 export type ToolPorts = {
@@ -81,8 +81,8 @@ export class ToolJob<Context extends CallerContext> {
   inner: InnerWait | null = null;
   /** The arguments that a middleware replaced those of the call with; `null`: none did. */
   changedArguments: JsonObject | null = null;
-  /** `null`: the engine has no middleware for tools. */
-  readonly middleware: MiddlewareChain | null;
+  /** `null`: the engine has no middleware for tools, or the handler has not run. */
+  middleware: MiddlewareChain | null = null;
   /** The handler threw because its signal was aborted. */
   isStopped = false;
   /** The number of inner turns that are running. */
@@ -100,8 +100,6 @@ export class ToolJob<Context extends CallerContext> {
     this.effect = effect;
     this.tool = plan.tools.findLast(({ name }) => name === effect.call.name) ?? null;
     ports.abortHandlers.add(this.#abort);
-    const isWrapped = plan.middleware.some((middleware) => middleware.tool !== undefined);
-    this.middleware = isWrapped ? new MiddlewareChain(plan, ports.scope, effect.id) : null;
     this.context = {
       context: plan.context,
       sessionId: plan.sessionId,

@@ -86,7 +86,7 @@ describe("bodies", () => {
     ["start", {}],
     ["start", { input: 5 }],
     ["start", { input: "go", options: "fast" }],
-    ["start", { input: [{ role: "nobody" }] }],
+    ["start", { input: [{ role: "unknown" }] }],
     ["reply", { text: null }],
     ["reply", { text: "hi", options: { whenBusy: "never" } }],
     ["send", []],

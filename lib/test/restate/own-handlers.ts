@@ -98,7 +98,7 @@ async function conversations(
   return { service, violations, turns };
 }
 
-/** The same turn is sent many times. */
+/** One turn is sent many times. */
 async function repeatedRequests(
   { web, storage }: Deployed,
   node: RestateNode,

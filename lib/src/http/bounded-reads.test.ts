@@ -24,6 +24,8 @@ async function world(limits: HttpOptions["limits"] = {}) {
     ...memory,
     read: async (queries) => {
       if (queries.some(({ table, prefix }) => table === "slots" && prefix[1] === "copied")) reads.quota += 1;
+      // Like a database: other requests run meanwhile.
+      await new Promise((resolve) => setImmediate(resolve));
       return memory.read(queries);
     },
   };

@@ -101,6 +101,7 @@ describe("a schema that is validated", () => {
     [{ items: { enum: Array.from({ length: 3000 }, (_, n) => `name${n}`) } }, "more than 60"],
     [{ items: { anyOf: Array.from({ length: 300 }, (_, n) => ({ const: n })) } }, "more than 60"],
     [{ items: { allOf: Array.from({ length: 20 }, () => ({ items: { anyOf: manySchemas } })) } }, "more than 60"],
+    [{ description: "x".repeat(300_000) }, "more than 262144 characters"],
     [{ contains: { type: "string" } }, "uses contains"],
     [{ propertyNames: { maxLength: 5 } }, "uses propertyNames"],
     [{ unevaluatedProperties: { type: "string" } }, "uses unevaluatedProperties"],

@@ -19,6 +19,8 @@ import { isPlainObject } from "../model/parse/reading.ts";
 /** Subschemas after each `$ref` is replaced. */
 const maxExpanded = 5000;
 const maxDepth = 200;
+/** The length of the schema as JSON. */
+const maxLength = 262_144;
 
 /** Subschemas, names and texts that are compared with one node of a value. */
 const maxWork = 60;
@@ -54,10 +56,15 @@ const isCostlyFormat = (format: string) => ["url", "uri-template", "regex"].incl
 /** The reason why a schema is rejected, thrown to leave the recursion. */
 class Rejection extends Error {}
 
+function tooMuchWork(): Rejection {
+  return new Rejection(`compares a value with more than ${maxWork} subschemas, names and texts`);
+}
+
 type Work = readonly number[];
 
 /** What makes the validation with a schema costly or impossible; `null`: nothing. The depth of the schema is bounded by the caller. */
 export function costProblem(root: object): string | null {
+  if (JSON.stringify(root).length > maxLength) return `has more than ${maxLength} characters`;
   const name = referenceName(root);
   if (name !== null) return `uses ${name}, which is not allowed in schemas of callers`;
   let expanded = 0;
@@ -70,6 +77,9 @@ export function costProblem(root: object): string | null {
     if (typeof schema === "boolean") return [1];
     if (!isPlainObject(schema)) throw new Rejection("has a subschema that is neither an object nor a boolean");
     checkKeywords(schema);
+    // Checked before the subschemas, whose number may be large.
+    if (ownWork(schema) + inPlace.flatMap((keyword) => subschemas(schema, keyword)).length > maxWork)
+      throw tooMuchWork();
     const each = (keyword: string) => subschemas(schema, keyword).map((subschema) => workOf(subschema, depth + 1));
     const reference = schema["$ref"];
     const target = typeof reference === "string" ? [workOf(targetOf(root, reference), depth + 1)] : [];
@@ -80,7 +90,7 @@ export function costProblem(root: object): string | null {
 
   try {
     const work = Math.max(...workOf(root, 0));
-    return work > maxWork ? `compares a value with more than ${maxWork} subschemas, names and texts` : null;
+    return work > maxWork ? tooMuchWork().message : null;
   } catch (error) {
     if (error instanceof Rejection) return error.message;
     throw error;

@@ -107,9 +107,19 @@ async function check(name: string, body: () => Promise<string> | string): Promis
     console.log(`${found.startsWith("skipped") ? "skip " : "ok   "} ${name}${found === "" ? "" : `: ${found}`}`);
   } catch (error) {
     failures += 1;
-    const details = String(error).split("\n").slice(0, 30).join("\n      ");
+    const details = `${String(error).trimEnd()}\n${outputOf(error)}`
+      .trimEnd()
+      .split("\n")
+      .slice(0, 40)
+      .join("\n      ");
     console.log(`FAILS ${name}: ${details}`);
   }
+}
+
+/** What a program that failed has printed; its last lines say why. */
+function outputOf(error: unknown): string {
+  if (!(error instanceof Error) || !("stdout" in error)) return "";
+  return String(error.stdout).trimEnd().split("\n").slice(-20).join("\n");
 }
 
 async function installed(name: string, version: string): Promise<string> {

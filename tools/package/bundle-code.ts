@@ -14,7 +14,8 @@ import { dirname, join } from "node:path";
 
 import { rolldown } from "rolldown";
 
-import { inputModules, readManifest, root } from "./entry-files.ts";
+import { inputModules, library, readManifest, root } from "./entry-files.ts";
+import { pureInitializers } from "./pure-initializers.ts";
 
 /**
  * Modules that become one chunk each, the first matching row counts. Without them Rolldown writes a chunk for each combination of entry points that share a
@@ -22,9 +23,11 @@ import { inputModules, readManifest, root } from "./entry-files.ts";
  * an earlier row has it.
  */
 const chunks = [
-  { name: "model", test: /lib\/src\/(?:model|clock)\//, priority: 4 },
+  { name: "model", test: /lib\/src\/(?:model|clock)\/|^everturn:/, priority: 5 },
+  // Loaded by the first call of a model.
+  { name: "transport", test: /lib\/src\/(?:engine\/model-call\/transport|wire\/sse)|eventsource-parser/, priority: 4 },
   { name: "kernel", test: /lib\/src\/kernel\//, priority: 3 },
-  { name: "main", test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background)/, priority: 2 },
+  { name: "main", test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|image-call)/, priority: 2 },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },
 ];
 
@@ -36,8 +39,11 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
     cwd: root,
     input: { ...inputModules() },
     platform: "node",
+    plugins: [pureInitializers(join(library, "src/"))],
     external: [/^node:/, ...installed.map((name) => new RegExp(`^${name}(?:/|$)`))],
     resolve: { conditionNames: ["source", "import", "node", "default"] },
+    // On a busy machine the plugin takes long enough for a warning.
+    checks: { bundlerTimings: false },
     onLog: (level, log) => {
       if (level === "warn") throw new Error(`rolldown: ${log.message}`);
     },

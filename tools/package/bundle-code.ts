@@ -27,7 +27,7 @@ const chunks = [
   // Loaded by the first call of a model.
   { name: "transport", test: /lib\/src\/(?:engine\/model-call\/transport|wire\/sse)|eventsource-parser/, priority: 4 },
   { name: "kernel", test: /lib\/src\/kernel\//, priority: 3 },
-  { name: "main", test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|image-call)/, priority: 2 },
+  { name: "main", test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request)/, priority: 2 },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },
 ];
 

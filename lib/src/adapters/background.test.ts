@@ -58,6 +58,9 @@ function summary(events: readonly ModelEvent[]) {
 
 const completeSummary = { starts: 1, deltas: text, text, failure: null, usages: 1, ends: 1 };
 
+/** Waits up to 20 seconds, for busy machines. */
+const eventually = (check: () => void | Promise<void>) => vi.waitFor(check, { timeout: 20_000 });
+
 describe("a background response", () => {
   test("is streamed and stored by the provider, and its reference is reported before its first event", async () => {
     const order: unknown[] = [];
@@ -97,11 +100,11 @@ describe("a background response", () => {
     const adapter = model();
     const reply = generate(engine({ adapter, model: "gpt-5.4", clock }), "Hi", { params: { stream: false } });
     server.streams = false;
-    await vi.waitFor(() => expect(clock.sleepers).toBeGreaterThan(0));
+    await eventually(() => expect(clock.sleepers).toBeGreaterThan(0));
     await clock.advance(2000);
-    await vi.waitFor(() => expect(server.requests).toHaveLength(4));
+    await eventually(() => expect(server.requests).toHaveLength(4));
     server.finish();
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await clock.advance(2000);
       expect(server.requests.length).toBeGreaterThan(4);
     });
@@ -160,7 +163,7 @@ describe("a lost connection", () => {
     server.cuts = [3];
     server.refusals = [503, 429];
     const reading = read(model().stream(modelRequest, callOf({ clock })));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await clock.advance(1000);
       expect(server.requests).toHaveLength(4);
     });
@@ -169,7 +172,7 @@ describe("a lost connection", () => {
     server.cuts = [3];
     server.refusals = Array.from({ length: 20 }, () => 503);
     const failing = read(model().stream(modelRequest, callOf({ clock })));
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await clock.advance(10_000);
       expect(server.refusals).toHaveLength(14);
     });
@@ -186,7 +189,7 @@ describe("a lost connection", () => {
     const clock = handClock();
     server.cuts = [1];
     const reply = generate(engine({ adapter: model(), model: "gpt-5.4", clock }), "Hi");
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await clock.advance(1000);
       expect(server.bodies).toHaveLength(3);
     });
@@ -198,7 +201,7 @@ describe("a lost connection", () => {
     const adapter = model({ timeouts: { total: 5000 } });
     const clock = handClock();
     const reply = generate(engine({ adapter, model: "gpt-5.4", clock, retry: false }), "Hi");
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await clock.advance(1000);
       expect(server.requests).toContain("POST /responses/resp_1/cancel");
     });
@@ -231,7 +234,7 @@ describe("resume", () => {
     server.ready = 4;
     await abandoned();
     const reading = resume();
-    await vi.waitFor(() => expect(server.requests).toHaveLength(3));
+    await eventually(() => expect(server.requests).toHaveLength(3));
     server.finish();
     expect(summary(await reading)).toEqual(completeSummary);
     expect(server.requests.slice(1)).toEqual(["GET /responses/resp_1", "GET /responses/resp_1?stream=true"]);
@@ -273,7 +276,7 @@ describe("a run in memory", () => {
     const running = stream(engine({ adapter: model(), model: "gpt-5.4" }), "Hi", { signal: stop.signal });
     for await (const { type } of running) if (type === "text_delta") stop.abort();
     expect(await running.result).toMatchObject({ haltedReason: "cancelled" });
-    await vi.waitFor(() => expect(server.requests).toContain("POST /responses/resp_1/cancel"));
+    await eventually(() => expect(server.requests).toContain("POST /responses/resp_1/cancel"));
     expect(server.requests).toHaveLength(2);
   });
 

@@ -1,58 +1,20 @@
 // The HTTP adapter: a codec, a server and a key become an `Adapter`. Every chat provider (openai, anthropic, gemini, the presets) is this function with another
 // `ProviderProfile`.
 //
-// Theory of operation of one call
-//   0. codec.load    loads the code of the API, once (wire/codec-loaders.ts)
-//   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
-//   2. codec.encode  writes the request; throws for content that cannot be sent
-//   3. keyOf         resolves the key: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere
-//   4. send          awaits `beforeRequest`, which rejects if this process has lost the lease of the turn (fencing), then calls the transport
-//   5. by the type of the response:
-//        stream      decoder.push for each batch of frames, one yield a batch
-//        body        a whole reply: decodeReply
-//        refused     an HTTP error: decodeError
-//        failed      no response: the failure of the transport
-//   A request that starts a background response takes `background.ts` instead of steps 4 and 5.
-//
-// Invariants
-//   1. The first event of a call is `message_started`, also if the server fails before any event. The warnings of the codec follow it.
-//   2. Exactly one terminal event (E1). A connection that breaks after a complete reply (`decoder.end()` returns it) gives that reply, not a failure.
-//   3. No error holds the key: servers repeat keys in error messages, so every failure passes `failureWithoutKey`.
-//   4. After the terminal event the stream is read to its end for trailing usage, within the grace time of the transport that `finish()` starts.
+// This file has what is checked before a call: base URL, timeouts, model name, options. The first call loads the codec of the API (wire/codec-loaders.ts) and
+// the code that makes calls (http-call.ts) at the same time.
 
-import type {
-  Adapter,
-  AdapterCall,
-  FetchLike,
-  HttpAnswer,
-  KeySource,
-  Timeouts,
-  TransportLimits,
-  Secrets,
-} from "../engine/internal.ts";
-import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest, ProviderRoute } from "../model/internal.ts";
-import type { Codec, CodecLoader, EncodedRequest, Quirks, WireContext } from "../wire/internal.ts";
-import type { Exchange } from "./background.ts";
+import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
+import type { ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
+import type { CodecLoader, Quirks } from "../wire/internal.ts";
 import type { BaseURLVariable } from "./base-url.ts";
 import type { ModelOwner } from "./model-name.ts";
 
-import {
-  defaultLimits,
-  defaultTimeouts,
-  failureWithoutKey,
-  hasRedaction,
-  redacted,
-  findKey,
-  sendRequest,
-  requestIdOf,
-  retryAfter,
-  TransportFailure,
-} from "../engine/internal.ts";
-import { adapterFailure, assistant, EngineError, MisuseError, parseJson } from "../model/internal.ts";
-import { listAt, noQuirks, warningsOf } from "../wire/internal.ts";
+import { defaultTimeouts } from "../engine/internal.ts";
+import { EngineError, MisuseError } from "../model/internal.ts";
+import { noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
-import { checkCallOptions, headersOfCall, isHeaderValue, joinHeaders, lowerCaseNames } from "./call-options.ts";
-import { readDotenv } from "./dotenv.ts";
+import { checkCallOptions } from "./call-options.ts";
 import { modelNameFor } from "./model-name.ts";
 import { checkUserContent } from "./user-content.ts";
 
@@ -113,6 +75,15 @@ export type ProviderProfile = ModelOwner & {
 /** The header that carries the key. `bearer`: `Authorization: Bearer <key>`. */
 export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
 
+/** A provider with the options of its adapter, checked. */
+export type Server = {
+  readonly profile: ProviderProfile;
+  readonly options: ProviderOptions;
+  readonly baseURL: string;
+  readonly timeouts: Timeouts;
+  readonly quirks: Quirks;
+};
+
 /** Creates the adapter of a provider. Throws `MisuseError` for an invalid `baseURL` or timeout. */
 export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
   const { provider, quirks = noQuirks, needsFinalize } = profile;
@@ -124,7 +95,7 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
     checkModel: (model) => void requiredModelName(profile, model),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     checkOptions: (options) => checkCallOptions(provider, options),
-    stream: (request, call) => ({ [Symbol.asyncIterator]: () => streamReply(server, request, call) }),
+    stream: (request, call) => ({ [Symbol.asyncIterator]: () => stream(server, request, call) }),
     ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
   };
 }
@@ -133,253 +104,33 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
 function backgroundMethods(server: Server): Pick<Adapter, "resume" | "cancel"> {
   return {
     resume: async function* (reference, request, call) {
-      const codec = await server.profile.codec.load();
-      const context = contextOf(server, request, call);
-      const encoded = codec.encode(request, context);
-      const key = await keyOf(server, call);
-      const { resumeResponse } = await import("./background.ts");
-      yield* resumeResponse(createExchange(server, codec, context, call, encoded, key), reference);
+      const [codec, { resumeReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
+      yield* resumeReply(server, codec, reference, request, call);
     },
     cancel: async (reference, call) => {
-      const codec = await server.profile.codec.load();
-      const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
-      const encoded = { path: "", body: {}, headers: {}, omissions: [] };
-      const key = await keyOf(server, call);
-      const { cancelResponse } = await import("./background.ts");
-      await cancelResponse(createExchange(server, codec, context, call, encoded, key), reference);
+      const [codec, { cancelReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
+      await cancelReply(server, codec, reference, call);
     },
   };
 }
 
-/** Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`. */
-function createExchange(
-  server: Server,
-  codec: Codec,
-  context: WireContext,
-  call: AdapterCall,
-  encoded: EncodedRequest,
-  key: string | null,
-): Exchange {
-  const { provider } = server.profile;
-  const { background } = codec;
-  if (background === undefined)
-    throw new EngineError("invalid_engine", { provider, message: `the API ${codec.api} has no background responses` });
-  const { total } = server.timeouts;
-  const deadline = total === null ? null : call.clock.now() + total;
-  const include = listAt(encoded.body, "include").filter((field) => typeof field === "string");
-  return {
-    provider,
-    endpoint: context.route.endpoint,
-    background,
-    context,
-    call,
-    include,
-    totalMs: total,
-    send: (method, path, body) => {
-      const remainingMs = deadline === null ? null : Math.max(1, deadline - call.clock.now());
-      const timeouts = { ...server.timeouts, total: remainingMs };
-      return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
-    },
-    failureOf: (response) => failureOf(codec, response, context, secretsOf(server, call, key), call.clock.now()),
-    redact: (events) => redactKeys(events, () => secretsOf(server, call, key)),
-    begin: opening(encoded),
-  };
-}
-
-type Server = {
-  readonly profile: ProviderProfile;
-  readonly options: ProviderOptions;
-  readonly baseURL: string;
-  readonly timeouts: Timeouts;
-  readonly quirks: Quirks;
-};
-
-/** One call: encodes, sends and decodes. See the theory of operation. */
-async function* streamReply(
+async function* stream(
   server: Server,
   request: ModelRequest,
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
-  const { profile } = server;
   checkUserContent(request);
-  const codec = await profile.codec.load();
-  const context = contextOf(server, request, call);
-  const encoded = codec.encode(request, context);
-  const key = await keyOf(server, call);
-  const begin = opening(encoded);
-  if (key !== null && !isHeaderValue(key)) {
-    const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
-    const details = { provider: profile.provider, message, retryable: false };
-    yield begin([{ type: "error", error: adapterFailure("authentication_failed", details) }]);
-    return;
-  }
-  if (codec.background?.isRequested(encoded.body) === true) {
-    const { createResponse } = await import("./background.ts");
-    yield* createResponse(createExchange(server, codec, context, call, encoded, key), encoded.path, encoded.body);
-    return;
-  }
-  const response = await send(server, call, key, encoded, "POST", encoded.body);
-  if (response.type !== "stream") {
-    yield begin(replyWithoutStream(profile, codec, response, context, secretsOf(server, call, key), call.clock.now()));
-    return;
-  }
-  const decoder = codec.decoder(context);
-  let hasTerminated = false;
-  let hasStarted = false;
-  try {
-    for await (const frames of response.frames) {
-      const events = redactKeys(decoder.push(frames), () => secretsOf(server, call, key));
-      if (events.length === 0) continue;
-      yield hasStarted ? events : begin(events);
-      hasStarted = true;
-      if (hasTerminated || !events.some(isTerminal)) continue;
-      hasTerminated = true;
-      response.finish();
-    }
-  } catch (error) {
-    if (!(error instanceof TransportFailure)) throw error;
-    if (hasTerminated) return;
-    // Invariant 2: a reply that was complete when the connection broke is kept.
-    const decodedEnd = redactKeys(decoder.end(), () => secretsOf(server, call, key));
-    const failedEvent: ModelEvent = {
-      type: "error",
-      error: failureWithoutKey(withRequestId(error.failure, response.headers), secretsOf(server, call, key)),
-    };
-    const lastEvents = decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent];
-    yield hasStarted ? lastEvents : begin(lastEvents);
-    return;
-  }
-  const lastEvents = redactKeys(decoder.end(), () => secretsOf(server, call, key));
-  if (lastEvents.length > 0) yield hasStarted ? lastEvents : begin(lastEvents);
-}
-
-/** Returns a function that begins a reply: the first events of the codec, with `message_started` first and then the warnings about the request. */
-function opening({ omissions }: EncodedRequest): (events: readonly ModelEvent[]) => readonly ModelEvent[] {
-  const warnings = warningsOf(omissions).map((warning): ModelEvent => ({ type: "warning", warning }));
-  return (events) => {
-    const [first, ...following] = events;
-    return first?.type === "message_started"
-      ? [first, ...warnings, ...following]
-      : [{ type: "message_started", message: assistant("") }, ...warnings, ...events];
-  };
-}
-
-/** Sends one request after the check of `beforeRequest` (fencing). */
-async function send(
-  server: Server,
-  call: AdapterCall,
-  key: string | null,
-  { path, headers }: Pick<EncodedRequest, "path" | "headers">,
-  method: "GET" | "POST",
-  bodyFields: JsonObject | null,
-): Promise<HttpAnswer> {
-  const { profile, baseURL, options } = server;
-  const body = bodyFields === null ? null : JSON.stringify(bodyFields);
-  const permission = call.beforeRequest?.();
-  if (permission instanceof Promise) await permission;
-  return sendRequest({
-    method,
-    url: `${baseURL}${path}${appendQuery(path, profile.query ?? "")}`,
-    headers: headersOf(server, headers, key, call),
-    body,
-    provider: profile.provider,
-    signal: call.signal,
-    fetch: options.fetch ?? ((url, init) => fetch(url, init)),
-    timeouts: server.timeouts,
-    limits: { ...defaultLimits, ...options.limits },
-    clock: call.clock,
-  });
-}
-
-/** The query of the profile, joined with `&` if the path has a query already. */
-function appendQuery(path: string, query: string): string {
-  return path.includes("?") ? query.replace("?", "&") : query;
-}
-
-/** The failure of an HTTP error, or of a request without a response. */
-function failureOf(
-  codec: Codec,
-  response: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>,
-  context: WireContext,
-  secrets: Secrets,
-  now: number,
-): Failure {
-  if (response.type === "failed") return failureWithoutKey(response.failure, secrets);
-  const { status, headers, text } = response;
-  const body = parseJson(text)?.value ?? text;
-  const errorResponse = { status, body, requestId: requestIdOf(headers), retryAfterMs: retryAfter(headers, now) };
-  return failureWithoutKey(codec.decodeError(errorResponse, context), secrets);
-}
-
-/** The events of a response that is not a stream: a whole reply, an HTTP error, or no response. */
-function replyWithoutStream(
-  { provider }: ProviderProfile,
-  codec: Codec,
-  response: Exclude<HttpAnswer, { readonly type: "stream" }>,
-  context: WireContext,
-  secrets: Secrets,
-  now: number,
-): readonly ModelEvent[] {
-  if (response.type !== "body") return [{ type: "error", error: failureOf(codec, response, context, secrets, now) }];
-  const { text } = response;
-  const body = parseJson(text);
-  const requestId = requestIdOf(response.headers);
-  if (body === null) {
-    const message = `${provider} answered with a body that is not JSON`;
-    const error = adapterFailure("malformed_response", { provider, requestId, message, raw: text });
-    return [{ type: "error", error: failureWithoutKey(error, secrets) }];
-  }
-  return redactKeys(codec.decodeReply(body.value, context), () => secrets);
+  const [codec, { streamReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
+  yield* streamReply(server, codec, request, call);
 }
 
 /** The model name that the provider knows. Throws `EngineError` (`missing_model`) if none is set, or if it is of another provider. */
-function requiredModelName(profile: ProviderProfile, model: ModelName | null): string {
+export function requiredModelName(profile: ProviderProfile, model: ModelName | null): string {
   const name = modelNameFor(profile, model);
   if (name !== "") return name;
   const { provider } = profile;
   const message = `no model is set for ${provider}; set one: engine({ model: "…" })`;
   throw new EngineError("missing_model", { provider, message });
-}
-
-/** The context of the codec. Throws like `requiredModelName`. */
-function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
-  const { profile, quirks } = server;
-  const name = requiredModelName(profile, request.model);
-  const { background = false } = profile;
-  return { route: routeOf(server, profile.sentModel ?? name), rawChunks: call.rawChunks, quirks, background };
-}
-
-/** The route that replay data is stamped with. The API is part of the endpoint: the same server may offer several. */
-function routeOf({ profile, baseURL }: Server, model: string): ProviderRoute {
-  return { provider: profile.provider, endpoint: `${baseURL}#${profile.codec.api}`, model };
-}
-
-/** Resolves the key; `null` if the server works without one and none is found. */
-async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<string | null> {
-  const { provider, variables, keyless = false } = profile;
-  const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
-  const lookup = { provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv };
-  if (!keyless) return findKey(lookup);
-  return findKey(lookup).catch((error: unknown) => {
-    if (error instanceof EngineError && error.reason === "missing_key") return null;
-    throw error;
-  });
-}
-
-/** The headers of a request: standard headers, those of the codec, of the adapter and of the call. Later ones win; lists of betas are joined. */
-function headersOf(
-  { profile, options }: Server,
-  headers: EncodedRequest["headers"],
-  key: string | null,
-  call: AdapterCall,
-): { readonly [name: string]: string } {
-  const standardHeaders = {
-    "content-type": "application/json",
-    accept: "text/event-stream",
-    ...(key === null ? {} : keyHeader(profile.auth, key)),
-  };
-  const ofCall = headersOfCall(profile.provider, call.options, profile.betaHeader ?? null);
-  return joinHeaders(standardHeaders, lowerCaseNames(headers), lowerCaseNames(options.headers ?? {}), ofCall);
 }
 
 /** The timeouts with defaults for absent ones. Throws `MisuseError` for a value that is not above 0; only `total` may be `null`. */
@@ -396,47 +147,4 @@ export function resolveTimeouts(provider: string, overrides: Partial<Timeouts>, 
 /** The header with the key. */
 export function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
   return auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key };
-}
-
-/** The failure with the request id of the response headers, if it has none. */
-function withRequestId(failure: Failure, headers: Headers): Failure {
-  const requestId = requestIdOf(headers);
-  return "requestId" in failure && failure.requestId === null && requestId !== null
-    ? { ...failure, requestId }
-    : failure;
-}
-
-/** Removes the key from error events: servers repeat it in error messages, also inside a stream. */
-function redactKeys(events: readonly ModelEvent[], secrets: () => Secrets): readonly ModelEvent[] {
-  if (!events.some(({ type }) => type === "error" || type === "raw_chunk")) return events;
-  return events.map((event) => {
-    if (event.type === "error") return { ...event, error: failureWithoutKey(event.error, secrets()) };
-    return event.type === "raw_chunk" && hasRedaction() ? redactedChunk(event) : event;
-  });
-}
-
-/** The chunk after the redaction hook of the program. */
-function redactedChunk(event: Extract<ModelEvent, { readonly type: "raw_chunk" }>): ModelEvent {
-  const text = JSON.stringify(event.chunk, (_, value: unknown) =>
-    typeof value === "string" ? redacted(value, "provider") : value,
-  );
-  return { ...event, chunk: JSON.parse(text) };
-}
-
-/** Headers whose values are public. All other headers that a program adds are treated as secrets. */
-const publicHeaders = /^(?:accept.*|content-.*|user-agent|referer|http-referer|x-title|.*-(?:version|beta))$/;
-
-/** The secrets of a call: the key, and the values of headers that the program added to the adapter or to the call. */
-function secretsOf({ profile, options }: Server, call: AdapterCall, key: string | null): Secrets {
-  const added = {
-    ...lowerCaseNames(options.headers ?? {}),
-    ...headersOfCall(profile.provider, call.options, profile.betaHeader ?? null),
-  };
-  const values = Object.entries(added).flatMap(([name, value]) => (publicHeaders.test(name) ? [] : [value]));
-  // A scheme such as `Bearer` is no part of the secret.
-  return [...(key === null ? [] : [key]), ...values.map((value) => value.replace(/^(?:Bearer|Basic|Token) /i, ""))];
-}
-
-function isTerminal({ type }: ModelEvent): boolean {
-  return type === "message_completed" || type === "error";
 }

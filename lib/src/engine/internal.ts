@@ -35,15 +35,10 @@ export type { KeySource } from "./model-call/keys.ts";
 export { environmentVariable, failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";
 export { priceOf, withCosts } from "./model-call/pricing.ts";
 export { delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
-export type { FetchLike, HttpAnswer, Timeouts, TransportLimits } from "./model-call/transport.ts";
-export {
-  TransportFailure,
-  defaultLimits,
-  defaultTimeouts,
-  sendRequest,
-  requestIdOf,
-  retryAfter,
-} from "./model-call/transport.ts";
+export type { Timeouts, TransportLimits } from "./model-call/call-limits.ts";
+export { defaultLimits, defaultTimeouts } from "./model-call/call-limits.ts";
+export type { FetchLike, HttpAnswer } from "./model-call/transport.ts";
+export { TransportFailure, sendRequest, requestIdOf, retryAfter } from "./model-call/transport.ts";
 
 // The system clock and the parser of partial JSON, for layers that may import the engine and not the folders they come from.
 export { nextTask, systemClock } from "../clock/clock.ts";

@@ -6,7 +6,7 @@
 //     decoder       frames of a server-sent event stream become `ModelEvent`s, batch by batch
 //     decodeReply   the body of a reply that was not streamed becomes the events of its stream, without the deltas
 //     decodeError   a body with an HTTP status of 400 or above becomes an `AdapterFailure`
-//   `adapters/http-adapter.ts` calls them: it adds the base URL, the key and the transport. A codec has no host, no key, no clock and no I/O, so a test
+//   `adapters/http-call.ts` calls them: it adds the base URL, the key and the transport. A codec has no host, no key, no clock and no I/O, so a test
 //   runs it on strings. `fixtures/wire/<api>/<case>/` holds such tests: request.json -> body.json, stream.txt and reply.json -> events.json.
 //
 //   A decoder is created for one stream and owns all parsing state of that stream: open blocks, calls whose arguments are incomplete, usage. The

@@ -2,8 +2,8 @@
 // or a failure.
 //
 // Theory of operation
-//   Callers: adapters/http-adapter.ts (model calls), adapters/background.ts (several requests for one model call, through http-adapter.ts) and
-//   adapters/image-http.ts (image calls). They build URL, headers and body; codecs of wire/ interpret the result. This file knows no provider API.
+//   Callers: adapters/http-call.ts (model calls), adapters/background.ts (several requests for one model call, through http-call.ts) and
+//   adapters/json-request.ts (image calls). They build URL, headers and body; codecs of wire/ interpret the result. This file knows no provider API.
 //   `fetch` is passed in with the call, so that tests and unusual platforms can replace it.
 //
 //   One request goes through these phases. `Watchdog` holds one timer for all of them.
@@ -48,6 +48,7 @@
 import type { Clock } from "../../clock/clock.ts";
 import type { Failure } from "../../model/internal.ts";
 import type { Frame } from "../../wire/internal.ts";
+import type { Timeouts, TransportLimits } from "./call-limits.ts";
 
 import { parseDate } from "../../clock/clock.ts";
 import { Deadline } from "../../clock/timer.ts";
@@ -56,42 +57,6 @@ import { frameReader, FrameTooLong } from "../../wire/internal.ts";
 
 /** The part of `fetch` that the transport uses. An implementation should honour `init.signal` and `redirect: "manual"`. */
 export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
-
-/** Time limits of one HTTP request, in milliseconds. A request that exceeds one fails with the reason `timeout`. */
-export type Timeouts = {
-  /** From the start of the request to the response headers: DNS, TCP, TLS, upload and the server's own delay. Default: 60,000. */
-  readonly connect: number;
-  /** From the response headers to the first bytes of the body. Default: 120,000: a model may reason before it writes. */
-  readonly firstByte: number;
-  /** Between two reads of the body. Default: 60,000. SSE comments (keep-alives) count as reads. */
-  readonly betweenChunks: number;
-  /** For the whole request. Default: `null`, no limit. */
-  readonly total: number | null;
-};
-
-export const defaultTimeouts: Timeouts = { connect: 60_000, firstByte: 120_000, betweenChunks: 60_000, total: null };
-
-/** Limits on what a server may send. They protect the process from a faulty or malicious server; no real reply comes near them. */
-export type TransportLimits = {
-  /** Longest body of an error response, in bytes. Default: 64 KiB. A longer one is cut. */
-  readonly errorBody: number;
-  /** Longest body that is not a stream, in bytes. Default: 64 MiB. A longer one fails the call. */
-  readonly body: number;
-  /** Longest line or event of a stream, in characters. Default: 16 Mi characters. A longer one fails the call. */
-  readonly line: number;
-  /** Most events in one stream. Default: 2,000,000. One more fails the call. */
-  readonly events: number;
-  /** Longest stream, in bytes, comments and blank lines included. Default: 1 GiB. A longer one fails the call. */
-  readonly stream: number;
-};
-
-export const defaultLimits: TransportLimits = {
-  errorBody: 64 * 1024,
-  body: 64 * 1024 * 1024,
-  line: 16 * 1024 * 1024,
-  events: 2_000_000,
-  stream: 1024 * 1024 * 1024,
-};
 
 /** One request, with everything it depends on. */
 export type HttpCall = {

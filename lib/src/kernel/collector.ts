@@ -44,12 +44,11 @@ import {
   messageText,
   MisuseError,
   noUsage,
-  parse,
   reasoningPart,
   textPart,
   toolCall,
 } from "../model/internal.ts";
-import { describe, isPlainObject } from "../model/parse/reading.ts";
+import { describe, failureShape, isPlainObject, read } from "../model/parse/reading.ts";
 import { messagesFromEnd } from "./history/history-thread.ts";
 
 /** One block of text or reasoning. */
@@ -509,8 +508,8 @@ function haltMetadata(halt: Halt): StepMetadata {
 
 /** The failure that halted the step, and the exception if the `onToolError` function of the caller threw. */
 function stoppingFailure(result: ToolValue): StepMetadata {
-  const failure = parse("failure", result);
-  if (!failure.ok) return {};
+  const failure = read(failureShape, result);
+  if ("issues" in failure) return {};
   const { cause, metadata } = failure.value;
   const raised = metadata["onToolErrorRaised"] === true && cause !== null;
   return { error: failure.value, ...(raised ? { onToolErrorException: cause } : {}) };

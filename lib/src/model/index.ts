@@ -5,11 +5,11 @@ export type {
   AdapterFailure,
   EngineFailure,
   Failure,
-  ProviderFailureKind,
   SessionFailure,
   ToolFailure,
   ValidationFailure,
 } from "./failure/failure.ts";
+export type { ProviderFailureKind } from "./failure/failure-reasons.ts";
 export type { Environment } from "./turn/environment.ts";
 export type { FinishReason } from "./call/finish-reason.ts";
 export type { ImageRequest, ImageResponse } from "./call/image-request.ts";

@@ -10,9 +10,9 @@ export type { ImageSize, ImageUsage } from "./call/image-request.ts";
 export { imageUsage } from "./call/image-request.ts";
 export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-ref.ts";
 export type { StructuredOutput } from "./call/reply.ts";
-export { isDraft } from "./call/reply.ts";
+export { isDraft, replyOf } from "./call/reply.ts";
 export type { PromptCacheSettings, ResponseFormat, StructuredFormat } from "./call/request.ts";
-export { knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
+export { hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
 
 // failure
 export { errorFromFailure } from "./failure/errors.ts";
@@ -28,7 +28,8 @@ export type {
   ToolErrorReason,
   ValidationErrorReason,
 } from "./failure/failure.ts";
-export { failureTypes, httpStatusOf } from "./failure/failure.ts";
+export { failureTypes } from "./failure/failure.ts";
+export { httpStatusOf } from "./failure/failure-reasons.ts";
 export type { FailureDetails } from "./failure/failures.ts";
 export {
   engineFailure,
@@ -56,6 +57,15 @@ export type { OpaquePart, TextPhase, ToolResultPart } from "./message/part.ts";
 export { opaquePart, reasoningPart, toolCallPart, toolResultPart, visibleText } from "./message/part.ts";
 export type { ProviderRoute } from "./message/provider-replay.ts";
 export { replayFor } from "./message/provider-replay.ts";
+export {
+  assistantMessageOf,
+  eventMessageOf,
+  systemMessageOf,
+  textPartOf,
+  toolMessageOf,
+  toolResultPartOf,
+  userMessageOf,
+} from "./message/unchecked.ts";
 
 // parse
 export { canonicalJson } from "./parse/canonical-json.ts";

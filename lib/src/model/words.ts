@@ -10,15 +10,14 @@ export {
   adapterErrorReasons,
   engineErrorReasons,
   imageAdapterErrorReasons,
-  providerFailureKinds,
   runtimeErrorReasons,
   sessionErrorReasons,
   streamErrorReasons,
   toolErrorReasons,
-  toolFailureClasses,
   toolFailureSources,
   validationErrorReasons,
 } from "./failure/failure.ts";
+export { providerFailureKinds, toolFailureClasses } from "./failure/failure-reasons.ts";
 export { issueCodes } from "./failure/issue.ts";
 export { misuseReasons } from "./failure/misuse.ts";
 export { roles, toolMessageStatuses } from "./message/message.ts";

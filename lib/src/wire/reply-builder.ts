@@ -34,7 +34,6 @@ import type { Quirks, WireContext } from "./codec.ts";
 
 import {
   assistant,
-  isEvent,
   isStorableJson,
   parseJson,
   reasoningPart,
@@ -42,6 +41,7 @@ import {
   toolCall,
   toolCallPart,
 } from "../model/internal.ts";
+import { isModelEvent } from "../model/parse/reading.ts";
 import { asObject } from "./fields.ts";
 
 type TextBlock = {
@@ -357,9 +357,9 @@ function storableReplay(replay: ProviderReplay | null | undefined): ProviderRepl
 /** The metadata without the fields that cannot be stored. The check is the parser of events, which has the limits. */
 function storableMetadata(metadata: JsonObject): JsonObject {
   const call = { type: "tool_call_completed", id: "", name: "", arguments: null };
-  if (Object.keys(metadata).length === 0 || isEvent({ ...call, metadata })) return metadata;
+  if (Object.keys(metadata).length === 0 || isModelEvent({ ...call, metadata })) return metadata;
   return Object.fromEntries(
-    Object.entries(metadata).filter(([key, value]) => isEvent({ ...call, metadata: { [key]: value } })),
+    Object.entries(metadata).filter(([key, value]) => isModelEvent({ ...call, metadata: { [key]: value } })),
   );
 }
 

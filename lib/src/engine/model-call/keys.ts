@@ -10,7 +10,8 @@
 import type { Failure } from "../../model/internal.ts";
 import type { Secrets } from "../redaction.ts";
 
-import { adapterFailure, EngineError, parse } from "../../model/internal.ts";
+import { adapterFailure, EngineError } from "../../model/internal.ts";
+import { failureShape, read } from "../../model/parse/reading.ts";
 import { redacted, secretRemover } from "../redaction.ts";
 
 /** A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is searched. */
@@ -94,6 +95,6 @@ export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
     return shown;
   });
   if (!isRedacted) return failure;
-  const result = parse("failure", JSON.parse(text));
-  return result.ok ? result.value : adapterFailure("unknown");
+  const result = read(failureShape, JSON.parse(text));
+  return "value" in result ? result.value : adapterFailure("unknown");
 }

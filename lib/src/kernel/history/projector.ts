@@ -6,7 +6,7 @@ import type { Message, ModelRequest } from "../../model/internal.ts";
 import type { Turn, TurnMachineConfig } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
-import { MisuseError, request, system, user } from "../../model/internal.ts";
+import { MisuseError, request, systemMessageOf, userMessageOf } from "../../model/internal.ts";
 import { renderHistory, renderPrompt } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
@@ -28,9 +28,9 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     const instructions = environment.instructions ?? "";
     const nudge = turn.finalize?.nudge ?? null;
     const messages: readonly Message[] = [
-      ...(instructions.trim() === "" ? [] : [system(instructions)]),
+      ...(instructions.trim() === "" ? [] : [systemMessageOf(instructions)]),
       ...conversation,
-      ...(causes === null ? [] : [user(causes)]),
+      ...(causes === null ? [] : [userMessageOf(causes)]),
       ...(nudge === null ? [] : [nudge]),
     ];
     const base = request([], {

@@ -23,7 +23,7 @@ import type {
 } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
 
-import { system, textPart, toolResultPart, user, visibleText } from "../../model/internal.ts";
+import { systemMessageOf, textPartOf, toolResultPartOf, userMessageOf, visibleText } from "../../model/internal.ts";
 
 /**
  * Returns the messages of a request from the messages of a history: late tool results are moved to their calls,
@@ -92,6 +92,11 @@ function areResultsInPlace(history: readonly Message[]): boolean {
   return true;
 }
 
+/** Does the model read anything of the message? */
+export function isShown(message: Message): boolean {
+  return renderOnce(message) !== null;
+}
+
 // The rendered form of each message. A request contains the whole history at every step; without the cache a turn would render quadratically.
 const renderCache = new WeakMap<Message, { readonly rendered: Message | null }>();
 
@@ -117,14 +122,14 @@ function render(message: Message): Message | null {
       if (text === "") return null;
       // The origin is kept: a codec whose API has no system messages inside of the conversation sends notes of the runtime in their place.
       if (message.origin !== null)
-        return system(`Runtime note:\n${text}`, { ...optionsOf(message), origin: message.origin });
+        return systemMessageOf(`Runtime note:\n${text}`, { ...optionsOf(message), origin: message.origin });
       if (hasPartOptions(message.content))
         return { ...message, content: message.content.map(taggedPart).filter(isVisible) };
       return text === message.content ? message : { ...message, content: text };
     }
     case "event": {
       const text = runtimeText(message.content);
-      return text === "" ? null : user(`Runtime event:\n${text}`, optionsOf(message));
+      return text === "" ? null : userMessageOf(`Runtime event:\n${text}`, optionsOf(message));
     }
   }
 }
@@ -151,9 +156,7 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
 function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
   if (!("pruneState" in part) || part.pruneState === null) return part;
   const mark = visibleText(part.type === "text" ? part.text : "", part.pruneState);
-  return part.type === "tool_result"
-    ? toolResultPart(part.toolCallId, mark, { isError: part.isError })
-    : textPart(mark);
+  return part.type === "tool_result" ? toolResultPartOf(part.toolCallId, mark, part.isError) : textPartOf(mark);
 }
 
 /** Blank text is dropped unless it carries replay data of its provider; reasoning without replay data cannot be sent. */

@@ -5,7 +5,7 @@ import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { CheckpointDelivery } from "./effect.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 
-import { renderPrompt } from "../history/prompt.ts";
+import { isShown } from "../history/prompt.ts";
 
 /** Adds delivered input and leaves out messages that a host may not deliver. Returns false if nothing was added. */
 export function deliver<P extends TurnProtocol>(
@@ -31,5 +31,5 @@ export function deliverDeferred<P extends TurnProtocol>(builder: TransitionBuild
 
 /** A host may deliver user and system messages, not assistant or tool messages; a message that renders to nothing does not count as input. */
 function mayBeDelivered(message: Message): boolean {
-  return (message.role === "user" || message.role === "system") && renderPrompt([message]).length > 0;
+  return (message.role === "user" || message.role === "system") && isShown(message);
 }

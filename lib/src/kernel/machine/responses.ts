@@ -20,10 +20,10 @@ import type { Turn } from "./turn.ts";
 
 import {
   adapterFailure,
-  assistant,
-  eventMessage,
+  assistantMessageOf,
+  eventMessageOf,
   messageText,
-  modelReply,
+  replyOf,
   replyText,
   runtimeFailure,
 } from "../../model/internal.ts";
@@ -95,7 +95,7 @@ export function modelFailed<P extends TurnProtocol>(
 ): void {
   const { failure, partial, requestBody, terminalReason } = error;
   const { step } = builder.turn;
-  const partialReply = partial === null ? modelReply() : storableReply(partial);
+  const partialReply = partial === null ? replyOf({}) : storableReply(partial);
   if (!builder.spend(spent) || !builder.spend(partialReply.usage)) return;
   const reply: ModelReply = { ...partialReply, finishReason: "error", error: failure, toolCalls: [] };
   const identity = { sessionId: builder.config.sessionId, protocolIteration: step, requestBody };
@@ -128,7 +128,7 @@ function keepPartial<P extends TurnProtocol>(builder: TransitionBuilder<P>, repl
   const { turnId, step, finalize } = builder.turn;
   const text = replyText(reply) ?? "";
   if (text.trim() === "" || finalize !== null) return;
-  const message: AssistantMessage = assistant(text, {
+  const message: AssistantMessage = assistantMessageOf(text, {
     id: `${turnId}/${step}/reply`,
     finishReason: reply.finishReason,
   });
@@ -146,7 +146,7 @@ function finalized<P extends TurnProtocol>(
 ): void {
   const text = replyText(reply) ?? "";
   const message = replyMessage({ ...reply, toolCalls: [] }, `${builder.turn.turnId}/${builder.turn.step}/structured`);
-  const nudgeEvent = nudge === null ? [] : [eventMessage(messageText(nudge), { id: nudge.id })];
+  const nudgeEvent = nudge === null ? [] : [eventMessageOf(messageText(nudge), { id: nudge.id })];
   builder.append([...nudgeEvent, message]);
   builder.endStep(replyStepEnd(reply));
   builder.end(ending(outcomeOfText(reply, text)));

@@ -31,7 +31,7 @@ import type {
   TurnMachineConfig,
 } from "./turn.ts";
 
-import { addUsage, isTransient, noUsage, runtimeFailure, system, textPart } from "../../model/internal.ts";
+import { addUsage, isTransient, noUsage, runtimeFailure, systemMessageOf, textPartOf } from "../../model/internal.ts";
 import { appendHistory } from "../history/history.ts";
 import { append, itemsOf } from "../history/shared-list.ts";
 import { toEventMessage } from "../history/turn-cause.ts";
@@ -144,8 +144,8 @@ export class TransitionBuilder<P extends TurnProtocol> {
     const { turnId, step, policy } = this.#turn;
     if (policy.turnLimitFinalMessage === null) return;
     const origin = { type: "plugin", pluginId: "turn_limit", transient: false } as const;
-    const parts = [textPart(policy.turnLimitFinalMessage, { kind: "error" })];
-    this.append([system(parts, { id: `${turnId}/${step}/turn_limit`, origin })]);
+    const parts = [textPartOf(policy.turnLimitFinalMessage, "error")];
+    this.append([systemMessageOf(parts, { id: `${turnId}/${step}/turn_limit`, origin })]);
   }
 
   /** Adds an `emit` notice: an event for readers of the turn. */

@@ -9,7 +9,7 @@ import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 
-import { adapterFailure, messageText, renderIssue, textPart } from "../../model/internal.ts";
+import { adapterFailure, messageText, renderIssue, textPartOf } from "../../model/internal.ts";
 import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
 import { outcomeOfText } from "./ending.ts";
@@ -100,12 +100,17 @@ function onCell(
   if (result.type === "code_failed")
     return continueWith(options, context, reply, [cellFailed(whyFailed(result), calls)]);
   const output = [
-    ...result.observations.map((text) => textPart(text, { kind: "output" })),
+    ...result.observations.map((text) => textPartOf(text, "output")),
     ...(result.error === null ? [] : [errorPart(result.error)]),
   ];
   const { finish: end } = result;
   if (end === null)
-    return continueWith(options, context, reply, output.length > 0 ? output : [textPart("The cell printed nothing.")]);
+    return continueWith(
+      options,
+      context,
+      reply,
+      output.length > 0 ? output : [textPartOf("The cell printed nothing.")],
+    );
   const issues = end.type === "value" ? end.issues : [];
   if (issues.length > 0) {
     const mismatch = `The value the cell finished with does not match the schema: ${issues.map(renderIssue).join("; ")}`;
@@ -126,7 +131,7 @@ function whyFailed({ message, reason }: CodeFailed): string {
 }
 
 function errorPart(text: string): TextPart {
-  return textPart(text, { kind: "error" });
+  return textPartOf(text, "error");
 }
 
 /**

@@ -5,7 +5,7 @@ import type { AssistantMessage, PendingReason, PendingToolCall, ToolCall, TurnOu
 import type { ToolReturned } from "../machine/effect.ts";
 import type { CompletedToolCall } from "../machine/turn.ts";
 
-import { assistant } from "../../model/internal.ts";
+import { assistantMessageOf } from "../../model/internal.ts";
 
 /** The outcome with which a result halts the turn; `null`: the turn continues. */
 export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null {
@@ -97,5 +97,5 @@ export function waitOf(
 
 /** The question as an assistant message of the history, so that the conversation shows it (Q15). */
 export function questionMessage({ question, id: toolCallId }: PendingToolCall, id: string): AssistantMessage {
-  return assistant(question ?? "", { id, metadata: { askUser: true, toolCallId } });
+  return assistantMessageOf(question ?? "", { id, metadata: { askUser: true, toolCallId } });
 }

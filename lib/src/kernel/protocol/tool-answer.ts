@@ -3,7 +3,7 @@
 import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome, UserPart } from "../../model/internal.ts";
 import type { ToolReturned } from "../machine/effect.ts";
 
-import { textPart, toolFailure, toolOutcomeParts, toolOutcomeStatus, toolResult } from "../../model/internal.ts";
+import { textPartOf, toolFailure, toolMessageOf, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
 
 /** The answer to a call that ran, with the content that its result encoder returned. */
 export function answerOf(call: ToolCall, { outcome, content, ranArguments }: ToolReturned, id: string): ToolMessage {
@@ -48,7 +48,7 @@ export function cancelledAnswer(call: ToolCall, message: string, id: string): To
 function partsOf(outcome: ToolOutcome, revision: number): readonly UserPart[] {
   if (revision > 1 || outcome.type !== "failure") return toolOutcomeParts(outcome);
   const { message } = outcome.failure;
-  return [textPart(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];
+  return [textPartOf(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];
 }
 
 function toolAnswer(
@@ -58,5 +58,7 @@ function toolAnswer(
 ): ToolMessage {
   const [only] = typeof content === "string" ? [] : content;
   const isPlain = content.length === 1 && only?.type === "text" && only.providerOptions === undefined;
-  return toolResult(call.id, isPlain ? only.text : content, { ...fields, name: call.name });
+  // A list without parts is what the model reads of the value `[]`.
+  const visible = isPlain ? only.text : content.length === 0 && content !== "" ? "[]" : content;
+  return toolMessageOf(call.id, visible, { ...fields, name: call.name });
 }

@@ -101,6 +101,28 @@ export function modelReply(fields: Partial<ModelReply> = {}): ModelReply {
   return construct("modelReply", replyShape, fields);
 }
 
+/** A reply with defaults, for code of the library: the compiler has checked the fields, so they are not read with the shape. */
+export function replyOf(fields: Partial<ModelReply>): ModelReply {
+  return {
+    id: null,
+    requestId: null,
+    model: null,
+    route: null,
+    message: null,
+    outputText: null,
+    finishReason: null,
+    rawFinishReason: null,
+    toolCalls: [],
+    output: null,
+    usage: noUsage,
+    error: null,
+    warnings: [],
+    raw: null,
+    metadata: emptyObject,
+    ...fields,
+  };
+}
+
 /**
  * Returns the images that the model generated in a reply, in order. Drafts, which Gemini generates while it thinks, are left out; they are in
  * `reply.message` with `thought` in their metadata.

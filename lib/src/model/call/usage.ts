@@ -69,7 +69,32 @@ export function usage(fields: Partial<Usage> = {}): Usage {
 }
 
 /** The usage with every number unknown: the neutral element of {@link addUsage}. */
-export const noUsage: Usage = Object.freeze(usage());
+export const noUsage: Usage = Object.freeze({
+  inputTokens: null,
+  outputTokens: null,
+  cachedInputTokens: null,
+  cacheWriteInputTokens: null,
+  reasoningTokens: null,
+  totalTokens: null,
+  inputCost: null,
+  outputCost: null,
+  totalCost: null,
+  toolUsage: emptyObject,
+  extra: emptyObject,
+});
+
+/** Returns whether the token counts are whole numbers of 0 or more, where they are known. Sums are exact only then. */
+export function hasValidCounts(usage: Usage): boolean {
+  const counts = [
+    usage.inputTokens,
+    usage.outputTokens,
+    usage.cachedInputTokens,
+    usage.cacheWriteInputTokens,
+    usage.reasoningTokens,
+    usage.totalTokens,
+  ];
+  return counts.every((tokens) => tokens === null || (Number.isSafeInteger(tokens) && tokens >= 0));
+}
 
 /**
  * Returns the total number of tokens: the provider's total if it reports one, else input plus output, else `null`.

@@ -23,6 +23,7 @@ import {
 import { describe, expect, test } from "vitest";
 
 import { errorFromFailure } from "./errors.ts";
+import { toolFailureClasses } from "./failure-reasons.ts";
 import {
   adapterErrorReasons,
   engineErrorReasons,
@@ -31,7 +32,6 @@ import {
   sessionErrorReasons,
   streamErrorReasons,
   toolErrorReasons,
-  toolFailureClasses,
   toolFailureSources,
   validationErrorReasons,
 } from "./failure.ts";

@@ -9,7 +9,7 @@ import type { Failure } from "./failure.ts";
 import type { FailureConstructor, FailureDetails } from "./failures.ts";
 import type { Result } from "./result.ts";
 
-import { failureKinds } from "./failure.ts";
+import { failureKinds } from "./failure-reasons.ts";
 import {
   adapterFailure,
   engineFailure,

@@ -23,7 +23,7 @@ import type { Issue } from "./issue.ts";
 import { truncateMiddle } from "../message/truncate-text.ts";
 import { describe, emptyObject, isPlainObject } from "../parse/json.ts";
 import { json, read, settings } from "../parse/shape.ts";
-import { failureKinds } from "./failure.ts";
+import { failureKinds } from "./failure-reasons.ts";
 import { renderIssue } from "./issue.ts";
 import { MisuseError } from "./misuse.ts";
 

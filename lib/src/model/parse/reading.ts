@@ -4,10 +4,10 @@
 export type { Fields, OptionalField, PresentField, Shape } from "./shape.ts";
 
 export { environmentShape, suspendedCellShape } from "../turn/environment.ts";
-export { eventShape } from "../turn/event-shape.ts";
+export { eventShape, isModelEvent, modelEventShape } from "../turn/event-shape.ts";
 export { failureShape, issueShape } from "../failure/failure.ts";
 export { describe, emptyObject, isPlainObject } from "./json.ts";
-export { assistantMessageShape, messageShape, toolAnswerFields } from "../message/message.ts";
+export { assistantMessageShape, messageShape, toolAnswerFields, toolMessageShape } from "../message/message.ts";
 export { modelNameShape } from "../call/model-ref.ts";
 export { responseFormatShape, toolChoiceShape } from "../call/request.ts";
 export { originShape } from "../message/origin.ts";

@@ -24,8 +24,7 @@ import { ToolError } from "../failure/errors.ts";
 import { renderPath } from "../failure/issue.ts";
 import { failed, ok } from "../failure/result.ts";
 import { contentSourceShape } from "../message/content-source.ts";
-import { image } from "../message/image.ts";
-import { filePart, imagePart, textPart } from "../message/part.ts";
+import { filePartOf, imagePartOf, textPartOf } from "../message/unchecked.ts";
 import { describe, isJsonArray, isPlainObject } from "../parse/json.ts";
 import {
   construct,
@@ -279,7 +278,7 @@ function malformed(path: Path, why: string): ToolError {
  * least one part, and no part is empty.
  */
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
-  if (typeof value === "string") return [textPart(value === "" ? noOutput : value)];
+  if (typeof value === "string") return [textPartOf(value === "" ? noOutput : value)];
   const decoded = decodeToolValue(value);
   const writer = new PartWriter();
   // A value that cannot be decoded is shown in its stored form, which is more useful to the model than an error.
@@ -313,7 +312,7 @@ class PartWriter {
   }
 
   parts(): readonly UserPart[] {
-    if (this.#parts.length === 0) return [textPart(this.#text)];
+    if (this.#parts.length === 0) return [textPartOf(this.#text)];
     this.#endText();
     return this.#parts;
   }
@@ -329,7 +328,7 @@ class PartWriter {
   }
 
   #endText(): void {
-    if (this.#text !== "") this.#parts.push(textPart(this.#text));
+    if (this.#text !== "") this.#parts.push(textPartOf(this.#text));
     this.#text = "";
   }
 }
@@ -341,8 +340,8 @@ function isProgramList(value: ProgramValue): value is readonly ProgramValue[] {
 /** An attachment with an image MIME type becomes an image part, any other a file part. */
 function attachmentPart(from: Attachment): UserPart {
   const { source, mimeType, name } = from;
-  if (mimeType?.startsWith("image/") === true) return imagePart(image({ source, mimeType }));
-  return filePart(source, { mimeType, name });
+  if (mimeType?.startsWith("image/") === true) return imagePartOf(source, mimeType);
+  return filePartOf(source, mimeType, name);
 }
 
 export const toolValueShape: Shape<ToolValue> = json;

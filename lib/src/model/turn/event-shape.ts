@@ -12,6 +12,7 @@ import type {
   InputAccepted,
   MessageCompleted,
   MessageStarted,
+  ModelEvent,
   RawChunk,
   ReasoningCompleted,
   ReasoningDelta,
@@ -79,7 +80,10 @@ const ofAttempt = {
   attempt: fallback(nullable(object<Attempt>({ epoch: required(count), n: required(count) })), null),
 };
 
-const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEvent, { readonly type: Type }>> } = {
+type Shapes<E extends TurnEvent> = { readonly [Type in E["type"]]: Shape<Extract<E, { readonly type: Type }>> };
+
+/** The events of a model call, which adapters emit. A table of its own: a program without a runtime or a client reads no other events. */
+const modelEventShapes: Shapes<ModelEvent> = {
   message_started: object<MessageStarted>({ type: name("message_started"), message: required(assistantMessageShape) }),
   text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: required(string) }),
   text_completed: object<TextCompleted>({
@@ -134,6 +138,10 @@ const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEve
   }),
   raw_chunk: object<RawChunk>({ type: name("raw_chunk"), chunk: required(json) }),
   error: object<ErrorReported>({ type: name("error"), error: required(failureShape) }),
+};
+
+const eventShapes: Shapes<TurnEvent> = {
+  ...modelEventShapes,
   tool_execution_started: object<ToolExecutionStarted>({
     type: name("tool_execution_started"),
     id: required(string),
@@ -222,6 +230,8 @@ const eventShapes: { readonly [Type in TurnEvent["type"]]: Shape<Extract<TurnEve
 
 export const eventShape: Shape<TurnEvent> = variant<TurnEvent, "type">("type", eventShapes);
 
+export const modelEventShape: Shape<ModelEvent> = variant<ModelEvent, "type">("type", modelEventShapes);
+
 /** The types of all events. */
 export const eventTypes: readonly TurnEvent["type"][] = Object.keys(eventShapes).filter(isEventType);
 
@@ -235,4 +245,9 @@ function isEventType(name: string): name is TurnEvent["type"] {
  */
 export function isEvent(value: unknown): boolean {
   return "value" in read(eventShape, value);
+}
+
+/** Returns whether a value can be read as an event of a model call. */
+export function isModelEvent(value: unknown): boolean {
+  return "value" in read(modelEventShape, value);
 }

@@ -34,6 +34,7 @@ import type {
   TurnEvent,
   Usage,
 } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { RunSpans } from "../run-spans.ts";
@@ -49,17 +50,15 @@ import {
   emitTelemetry,
   withCosts,
 } from "../../engine/internal.ts";
-import { modelFailed, modelReplied, projectRequest } from "../../kernel/internal.ts";
+import { modelFailed, modelReplied, projectRequest, storableReply } from "../../kernel/internal.ts";
 import {
   adapterFailure,
   addUsage,
   assistant,
   errorFromFailure,
-  isEvent,
   isEverturnError,
   modelReply,
   noUsage,
-  parse,
   parseJson,
   renderIssue,
   replyText,
@@ -68,6 +67,15 @@ import {
   user,
   validationFailure,
 } from "../../model/internal.ts";
+import {
+  failureShape,
+  isModelEvent,
+  modelEventShape,
+  read,
+  replyShape,
+  toolCallShape,
+  usageShape,
+} from "../../model/parse/reading.ts";
 import { middlewareOf } from "./middleware-of.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { ProviderWork, RecordFailure } from "./reference.ts";
@@ -128,10 +136,10 @@ export async function performModel(
   const { reply, failure } = attempt;
   const durationMs = plan.clock.now() - startedAt;
   const { spent, noted } = calls;
-  if (failure === null) return modelReplied(effect.id, reply, { model, spent, durationMs, ...noted });
+  if (failure === null) return modelReplied(effect.id, storable(reply), { model, spent, durationMs, ...noted });
   // A failure before the first event of a run is thrown as a typed error instead of being folded into the result.
   if (attempt.preflight && isFirstEvent && !ports.hasEmitted()) throw errorFromFailure(failure);
-  return modelFailed(effect.id, failure, { partial: reply, spent, durationMs, ...noted });
+  return modelFailed(effect.id, failure, { partial: storable(reply), spent, durationMs, ...noted });
 }
 
 /** The attempts of one `call_model` effect. */
@@ -416,28 +424,32 @@ class ModelCalls {
         progress.shown = true;
         return event;
       case "usage":
-        return isEvent(event) ? { ...event, usage: withCosts(event.usage, model) } : null;
+        return isModelEvent(event) ? { ...event, usage: withCosts(event.usage, model) } : null;
       case "raw_chunk":
-        return isEvent(event) ? event : null;
+        return isModelEvent(event) ? event : null;
       case "warning":
         // A warning is about the request: it shows nothing of the answer, so the attempt may still be retried.
-        return progress.terminal === null && isEvent(event) ? event : null;
+        return progress.terminal === null && isModelEvent(event) ? event : null;
       case "message_completed":
       case "error": {
         if (progress.terminal !== null) return null;
         // Parsing adds the fields that an adapter left out.
-        const parsed = parse("event", event);
-        if (!parsed.ok) progress.invalid ??= invalidTerminal(event, parsed.failure.issues);
-        if (!parsed.ok || (parsed.value.type !== "message_completed" && parsed.value.type !== "error")) return null;
-        progress.terminal = parsed.value.type;
-        if (parsed.value.type === "error")
-          return { ...parsed.value, error: failureWithoutKey(parsed.value.error, this.#plan.apiKey) };
-        return { ...parsed.value, requestId: parsed.value.requestId ?? this.#plan.requestId };
+        const parsed = read(modelEventShape, event);
+        if ("issues" in parsed) {
+          progress.invalid ??= invalidTerminal(event, parsed.issues);
+          return null;
+        }
+        const { value: terminal } = parsed;
+        if (terminal.type !== "message_completed" && terminal.type !== "error") return null;
+        progress.terminal = terminal.type;
+        if (terminal.type === "error")
+          return { ...terminal, error: failureWithoutKey(terminal.error, this.#plan.apiKey) };
+        return { ...terminal, requestId: terminal.requestId ?? this.#plan.requestId };
       }
       case "message_started":
-        return progress.terminal === null && isEvent(event) ? event : null;
+        return progress.terminal === null && isModelEvent(event) ? event : null;
       default:
-        if (progress.terminal !== null || !isEvent(event)) return null;
+        if (progress.terminal !== null || !isModelEvent(event)) return null;
         progress.shown = true;
         if (event.type === "tool_call_started" && !event.providerExecuted) progress.toolCalls += 1;
         return event;
@@ -566,11 +578,18 @@ function failureOfError(thrown: unknown): Failure | null {
   }
 }
 
-/** The reply in a form that can be stored: one that the parser rejects is reduced to its text, finish reason and usage. */
+/** The reply in a form that can be stored and read again. */
 function storable(reply: ModelReply): ModelReply {
-  if (parse("reply", reply).ok) return reply;
-  const { finishReason, usage } = reply;
-  return modelReply({ outputText: replyText(reply) ?? "", finishReason, usage });
+  return storableReply(reply, {
+    reply: readsAs(replyShape),
+    usage: readsAs(usageShape),
+    failure: readsAs(failureShape),
+    toolCall: readsAs(toolCallShape),
+  });
+}
+
+function readsAs<T>(shape: Shape<T>): (value: T) => boolean {
+  return (value) => "value" in read(shape, value);
 }
 
 function reasonOf(failure: Failure): string {

@@ -21,13 +21,12 @@ import {
   awaitingUserContent,
   encodeToolValue,
   isEverturnError,
-  parse,
   renderIssue,
   toCause,
   toolFailure,
   toolOutcomeParts,
 } from "../../model/internal.ts";
-import { read, toolOutcomeShape } from "../../model/parse/reading.ts";
+import { read, toolMessageShape, toolOutcomeShape } from "../../model/parse/reading.ts";
 import { encodeAsJson } from "./encode-result.ts";
 
 /** The result of a handler, or of a decision not to run it, before `afterTool` and `onToolError` are applied. */
@@ -272,8 +271,8 @@ function failureOfToolError(error: unknown): ToolFailure | null {
 
 /** Checks the output of an encoder: it must be text, or parts that a user message may have. */
 function checkedContent(content: ToolMessage["content"]): ToolMessage["content"] {
-  const parsed = parse("message", { role: "tool", toolCallId: "x", content });
-  if (parsed.ok && parsed.value.role === "tool") return parsed.value.content;
+  const message = read(toolMessageShape, { role: "tool", toolCallId: "x", content });
+  if ("value" in message) return message.value.content;
   throw new TypeError("a tool result encoder must return text or a list of parts");
 }
 

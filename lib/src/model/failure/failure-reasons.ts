@@ -1,0 +1,196 @@
+// The reasons of failures: the table `failureKinds` declares every kind of failure with the name of its error class, its reasons, and the HTTP status of a
+// response with it. The types and shapes of failure.ts are derived from the table. It is a file of its own, without shapes, because every failure is built
+// from it.
+//
+// Reasons are never removed or renamed: stored data contains them. Adding one is a line here.
+
+/** Which part of a provider call failed. A stored value that this release does not know is read as `unknown`. */
+export type ProviderFailureKind = (typeof providerFailureKinds)[number];
+export const providerFailureKinds = [
+  "transport",
+  "timeout",
+  "http",
+  "stream",
+  "auth",
+  "validation",
+  "quota",
+  "unsupported",
+  "unknown",
+] as const;
+
+/** The general cause of a tool failure, for grouping in dashboards. */
+export type ToolFailureClass = (typeof toolFailureClasses)[number];
+export const toolFailureClasses = [
+  "invalid_request",
+  "unavailable",
+  "permission_denied",
+  "timeout",
+  "execution",
+  "external",
+  "resource_limit",
+  "internal",
+] as const;
+
+/** The facts of a reason: default field values for its constructor, and the status of an HTTP response. */
+type ReasonFacts = {
+  readonly kind?: ProviderFailureKind;
+  readonly retryable?: boolean;
+  readonly class?: ToolFailureClass;
+  /** Overrides the status of the kind. */
+  readonly httpStatus?: number;
+};
+
+type Reasons = { readonly [reason: string]: ReasonFacts };
+
+const adapterReasons = {
+  rate_limited: { kind: "quota", retryable: true },
+  authentication_failed: { kind: "auth", retryable: false },
+  invalid_request: { kind: "validation", retryable: false },
+  provider_unavailable: { kind: "http", retryable: true },
+  context_length_exceeded: { kind: "validation", retryable: false },
+  content_filter: { kind: "validation", retryable: false },
+  timeout: { kind: "timeout", retryable: true },
+  network_error: { kind: "transport", retryable: true },
+  malformed_response: { kind: "stream", retryable: false },
+  unsupported_feature: { kind: "unsupported", retryable: false },
+  no_scripted_response: { kind: "unknown", retryable: false },
+  unknown: { kind: "unknown", retryable: false },
+} as const satisfies Reasons;
+
+type Kind = {
+  /** The name of the error class. */
+  readonly error: string;
+  /** The status of an HTTP response with such a failure. */
+  readonly httpStatus: number;
+  readonly reasons: Reasons;
+};
+
+export const failureKinds = {
+  engine_error: {
+    error: "EngineError",
+    httpStatus: 503,
+    reasons: {
+      missing_adapter: {},
+      missing_stream_adapter: {},
+      missing_model: {},
+      missing_key: {},
+      unknown_tool: { httpStatus: 400 },
+      invalid_engine: {},
+      unsupported_response_format: { httpStatus: 400 },
+      no_image_adapter: {},
+      unknown_price: { httpStatus: 400 },
+    },
+  },
+  adapter_error: { error: "AdapterError", httpStatus: 502, reasons: adapterReasons },
+  image_adapter_error: {
+    error: "ImageAdapterError",
+    httpStatus: 502,
+    reasons: {
+      authentication_failed: adapterReasons.authentication_failed,
+      rate_limited: adapterReasons.rate_limited,
+      invalid_request: adapterReasons.invalid_request,
+      content_filter: adapterReasons.content_filter,
+      context_length_exceeded: adapterReasons.context_length_exceeded,
+      provider_unavailable: adapterReasons.provider_unavailable,
+      timeout: adapterReasons.timeout,
+      network_error: adapterReasons.network_error,
+      malformed_response: adapterReasons.malformed_response,
+      unsupported_feature: adapterReasons.unsupported_feature,
+      unsupported_operation: { kind: "unsupported", retryable: false },
+      unknown: adapterReasons.unknown,
+    },
+  },
+  stream_error: {
+    error: "StreamError",
+    httpStatus: 502,
+    reasons: {
+      adapter_error: { kind: "unknown", retryable: false },
+      cancelled: { kind: "unknown", retryable: false },
+      timeout: adapterReasons.timeout,
+      malformed_event: { kind: "stream", retryable: false },
+      interrupted: { kind: "stream", retryable: true }, // The stream stopped without the end that its protocol prescribes.
+      unknown: adapterReasons.unknown,
+    },
+  },
+  tool_error: {
+    error: "ToolError",
+    httpStatus: 409,
+    reasons: {
+      handler_raised: { class: "execution" },
+      handler_exit: { class: "execution" },
+      handler_failed: { class: "execution" }, // The handler returned a failure.
+      timeout: { class: "timeout" },
+      invalid_return: { class: "internal" },
+      invalid_arguments: { class: "invalid_request" },
+      not_found: { class: "unavailable" },
+      encoding_failed: { class: "internal" },
+      denied: { class: "permission_denied" }, // A person or a policy refused the call.
+      not_run: { class: "unavailable" }, // Another call of the same reply halted the turn first.
+      outcome_unknown: { class: "external" }, // The call started and has no recorded result: the process ended before the commit.
+    },
+  },
+  session_error: {
+    error: "SessionError",
+    httpStatus: 409,
+    reasons: {
+      session_in_error_state: {},
+      invalid_status_for_operation: {},
+      no_pending_tool_call: {},
+      unknown_tool_call_id: { httpStatus: 404 },
+    },
+  },
+  validation_error: {
+    error: "ValidationError",
+    httpStatus: 400,
+    reasons: {
+      invalid_request: {},
+      invalid_message: {},
+      invalid_tool: {},
+      invalid_thread: {},
+      invalid_session: {},
+      invalid_session_input: {},
+      unsupported_capability: {},
+      invalid_image_request: {},
+      invalid_data: {}, // A stored or received value does not match its type.
+      invalid_output: {}, // The model's output does not match the schema.
+      invalid_usage: {},
+    },
+  },
+  runtime_error: {
+    error: "RuntimeError",
+    httpStatus: 409,
+    reasons: {
+      reconfigure_failed: {}, // The environment could not be synchronised.
+      invalid_actions: {}, // A protocol or a host violated its contract.
+      invalid_tool_results: {},
+      token_usage_overflow: {},
+      code_failed: {},
+      diverged: {}, // A replay ordered another effect than the recorded one.
+      conflict: {}, // Another writer committed first.
+      lease_lost: {}, // Another process holds the lease of the session.
+      takeover_limit: {}, // Too many processes in a row took the turn over and ended without committing a journal row (Q17).
+      storage_failed: { httpStatus: 503 },
+      storage_full: { httpStatus: 507 },
+      storage_busy: { httpStatus: 503 },
+      corrupt_row: { httpStatus: 500 },
+      newer_schema: { httpStatus: 503 },
+      volatile_storage: { httpStatus: 503 }, // Durable data would be written to a storage that does not survive the process.
+      replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
+      callback_failed: {}, // A function of the calling program threw.
+      not_found: { httpStatus: 404 },
+      quota_exceeded: { httpStatus: 429 }, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
+    },
+  },
+} as const satisfies { readonly [type: string]: Kind };
+
+/** The `type` of a failure. */
+export type FailureType = keyof typeof failureKinds;
+/** The reasons of one kind. */
+export type ReasonOf<T extends FailureType> = keyof (typeof failureKinds)[T]["reasons"];
+
+/** Returns the status of an HTTP response that carries this failure: the one of the reason, else the one of the kind. */
+export function httpStatusOf(type: FailureType, reason: string): number {
+  const { httpStatus, reasons } = failureKinds[type];
+  const facts: Reasons = reasons;
+  return facts[reason]?.httpStatus ?? httpStatus;
+}

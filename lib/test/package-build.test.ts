@@ -9,6 +9,7 @@ import { dirname, join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
+import { breakLines } from "../../tools/package/break-lines.ts";
 import { bundleDeclarations } from "../../tools/package/bundle-declarations.ts";
 import { entryPoints, inputModules, readManifest } from "../../tools/package/entry-files.ts";
 import { publishedManifest } from "../../tools/package/published-manifest.ts";
@@ -75,6 +76,24 @@ describe("initial values of module constants", () => {
   ])("are left as they are in %s", (code) => {
     expect(annotated(code)).toBe(code);
   });
+});
+
+test("every statement, declared constant and class member of the published code has a line of its own", () => {
+  const code = "const a=1,b=()=>{f();return`;\n`};class C{x=1;y(){if(a)return;switch(b){case 1:f();g()}}}";
+  expect(breakLines(code, "module.js").split("\n")).toEqual([
+    "const a=1,",
+    "b=()=>{",
+    "f();",
+    "return`;",
+    "`};",
+    "class C{",
+    "x=1;",
+    "y(){",
+    "if(a)return;",
+    "switch(b){case 1:",
+    "f();",
+    "g()}}}",
+  ]);
 });
 
 describe("the README of the package", () => {

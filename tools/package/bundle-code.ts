@@ -4,8 +4,8 @@
 // The packages that users may install themselves (dependencies and optional peer dependencies of lib/package.json) stay imports. All others, which the
 // command and `everturn/http` use, become part of the bundle; `licenses.txt` has their licences.
 //
-// Comments are left out, except annotations for bundlers and licences: the doc comments are in the declaration files. Names and lines are kept, so that
-// stack traces can be read.
+// Comments are left out, except annotations for bundlers and licences: the doc comments are in the declaration files. Names are kept, and every statement
+// has a line, so that stack traces can be read.
 
 import type { OutputChunk } from "rolldown";
 
@@ -14,6 +14,7 @@ import { dirname, join } from "node:path";
 
 import { rolldown } from "rolldown";
 
+import { breakLines } from "./break-lines.ts";
 import { inputModules, library, readManifest, root } from "./entry-files.ts";
 import { pureInitializers } from "./pure-initializers.ts";
 
@@ -27,7 +28,11 @@ const chunks = [
   // Loaded by the first call of a model.
   { name: "transport", test: /lib\/src\/(?:engine\/model-call\/transport|wire\/sse)|eventsource-parser/, priority: 4 },
   { name: "kernel", test: /lib\/src\/kernel\//, priority: 3 },
-  { name: "main", test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request)/, priority: 2 },
+  {
+    name: "main",
+    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request)/,
+    priority: 2,
+  },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },
 ];
 
@@ -53,13 +58,13 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash].js",
     codeSplitting: { groups: [...chunks] },
-    // Shorter statements, with the names and the lines of stack traces.
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
+    // Shorter statements, with the names of stack traces. `breakLines` adds the lines.
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
     comments: { legal: true, annotation: true, jsdoc: false },
   });
   await bundle.close();
   const outputChunks = output.filter((file) => file.type === "chunk");
-  const files = new Map(outputChunks.map(({ fileName, code }) => [fileName, code]));
+  const files = new Map(outputChunks.map(({ fileName, code }) => [fileName, breakLines(code, fileName)]));
   files.set("licenses.txt", licenses(outputChunks));
   return files;
 }

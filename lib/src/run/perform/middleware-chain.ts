@@ -34,15 +34,21 @@ import { failureWithoutKey, withCosts } from "../../engine/internal.ts";
 import {
   adapterFailure,
   addUsage,
-  isEvent,
   MisuseError,
   noUsage,
   orThrow,
-  parse,
   renderIssue,
   validateRequest,
 } from "../../model/internal.ts";
-import { isPlainObject, json, jsonObject, read } from "../../model/parse/reading.ts";
+import {
+  isModelEvent,
+  isPlainObject,
+  json,
+  jsonObject,
+  modelEventShape,
+  read,
+  usageShape,
+} from "../../model/parse/reading.ts";
 import { RecordFailure } from "./reference.ts";
 
 type ModelStream = AsyncIterable<readonly ModelEvent[]>;
@@ -246,8 +252,10 @@ class ModelMeter {
 
   /** Adds usage that a middleware caused. */
   add(usage: Usage): void {
-    const parsed = parse("usage", usage);
-    if (!parsed.ok) throw new MisuseError("invalid_argument", `middleware: addUsage: ${parsed.failure.message}`);
+    const parsed = read(usageShape, usage);
+    if ("issues" in parsed) {
+      throw new MisuseError("invalid_argument", `middleware: addUsage: ${parsed.issues.map(renderIssue).join("; ")}`);
+    }
     this.#set(this.#usages.length, parsed.value);
   }
 
@@ -256,7 +264,7 @@ class ModelMeter {
     const slot = this.#usages.push(noUsage) - 1;
     for await (const batch of stream) {
       const events = batch.flatMap((event) => {
-        if (event?.type !== "usage" || !isEvent(event)) return this.#checked(event);
+        if (event?.type !== "usage" || !isModelEvent(event)) return this.#checked(event);
         const usage = withCosts(event.usage, model);
         this.#set(slot, usage);
         return [{ ...event, usage }];
@@ -294,13 +302,13 @@ class ModelMeter {
   /** The event with all fields; nothing for an invalid one. A terminal event that is invalid is a failure. */
   #checked(event: ModelEvent): readonly ModelEvent[] {
     if (event?.type === "text_delta" && typeof event.delta === "string") return [event];
-    if (event?.type !== "message_completed" && event?.type !== "error") return isEvent(event) ? [event] : [];
-    const parsed = parse("event", event);
-    if (parsed.ok && parsed.value.type === "message_completed") return [parsed.value];
-    if (parsed.ok && parsed.value.type === "error") {
+    if (event?.type !== "message_completed" && event?.type !== "error") return isModelEvent(event) ? [event] : [];
+    const parsed = read(modelEventShape, event);
+    if ("value" in parsed && parsed.value.type === "message_completed") return [parsed.value];
+    if ("value" in parsed && parsed.value.type === "error") {
       return [{ ...parsed.value, error: failureWithoutKey(parsed.value.error, this.#apiKey) }];
     }
-    const issues = parsed.ok ? [] : parsed.failure.issues;
+    const issues = "value" in parsed ? [] : parsed.issues;
     const message = `the adapter sent an invalid ${event.type} event: ${issues.map(renderIssue).join("; ")}`;
     return [{ type: "error", error: adapterFailure("malformed_response", { provider: this.#provider, message }) }];
   }

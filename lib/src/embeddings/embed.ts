@@ -138,10 +138,7 @@ async function embedBatch(
 }
 
 /** Divides texts into requests. A text that exceeds the limit of bytes alone gets a request of its own, and the server decides. */
-export function batchesOf(
-  texts: readonly string[],
-  limits: EmbeddingAdapter["limits"],
-): readonly (readonly string[])[] {
+function batchesOf(texts: readonly string[], limits: EmbeddingAdapter["limits"]): readonly (readonly string[])[] {
   const batches: string[][] = [];
   const encoder = new TextEncoder();
   let bytes = 0;

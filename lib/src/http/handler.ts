@@ -58,6 +58,7 @@ import { readJson } from "./input.ts";
 import { checkedLimits, ConcurrencyLimit, RequestSlots } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
+import { agUiRoutes } from "./routes/ag-ui-routes.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
 import { json, route } from "./routes/route.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
@@ -158,6 +159,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...turnRoutes(turnOptions(allow), policy),
     ...(records ? [recordRoute] : []),
     ...uiRoutes(policy),
+    ...agUiRoutes(policy),
     ...completions,
   ];
   const description = openapi([...apiRoutes, healthRoute(sessions)], base);

@@ -8,7 +8,6 @@ import type { JsonObject, Usage } from "../../model/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { ContentPolicy } from "../content-policy.ts";
 import type { OpenaiEngines } from "../openai/chat.ts";
-import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 import type { UiStream } from "../ui/chat.ts";
 import type { UiChunk } from "../ui/chunks.ts";
@@ -16,7 +15,6 @@ import type { UiSdk } from "../ui/translator.ts";
 import type { Parameter, ResponseDescription, RouteCall, Route } from "./route.ts";
 
 import { renderPath } from "../../model/internal.ts";
-import { jsonObject } from "../../model/parse/reading.ts";
 import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
 import { errorResponse, failureOf, redactedJson } from "../failure.ts";
 import { checkQuery, queryParameter, wholeNumber } from "../input.ts";
@@ -27,12 +25,10 @@ import { objectSchema, optionalField, stringSchema } from "../openapi/body-schem
 import { jsonAnswer } from "../openapi/schemas.ts";
 import { frame } from "../sse.ts";
 import { loadUiChat, postUiChat, resumeUiChat, stopUiChat } from "../ui/chat.ts";
+import { foreignBody } from "./foreign-body.ts";
 import { bodyRoute, json, releaseOnError, route } from "./route.ts";
 import { noSession } from "./session-routes.ts";
 import { cancelAnswers, cancelResponse, turnHeaders } from "./turn-answer.ts";
-
-/** A body that is checked by ui/ or openai/: any JSON object. */
-const foreignBody: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
 
 const uiStream: ResponseDescription = {
   description: "A UI message stream of the AI SDK, version 1.",

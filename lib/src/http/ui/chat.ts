@@ -22,6 +22,7 @@ import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
 import { blankUserIssues, RuntimeError, SessionError, sessionError, ValidationError } from "../../model/internal.ts";
+import { chunkStream, turnChunks } from "../turn-chunks.ts";
 import {
   acceptedBefore,
   submitAnswer,
@@ -35,7 +36,6 @@ import { uiMessages } from "./history.ts";
 import { failureText, isToolPart } from "./parts.ts";
 import { replayChunks } from "./replay.ts";
 import { defaultUiLimits, readUiPost } from "./request.ts";
-import { chunkStream, turnChunks } from "./stream.ts";
 import { UiTranslator } from "./translator.ts";
 
 export type UiChatOptions = {

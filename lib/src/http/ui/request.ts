@@ -4,12 +4,14 @@
 //
 // Files are data URLs in base64 or https URLs. Which of them are accepted, content-policy.ts says, also for files in results of tools.
 
-import type { Issue, Json, JsonObject, UserMessage, UserPart } from "../../model/internal.ts";
+import type { Json, JsonObject, UserMessage, UserPart } from "../../model/internal.ts";
 import type { ContentPolicy } from "../content-policy.ts";
+import type { Fields, Place } from "../foreign-fields.ts";
 
-import { filePart, imagePart, textPart, user, ValidationError } from "../../model/internal.ts";
-import { isPlainObject, json, read } from "../../model/parse/reading.ts";
+import { filePart, imagePart, textPart, user } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
 import { checkToolContent, defaultContentPolicy, urlProblem } from "../content-policy.ts";
+import { idAt, invalid, jsonAt, listAt, objectAt, textAt } from "../foreign-fields.ts";
 import { isPathSegment } from "../input.ts";
 
 /** The parts of a post that are read. */
@@ -62,9 +64,6 @@ export type UiLimits = {
 };
 
 export const defaultUiLimits: UiLimits = { idLength: 256, textLength: 1_000_000, parts: 256 };
-
-type Place = readonly (string | number)[];
-type Fields = { readonly [key: string]: unknown };
 
 /** Reads a post. Throws `ValidationError` with the invalid place. */
 export function readUiPost(
@@ -247,41 +246,4 @@ function resultIn(part: Fields, toolCallId: string, content: Json): UiAnswer {
     turnId: typeof turnId === "string" ? turnId : null,
     content,
   };
-}
-
-// Readers of fields. Each one rejects an invalid value with its place.
-
-function objectAt(value: unknown, place: Place): Fields {
-  if (isPlainObject(value)) return value;
-  throw invalid(place, "must be an object");
-}
-
-function listAt(value: unknown, place: Place): readonly unknown[] {
-  if (Array.isArray(value)) return value;
-  throw invalid(place, "must be a list");
-}
-
-function textAt(fields: Fields, key: string, place: Place): string {
-  const value = fields[key];
-  if (typeof value === "string") return value;
-  throw invalid([...place, key], "must be a string");
-}
-
-function idAt(fields: Fields, key: string, place: Place, { idLength }: UiLimits): string {
-  const id = textAt(fields, key, place);
-  if (id !== "" && id.length <= idLength) return id;
-  throw invalid([...place, key], `must have 1 to ${idLength} characters`);
-}
-
-function jsonAt(value: unknown, place: Place, field: string): Json {
-  const parsed = read(json, value);
-  if ("value" in parsed) return parsed.value;
-  throw new ValidationError("invalid_request", {
-    issues: parsed.issues.map((issue) => ({ ...issue, path: [...place, field, ...issue.path] })),
-  });
-}
-
-function invalid(path: Place, message: string): ValidationError {
-  const issue: Issue = { path, code: "invalid_value", message };
-  return new ValidationError("invalid_request", { issues: [issue] });
 }

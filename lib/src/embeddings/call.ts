@@ -11,7 +11,7 @@ import { isEverturnError, MisuseError } from "../model/internal.ts";
 import { newRequestId } from "../run/internal.ts";
 
 /** Options of every call. */
-export type CallSettings = {
+export type EmbeddingCallOptions = {
   /** How failed requests are retried. Default: the default policy, 3 attempts. */
   readonly retry?: RetrySetting;
   /** The key for this call only. It is never stored or logged. */
@@ -26,7 +26,7 @@ export type CallSettings = {
   readonly clock?: Clock;
 };
 
-export const callSettingNames: { readonly [Name in keyof CallSettings]-?: true } = {
+export const callSettingNames: { readonly [Name in keyof EmbeddingCallOptions]-?: true } = {
   retry: true,
   apiKey: true,
   adapterOptions: true,
@@ -39,7 +39,7 @@ export const callSettingNames: { readonly [Name in keyof CallSettings]-?: true }
 export type Call = { readonly policy: RetryPolicy; readonly of: Omit<AdapterCall, "attempt"> };
 
 /** Checks the names of the options and fills in defaults. Throws `MisuseError`. */
-export function callOf<Settings extends CallSettings>(
+export function callOf<Settings extends EmbeddingCallOptions>(
   verb: string,
   settings: Settings,
   names: { readonly [Name in keyof Settings]-?: true },

@@ -3,14 +3,14 @@
 
 import type { Usage } from "../model/internal.ts";
 import type { Embedding, EmbeddingAdapter, EmbeddingTask } from "./adapter.ts";
-import type { Call, CallSettings } from "./call.ts";
+import type { Call, EmbeddingCallOptions } from "./call.ts";
 
 import { addUsage, noUsage, orThrow } from "../model/internal.ts";
 import { malformed } from "./adapter.ts";
 import { callOf, callSettingNames, checkCount, checkText, priced, withRetries } from "./call.ts";
 
 /** Options of {@link embed}. */
-export type EmbedOptions = CallSettings & {
+export type EmbedOptions = EmbeddingCallOptions & {
   /** The length of the embeddings. Default: that of the model. Not every model can shorten its embeddings. */
   readonly dimensions?: number;
   /** What the embeddings are for. Default: not said. */

@@ -10,7 +10,7 @@ export type {
   Reranker,
   RerankRequest,
 } from "./adapter.ts";
-export type { CallSettings } from "./call.ts";
+export type { EmbeddingCallOptions } from "./call.ts";
 export type { Embedded, EmbeddedMany, EmbedManyOptions, EmbedOptions } from "./embed.ts";
 export type { RankedDocument, Reranked, RerankOptions } from "./rerank.ts";
 export type { CompatibleEmbeddingOptions, OpenAIEmbeddingOptions } from "./openai-embeddings.ts";

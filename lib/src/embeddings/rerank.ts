@@ -2,14 +2,14 @@
 
 import type { Usage } from "../model/internal.ts";
 import type { Reranker } from "./adapter.ts";
-import type { CallSettings } from "./call.ts";
+import type { EmbeddingCallOptions } from "./call.ts";
 
 import { noUsage } from "../model/internal.ts";
 import { malformed } from "./adapter.ts";
 import { callOf, callSettingNames, checkCount, checkText, priced, withRetries } from "./call.ts";
 
 /** Options of {@link rerank}. */
-export type RerankOptions = CallSettings & {
+export type RerankOptions = EmbeddingCallOptions & {
   /** How many documents to return, the best ones. Default: all. */
   readonly top?: number;
 };

@@ -148,7 +148,7 @@ describe("@ag-ui/client", () => {
     ]);
     expect(agent.pendingInterrupts).toEqual([]);
     expect((await sessions.get("thread-1"))?.session.status).toBe("completed");
-    // The same request again, as after a lost response, reads the same turn.
+    // A request that is sent again, as after a lost response, reads that turn.
     const again = agentOf([], "thread-1", sessions);
     await again.agent.runAgent({ resume });
     expect(again.types().at(-1)).toBe("RUN_FINISHED");

@@ -65,6 +65,8 @@ export class McpConnection implements McpClient {
   readonly #ports: CallPorts;
   /** The tools of the last list, by name, without output schemas (open-call.ts). */
   readonly #definitions = new Map<string, SdkTool>();
+  /** The tools that have asked a question inside a call (open-call.ts). */
+  readonly #askingTools = new Set<string>();
   readonly #kept = new Map<string, Kept>();
   #live: Promise<Live> | null = null;
   #client: Client | null = null;
@@ -78,7 +80,7 @@ export class McpConnection implements McpClient {
     this.#ports = {
       server: this.name,
       elicitation: options.elicitation ?? "question",
-      start: async (params) => (await this.#connected()).calls.start(params),
+      start: async (params, signal) => (await this.#connected()).calls.start(params, signal),
       disconnect: () => this.#disconnect(),
       keep: (id, call) => this.#keep(id, call),
       take: (id) => this.#take(id),
@@ -209,7 +211,10 @@ export class McpConnection implements McpClient {
       versionNegotiation: { mode: typeof protocol === "object" ? { pin: protocol.version } : protocol },
       listChanged: { tools: { onChanged: (error, tools) => this.#listChanged(error, tools) } },
     });
-    const calls = new OpenCalls({ client, sdk, definitions: this.#definitions }, this.#clock);
+    const calls = new OpenCalls(
+      { client, sdk, definitions: this.#definitions, askingTools: this.#askingTools },
+      this.#clock,
+    );
     if (elicitation !== "off") {
       client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
         const question = readElicitation(params);
@@ -265,8 +270,16 @@ export class McpConnection implements McpClient {
       const info = toolInfo(listedTool, this.#options);
       if (!isIncluded(this.#options, info)) return [];
       const name = toolName(this.#options.prefix ?? "", info.name, taken);
-      taken.add(name);
-      return [this.#tool(name, info, listedTool)];
+      try {
+        const built = this.#tool(name, info, listedTool);
+        taken.add(name);
+        return [built];
+      } catch (cause) {
+        // One definition that cannot be used must not hide the other tools.
+        const why = cause instanceof Error ? cause.message : String(cause);
+        this.#options.onError?.(new Error(`${this.name}: the tool "${info.name}" is left out: ${why}`, { cause }));
+        return [];
+      }
     });
     return this.#tools;
   }
@@ -277,7 +290,8 @@ export class McpConnection implements McpClient {
     const output = "value" in parsed ? parsed.value : null;
     return tool({
       name,
-      description: info.description ?? info.title ?? info.name,
+      description:
+        [info.description, info.title, info.name].find((text) => text !== null && text.trim() !== "") ?? name,
       schema: inputSchema,
       ...(output === null ? {} : { outputSchema: output }),
       replay,

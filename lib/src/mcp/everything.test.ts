@@ -138,6 +138,47 @@ test("questions of two calls at a time are not mixed up", async () => {
   expect(JSON.stringify(view?.session.thread.messages)).toContain("declined to provide");
 });
 
+test("two calls that ask are asked one after the other, each with its own answer", async () => {
+  const world = new World();
+  const adapter = thinker(({ messages }) =>
+    messages.some(({ role }) => role === "tool")
+      ? [{ type: "text", text: "Done." }]
+      : [call(asks, {}, "c1"), call(asks, {}, "c2")],
+  );
+  const runtime = world.process(withMcp(world.engine(adapter), [first]));
+  await (
+    await runtime.start("go", { id: "s1" })
+  ).result;
+  for (const [id, name] of [
+    ["c1", "Ada"],
+    ["c2", "Grace"],
+  ] as const) {
+    const waiting = await runtime.get("s1");
+    expect(waiting?.session).toMatchObject({ status: "awaiting_user", pendingToolCallId: id });
+    await (
+      await runtime.reply("s1", name)
+    ).result;
+  }
+  const view = await runtime.get("s1");
+  const results = view?.session.thread.messages.flatMap((message) => (message.role === "tool" ? [message] : [])) ?? [];
+  const names = results.map(({ toolCallId, content }) => [
+    toolCallId,
+    /Name: (\w+)/.exec(JSON.stringify(content))?.[1],
+  ]);
+  expect(Object.fromEntries(names)).toEqual({ c1: "Ada", c2: "Grace" });
+});
+
+test("questions of calls that cannot be told apart are cancelled, and reach no other user", async () => {
+  const fresh = await connectMcp({ server: everything(), ...options });
+  try {
+    await expect.poll(() => fresh.tools.length, { timeout: 20_000 }).toBe(5);
+    const results = await Promise.all([calling(fresh, asks), calling(fresh, asks)]);
+    for (const result of results) expect(JSON.stringify(result)).toContain("cancelled the elicitation");
+  } finally {
+    await fresh.close();
+  }
+});
+
 test("reconnects after the process of the server has ended", async () => {
   const running = calling(first, "trigger-long-running-operation", { duration: 0.5, steps: 1 });
   const unsafe = first.tools.find(({ name }) => name === "toggle-simulated-logging");

@@ -5,6 +5,7 @@ import type { McpOptions } from "everturn/mcp";
 import type { JsonObject } from "everturn/model";
 
 import { ClientCredentialsProvider } from "@modelcontextprotocol/client";
+import { createMcpHandler, Server } from "@modelcontextprotocol/server";
 import { chat, engine, fake, stream } from "everturn";
 import { connectMcp, mcpClient, withMcp } from "everturn/mcp";
 import { afterEach, expect, test } from "vitest";
@@ -187,6 +188,71 @@ test("rejects two tools of one name, and a server that cannot be reached", async
   await expect(connectMcp({ server: { url: "http://nowhere.test/mcp", fetch: refused } })).rejects.toThrow();
   await expect(connectMcp({ server: { command: "/does/not/exist" }, protocol: "legacy" })).rejects.toThrow("ENOENT");
   await expect(connectMcp({ server: { transport: () => ({}) } })).rejects.toThrow("has to return a transport");
+});
+
+test("tools with unusual definitions: names are made unique, and what cannot be used is left out and reported", async () => {
+  const inputSchema = { type: "object" as const };
+  const names = ["a b", "a_b", "a/b", "x".repeat(200), `${"x".repeat(200)}y`, "auto", "", "äöü"];
+  const handler = createMcpHandler(() => {
+    const server = new Server({ name: "odd", version: "1" }, { capabilities: { tools: {} } });
+    server.setRequestHandler("tools/list", () => ({
+      tools: [
+        ...names.map((name) => ({ name, inputSchema, description: "" })),
+        { name: "recursive", inputSchema: { ...inputSchema, $ref: "#/nowhere" } },
+      ],
+    }));
+    server.setRequestHandler("tools/call", ({ params }) => ({
+      content: [{ type: "text" as const, text: `called ${params.name}` }],
+    }));
+    return server;
+  });
+  const errors: string[] = [];
+  const server = {
+    url: "http://odd.test/mcp",
+    fetch: (url: string | URL, init?: RequestInit) => handler.fetch(new Request(url, init)),
+  };
+  const client = await connectMcp({ server, needsApproval: false, onError: ({ message }) => errors.push(message) });
+  closing.push(client.close, handler.close);
+  const found = client.tools.map(({ name }) => name);
+  expect(new Set(found).size).toBe(found.length);
+  for (const name of found) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+  expect(found.slice(0, 3)).toEqual(["a_b", "a_b_2", "a_b_3"]);
+  expect(found).not.toContain("auto");
+  expect(found.length + errors.length).toBe(names.length + 1);
+  expect(await calling(client, "a_b_3")).toMatchObject({ content: "called a/b" });
+});
+
+test("large results, and 50 calls at a time", async () => {
+  const text = "é".repeat(2_000_000);
+  const handler = createMcpHandler(() => {
+    const server = new Server({ name: "large", version: "1" }, { capabilities: { tools: {} } });
+    server.setRequestHandler("tools/list", () => ({
+      tools: [{ name: "read", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } }],
+    }));
+    server.setRequestHandler("tools/call", ({ params }) => {
+      const n = params.arguments?.["n"];
+      return { content: [{ type: "text" as const, text: n === undefined ? text : `n ${String(n)}` }] };
+    });
+    return server;
+  });
+  const server = {
+    url: "http://large.test/mcp",
+    fetch: (url: string | URL, init?: RequestInit) => handler.fetch(new Request(url, init)),
+  };
+  const client = await connectMcp({ server });
+  closing.push(client.close, handler.close);
+  // The limit of the run for tool results applies.
+  expect(await calling(client, "read")).toMatchObject({
+    status: "success",
+    content: expect.stringMatching(/^é{1000}/),
+  });
+  const many = Array.from({ length: 50 }, (_, n) => call("read", { n }, `c${n}`));
+  const adapter = thinker(({ messages }) =>
+    messages.some(({ role }) => role === "tool") ? [{ type: "text", text: "Done." }] : many,
+  );
+  const result = await chat(withMcp(engine({ adapter, model: "fake:m" }), [client]), "go");
+  const contents = result.thread.messages.flatMap((message) => (message.role === "tool" ? [message.content] : []));
+  expect(contents).toEqual(Array.from({ length: 50 }, (_, n) => `n ${n}`));
 });
 
 /** The address of an agency that accepts one token, with an authorization server beside it. `requests` lists the paths and grants. */

@@ -5,7 +5,10 @@
 //   - to the task that it names;
 //   - to the call that is running, if there is one that does not wait for an answer;
 //   - if several run: a call that asked cannot end before it is answered, so the request is held until the other calls have ended;
-//   - if that is still not clear after `holdMs`, the request is cancelled. It is never assigned by a guess: the question of one user could reach another.
+//   - if all calls that run may have asked, or if that is not clear after `holdMs`, the requests are cancelled. A request is never assigned by a guess: the question of one
+//     user could reach another.
+// A call that waits for an answer is taken to ask no second question.
+// A tool that has asked once is expected to ask again: calls of such tools start one after the other, each after the one before has asked or ended.
 
 import type { Clock } from "../clock/clock.ts";
 import type { JsonObject } from "../model/internal.ts";
@@ -43,6 +46,8 @@ export type CallConnection = {
    * returns the id of the task, and a second request its result.
    */
   readonly definitions: ReadonlyMap<string, SdkTool>;
+  /** The tools that have asked inside a call. Kept across connections. */
+  readonly askingTools: Set<string>;
 };
 
 /** How long the server keeps the result of a task, in milliseconds. */
@@ -60,10 +65,13 @@ export class OpenCall {
   #wake: () => void = () => undefined;
   onProgress: (progress: JsonObject) => void = () => undefined;
 
+  /** The name of the tool. */
+  readonly name: string;
   /** The id of the task that the call is; `null`: it is none. */
   taskId: string | null = null;
 
   constructor(connection: CallConnection, params: CallParams, onEnd: (call: OpenCall) => void) {
+    this.name = params.name;
     const finish = (end: Exclude<CallEvent, { readonly type: "asked" }>) => {
       this.#end = end;
       onEnd(this);
@@ -153,24 +161,43 @@ export class OpenCall {
   }
 }
 
+/** A question that may belong to several calls. */
+type Held = {
+  readonly elicitation: McpElicitation;
+  readonly resolve: (result: McpElicitationResult) => void;
+  readonly stopTimer: () => void;
+};
+
+/** How long a question is held, in milliseconds. */
+const holdMs = 60_000;
+
 /** The open calls of one connection. */
 export class OpenCalls {
   readonly #connection: CallConnection;
   readonly #clock: Clock;
   readonly #calls = new Set<OpenCall>();
-  readonly #held = new Set<() => boolean>();
-  /** How long a question is held that may belong to several calls, in milliseconds. */
-  static readonly holdMs = 60_000;
+  readonly #held = new Set<Held>();
+  /** Calls that wait to start. */
+  readonly #changed = new Set<() => void>();
 
   constructor(connection: CallConnection, clock: Clock) {
     this.#connection = connection;
     this.#clock = clock;
   }
 
-  start(params: CallParams): OpenCall {
+  /** Starts a call. A call of a tool that asks waits until no other such call runs, so that a question has one possible owner. */
+  async start(params: CallParams, signal: AbortSignal): Promise<OpenCall> {
+    const { askingTools } = this.#connection;
+    while (askingTools.has(params.name) && this.#running().some(({ name }) => askingTools.has(name))) {
+      await new Promise<void>((resolve) => {
+        this.#changed.add(resolve);
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+      signal.throwIfAborted();
+    }
     const call = new OpenCall(this.#connection, params, (ended) => {
       this.#calls.delete(ended);
-      for (const assign of this.#held) if (assign()) this.#held.delete(assign);
+      this.#assignHeld();
     });
     this.#calls.add(call);
     return call;
@@ -179,22 +206,61 @@ export class OpenCalls {
   /** Assigns a question of the server to the call that it belongs to, and returns the answer. `taskId`: the task that it names. */
   ask(elicitation: McpElicitation, taskId: string | null): Promise<McpElicitationResult> {
     const named = taskId === null ? undefined : [...this.#calls].find((call) => call.taskId === taskId);
-    if (named !== undefined) return named.ask(elicitation);
+    if (named !== undefined) return this.#askCall(named, elicitation);
     return new Promise((resolve) => {
-      const assign = (): boolean => {
-        const candidates = [...this.#calls].filter((call) => !call.isAsking);
-        const [only] = candidates;
-        if (candidates.length > 1) return false;
-        if (only === undefined) resolve({ action: "cancel" });
-        else void only.ask(elicitation).then(resolve);
-        stopTimer();
-        return true;
+      const held: Held = {
+        elicitation,
+        resolve,
+        stopTimer: startTimer(this.#clock, holdMs, () => this.#cancel([held])),
       };
-      const stopTimer = startTimer(this.#clock, OpenCalls.holdMs, () => {
-        this.#held.delete(assign);
-        resolve({ action: "cancel" });
-      });
-      if (!assign()) this.#held.add(assign);
+      this.#held.add(held);
+      this.#assignHeld();
     });
+  }
+
+  /** The calls that may ask a question now. */
+  #running(): readonly OpenCall[] {
+    return [...this.#calls].filter((call) => !call.isAsking);
+  }
+
+  #askCall(call: OpenCall, elicitation: McpElicitation): Promise<McpElicitationResult> {
+    this.#connection.askingTools.add(call.name);
+    const answer = call.ask(elicitation);
+    this.#notify();
+    return answer;
+  }
+
+  /** Assigns the held questions as far as it is certain to which calls they belong. */
+  #assignHeld(): void {
+    const running = this.#running();
+    const [held] = this.#held;
+    const [call] = running;
+    if (held !== undefined && (running.length <= 1 || this.#held.size >= running.length)) {
+      if (running.length > 1) {
+        // Every running call has asked. Which call asked which question cannot be known; the next calls of these tools run one after the other.
+        for (const { name } of running) this.#connection.askingTools.add(name);
+        this.#cancel([...this.#held]);
+      } else if (call === undefined) this.#cancel([held]);
+      else {
+        this.#held.delete(held);
+        held.stopTimer();
+        void this.#askCall(call, held.elicitation).then(held.resolve);
+      }
+    }
+    this.#notify();
+  }
+
+  #cancel(questions: readonly Held[]): void {
+    for (const { resolve, stopTimer } of questions) {
+      stopTimer();
+      resolve({ action: "cancel" });
+    }
+    for (const held of questions) this.#held.delete(held);
+  }
+
+  #notify(): void {
+    const waiting = [...this.#changed];
+    this.#changed.clear();
+    for (const resolve of waiting) resolve();
   }
 }

@@ -19,7 +19,7 @@ import type {
 } from "@modelcontextprotocol/server";
 
 import { isEverturnError, MisuseError } from "../model/internal.ts";
-import { jsonObject, object, read, required, string } from "../model/parse/reading.ts";
+import { isPlainObject, jsonObject, object, read, required, string } from "../model/parse/reading.ts";
 import { stream } from "../run/internal.ts";
 import { loadServer, loadServerStdio } from "./sdk.ts";
 import { failed, progressOf } from "./server-answer.ts";
@@ -144,9 +144,7 @@ function createServer(
     { capabilities, ...(instructions === undefined ? {} : { instructions }) },
   );
   const sessionTools =
-    sessions === undefined
-      ? null
-      : new SessionTools(sdk, sessions, () => server.getClientCapabilities()?.elicitation !== undefined);
+    sessions === undefined ? null : new SessionTools(sdk, sessions, (context) => canAsk(sdk, server, context));
   const agentTools = Object.entries(agents).map(([tool, { description, engine }]) =>
     agentTool(tool, description, engine),
   );
@@ -173,6 +171,14 @@ function createServer(
     server.setRequestHandler("resources/read", ({ params }) => sessionTools.readResource(params.uri));
   }
   return server;
+}
+
+/** Whether the client can ask its user: by the envelope of the request (2026-07-28), or by the handshake (versions before). */
+function canAsk(sdk: Sdk, server: Server, { mcpReq: { envelope } }: ServerContext): boolean {
+  // The type of the envelope lists no keys.
+  const declared: unknown = Reflect.get(envelope ?? {}, sdk.CLIENT_CAPABILITIES_META_KEY);
+  const capabilities = isPlainObject(declared) ? declared : (server.getClientCapabilities() ?? {});
+  return Reflect.get(capabilities, "elicitation") !== undefined;
 }
 
 const messageShape = object<{ readonly message: string }>({ message: required(string) });

@@ -120,9 +120,9 @@ export class SessionTools {
   readonly #sdk: Sdk;
   readonly #sessions: SessionsOfCaller;
   /** Whether the client can ask its user. */
-  readonly #canAsk: () => boolean;
+  readonly #canAsk: (context: ServerContext) => boolean;
 
-  constructor(sdk: Sdk, sessions: SessionsOfCaller, canAsk: () => boolean) {
+  constructor(sdk: Sdk, sessions: SessionsOfCaller, canAsk: (context: ServerContext) => boolean) {
     this.#sdk = sdk;
     this.#sessions = sessions;
     this.#canAsk = canAsk;
@@ -231,7 +231,7 @@ export class SessionTools {
       const { text: answer, failure } = await turn.result;
       if (failure !== null) return failed(`${sessionId}: ${failure.message}`);
       const view = await this.#sessions.get(sessionId, { messages: 0 });
-      const requests = view === null || !this.#canAsk() ? {} : this.#requests(view);
+      const requests = view === null || !this.#canAsk(context) ? {} : this.#requests(view);
       if (turnId === null || Object.keys(requests).length === 0) return await this.#state(sessionId, answer);
       const requestState = JSON.stringify({ session: sessionId, turn: turnId });
       return this.#sdk.inputRequired({ inputRequests: requests, requestState });

@@ -48,7 +48,7 @@ export type CallPorts = {
   readonly server: string;
   readonly elicitation: NonNullable<McpOptions["elicitation"]>;
   /** Starts a call, and connects first if necessary. */
-  readonly start: (params: CallParams) => Promise<OpenCall>;
+  readonly start: (params: CallParams, signal: AbortSignal) => Promise<OpenCall>;
   /** Marks the connection as lost, so that the next call connects again. */
   readonly disconnect: () => Promise<void>;
   /** Keeps a call open that waits for an answer. */
@@ -148,7 +148,7 @@ export class ToolCallRun {
   /** Makes the call. */
   async #call(extra: Partial<CallParams>, answers: Answers, round: number): Promise<unknown> {
     const params = { name: this.#name, arguments: this.#args, ...extra };
-    return this.#follow(await this.#ports.start(params), params, answers, round);
+    return this.#follow(await this.#ports.start(params, this.#context.signal), params, answers, round);
   }
 
   /** Follows a call until it has a value or has to wait. */
@@ -305,7 +305,7 @@ export class ToolCallRun {
     if (!mayRepeat) throw this.#unknown(`the connection to ${this.#ports.server} was lost during the call`);
     if (this.#hasReconnected) return fail(`${this.#ports.server}: ${message}`);
     this.#hasReconnected = true;
-    return this.#follow(await this.#ports.start(params), params, answers, round);
+    return this.#follow(await this.#ports.start(params, this.#context.signal), params, answers, round);
   }
 
   #unknown(why: string): ToolError {

@@ -93,7 +93,7 @@ function startProcess(...args: readonly string[]): ChildProcess {
 }
 
 test(
-  "a turn whose process is killed during a tool is one complete trace at the collector",
+  "[lash 92] a turn whose process is killed during a tool is one complete trace at the collector",
   { timeout: 90_000 },
   async () => {
     const collector = await startCollector();

@@ -35,6 +35,7 @@ describe("public names", () => {
       "./restate": 24,
       "./mcp": 24,
       "./otel": 4,
+      "./trace": 4,
       "./host/sqlite/worker": 0,
       "./ai-sdk": 16,
       "./middleware": 28,
@@ -44,7 +45,7 @@ describe("public names", () => {
       "./client": 8,
       "./config": 5,
     });
-    expect(names.size).toBe(576);
+    expect(names.size).toBe(581);
   });
 
   test("entry points list their names one by one", () => {

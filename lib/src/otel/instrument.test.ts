@@ -478,7 +478,7 @@ describe("a durable turn", () => {
   });
 });
 
-describe("a turn that crashes and continues in another process", () => {
+describe("[lash 92] a turn that crashes and continues in another process", () => {
   const everyPoint = process.env["EVERTURN_CRASH_POINTS"] === "all";
   const scenarios = crashScenarios.filter(({ name }) =>
     everyPoint ? name !== "a turn of many steps" : /nested|approval|retries|replay policy/.test(name),

@@ -167,6 +167,8 @@ describe("bundled declarations", () => {
       "}",
     ].join("\n"),
     "model/json.d.ts": "export type Json = string | readonly Json[];\n",
+    "otel/index.d.ts":
+      'import type { Tracer as T } from "tracing";\nexport declare function instrument(tracer: T): void;\n',
     "session/index.d.ts":
       'import { create as createEngine } from "../engine/create.ts";\nexport declare function create(engine: typeof createEngine): void;\n',
   };
@@ -221,5 +223,13 @@ describe("bundled declarations", () => {
     expect(bundle().get("types/session.d.ts")).toBe(
       'import { create as create2 } from "./engine.js";\ndeclare function create(engine: typeof create2): void;\nexport { create };\n',
     );
+  });
+
+  test("import the types of a package that users install, and of no other", () => {
+    const entry = { name: "otel", path: join(folder, "otel/index.d.ts") };
+    expect(bundleDeclarations([entry], folder, ["tracing"]).get("types/otel.d.ts")).toBe(
+      'import type { Tracer as T } from "tracing";\ndeclare function instrument(tracer: T): void;\nexport { instrument };\n',
+    );
+    expect(() => bundleDeclarations([entry], folder)).toThrow('the public types refer to "tracing"');
   });
 });

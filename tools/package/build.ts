@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 
 import { bundleCode } from "./bundle-code.ts";
 import { bundleDeclarations, declarationFileOf } from "./bundle-declarations.ts";
-import { buildFolder, entryPoints, library, packageFolder, root } from "./entry-files.ts";
+import { buildFolder, entryPoints, library, packageFolder, readManifest, root } from "./entry-files.ts";
 
 const withTypes = !process.argv.includes("--code");
 const code = await bundleCode();
@@ -21,7 +21,8 @@ function declarationFiles(): ReadonlyMap<string, string> {
     name,
     path: declarationFileOf(join(root, source), sources, buildFolder),
   }));
-  return bundleDeclarations(entries, buildFolder);
+  const { dependencies = {}, peerDependencies = {} } = readManifest();
+  return bundleDeclarations(entries, buildFolder, Object.keys({ ...dependencies, ...peerDependencies }));
 }
 
 function writeFiles(files: ReadonlyMap<string, string>): void {

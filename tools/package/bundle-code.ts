@@ -34,6 +34,13 @@ const chunks = [
     priority: 2,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },
+  // Small modules that several storages, or several commands, share.
+  { name: "storages", test: /lib\/src\/host\/shared\//, priority: 0 },
+  {
+    name: "commands",
+    test: /apps\/cli\/src\/(?:private-file|(?:terminal|commands)\/(?:safe-text|style|exit-codes|id-prefix|stop-signal|version))\.ts$/,
+    priority: 0,
+  },
 ];
 
 /** The files of the bundle, by path relative to lib/dist. */

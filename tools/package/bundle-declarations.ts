@@ -109,12 +109,16 @@ class Module {
   }
 }
 
-/** The files of the bundle, by path relative to lib/dist. `folder` has the declaration files of `tsc -b`, with the paths of the sources. */
+/**
+ * The files of the bundle, by path relative to lib/dist. `folder` has the declaration files of `tsc -b`, with the paths of the sources. `packages`: packages that
+ * users install, whose types stay imports.
+ */
 export function bundleDeclarations(
   entries: readonly { readonly name: string; readonly path: string }[],
   folder: string,
+  packages: readonly string[] = [],
 ): ReadonlyMap<string, string> {
-  return new DeclarationBundle(folder).write(entries);
+  return new DeclarationBundle(folder, packages).write(entries);
 }
 
 class DeclarationBundle {
@@ -125,9 +129,13 @@ class DeclarationBundle {
   /** The name under which the layer of a declaration exports it. */
   readonly #names = new Map<Declaration, string>();
   readonly #scopes = new Map<string, Scope>();
+  readonly #packages: readonly string[];
+  /** The imports from packages of each layer. */
+  readonly #packageImports = new Map<string, Set<string>>();
 
-  constructor(folder: string) {
+  constructor(folder: string, packages: readonly string[]) {
     this.#folder = folder;
+    this.#packages = packages;
   }
 
   write(entries: readonly { readonly name: string; readonly path: string }[]): ReadonlyMap<string, string> {
@@ -165,12 +173,13 @@ class DeclarationBundle {
     throw new Error(`${module.path} does not export ${name}`);
   }
 
-  /** The declaration of a name that is used in a module. `null` for globals. */
+  /** The declaration of a name that is used in a module. `null` for globals and for names of packages. */
   #lookUp(module: Module, name: string): Declaration | null {
     const declaration = module.declarations.get(name);
     if (declaration !== undefined) return declaration;
     const binding = module.imports.get(name);
-    return binding === undefined ? null : this.#exportedBy(this.#moduleAt(binding.from), binding.name);
+    if (binding === undefined || this.#packages.includes(binding.from)) return null;
+    return this.#exportedBy(this.#moduleAt(binding.from), binding.name);
   }
 
   #moduleAt(path: string): Module {
@@ -188,13 +197,15 @@ class DeclarationBundle {
     for (const { target } of references) this.#reach(target);
   }
 
-  #referencesOf({ module, statements }: Declaration): readonly Reference[] {
+  #referencesOf(declaration: Declaration): readonly Reference[] {
+    const { module, statements } = declaration;
     const references: Reference[] = [];
     for (const statement of statements) {
       const parameters = typeParametersIn(statement);
       walk(statement, (node) => {
         if (node.type === "TSImportType") references.push(this.#importType(module, node));
         const name = referenceIn(node);
+        if (name !== null) this.#importFromPackage(declaration, name.name);
         const target = name === null ? null : this.#lookUp(module, name.name);
         if (name === null || target === null) return;
         if (parameters.has(name.name))
@@ -203,6 +214,15 @@ class DeclarationBundle {
       });
     }
     return references;
+  }
+
+  /** Notes that the layer of a declaration imports a name, if it is one of a package. */
+  #importFromPackage(declaration: Declaration, name: string): void {
+    const binding = declaration.module.imports.get(name);
+    if (binding === undefined || !this.#packages.includes(binding.from)) return;
+    const layer = this.#layerOf(declaration);
+    const line = `import type { ${specifierOf(binding.name, name)} } from "${binding.from}";`;
+    this.#packageImports.set(layer, (this.#packageImports.get(layer) ?? new Set()).add(line));
   }
 
   /** `import("../x.ts").Name`, which the compiler writes for inferred types. */
@@ -254,7 +274,8 @@ class DeclarationBundle {
       this.#textOf(declaration).replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4)),
     );
     const names = declarations.map((declaration) => this.#nameOf(declaration)).sort();
-    return `${[...importLines, ...texts].join("\n")}\nexport { ${names.join(", ")} };\n`;
+    const packageLines = [...(this.#packageImports.get(layer) ?? [])].sort();
+    return `${[...packageLines, ...importLines, ...texts].join("\n")}\nexport { ${names.join(", ")} };\n`;
   }
 
   /** The text of a declaration without `export`, with its final name and those of what it refers to. */

@@ -330,6 +330,14 @@ describe("[allm 90] describeEngine and restoreEngine", () => {
     });
   });
 
+  test("middleware is described by its names, and the registry has to have it", () => {
+    const [first, second] = [{ name: "first" }, { name: "second" }];
+    const described = describeEngine(engine({ middleware: [first, second] }));
+    expect(described["middleware"]).toEqual(["first", "second"]);
+    expect(restoreEngine(described, { middleware: [second, first] }).middleware).toEqual([first, second]);
+    expect(() => restoreEngine(described, { middleware: [first] })).toThrow('no middleware "second"');
+  });
+
   test("every field of an engine is described, restored, or known to be left out", () => {
     const leftOut = ["clock"];
     expect([...Object.keys(describeEngine(engine())), ...leftOut].toSorted()).toEqual(Object.keys(engine()).toSorted());

@@ -76,7 +76,10 @@ export type WrappedCall = {
   readonly signal: AbortSignal;
   /** The clock of the engine. */
   readonly clock: Clock;
-  /** Records an action in the response of the call, for the journal of a durable turn. At most 100 notes of a call are kept. Throws `MisuseError` for details that are not JSON. */
+  /**
+   * Records an action in the response of the call, for the journal of a durable turn. At most 100 notes of a call are kept, and details of at most 4,000 characters.
+   * Throws `MisuseError` for details that are not JSON.
+   */
   readonly note: (action: string, details?: JsonObject) => void;
   /**
    * Does work once in this attempt, also across a crash: a process that takes over gets the recorded value. In memory the work is simply done. Each key has one

@@ -356,6 +356,23 @@ describe("redactPii", () => {
     expect(result.finalResponse?.outputText).toBe("Told bob@example.com.");
   });
 
+  test("values in an answer that is JSON are escaped", async () => {
+    const patterns = { quoted: /<.*>/ };
+    const output = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
+    for (const replies of [false, true]) {
+      const { engine: agent } = playing([says('{"name":"[QUOTED_1]"}')], [], {
+        middleware: [redactPii({ patterns, replies })],
+      });
+      const result = await chat(agent, 'I am <Ada "Ace" \\ L>', { output });
+      expect(result.finalResponse?.output?.value).toEqual({ name: '<Ada "Ace" \\ L>' });
+    }
+  });
+
+  test("a text with very many placeholders and values", async () => {
+    const text = "[EMAIL_7] a@b.co ".repeat(100_000);
+    expect(String(await sent(text)).slice(0, 40)).toBe("[EMAIL_7] [EMAIL_1] [EMAIL_7] [EMAIL_1] ");
+  });
+
   test("restore: false keeps placeholders; replies: true replaces what the model writes itself", async () => {
     const asked = "I am ada@example.com";
     const { engine: kept } = playing([says("Hi [EMAIL_1]")], [], { middleware: [redactPii({ restore: false })] });

@@ -20,6 +20,7 @@ import type { ModelRequest, Usage } from "../model/internal.ts";
 import type { HostStorage } from "../runtime/host-contract.ts";
 
 import { AdapterError, MisuseError, parseJson } from "../model/internal.ts";
+import { sha256 } from "../runtime/host-contract.ts";
 import { checkNames, checkPositive, modelOf } from "./call-model.ts";
 
 /** Options of {@link rateLimit}. At least one limit is required. */
@@ -148,7 +149,7 @@ export function rateLimit(options: RateLimitOptions): Middleware {
   return {
     name,
     async *model(call, next) {
-      const window = key(call);
+      const window = await windowOf(key(call));
       const reserved = limits.tokens === Infinity ? 0 : Math.max(0, Math.ceil(estimateTokens(call.request)) || 0);
       const { at, waitedMs } = await admit(call, window, reserved);
       if (waitedMs > 0) call.note("waited", { ms: Math.round(waitedMs) });
@@ -172,6 +173,12 @@ export function rateLimit(options: RateLimitOptions): Middleware {
       }
     },
   };
+}
+
+/** The name of a window in a storage. A long text is replaced by its digest: storages limit the length of keys. */
+async function windowOf(key: string): Promise<string> {
+  const text = String(key);
+  return text.length <= 200 ? text : sha256(text);
 }
 
 type Limits = { readonly requests: number; readonly tokens: number };

@@ -10,7 +10,7 @@
 // What is not changed
 //   - system messages: they are text of the program;
 //   - reasoning and other parts with replay data of a provider, which has to be returned byte for byte (W4). The model has only seen placeholders;
-//   - images, files, descriptions and schemas of tools.
+//   - images, files, names of authors, descriptions and schemas of tools.
 //
 // Messages are scanned once: the result is kept by the identity of the message, so a step of a long conversation scans only what is new.
 
@@ -90,11 +90,13 @@ export function redactPii(options: RedactPiiOptions = {}): Middleware {
       const { request, values } = scanner.redact(call.request);
       if (values.size > 0) call.note("redacted", { values: values.size });
       const stream = next(request);
+      // Values in an answer that is JSON are escaped.
+      const isJson = request.responseFormat !== null && request.responseFormat.type !== "text";
       if (replies) {
         const reply = await readReply(stream);
-        yield replyEvents(cleanedReply(reply, rewrite, restore ? values : new Map()));
+        yield replyEvents(cleanedReply(reply, rewrite, restore ? values : new Map(), isJson));
       } else if (restore && values.size > 0) {
-        const restorer = new StreamRestorer(values);
+        const restorer = new StreamRestorer(values, isJson);
         for await (const batch of stream) yield batch.flatMap((event) => restorer.events(event));
       } else {
         yield* stream;
@@ -215,7 +217,7 @@ class Scanner {
     const found: Found[] = [];
     const literals: string[] = [];
     rewriteMessage(message, (text) => {
-      literals.push(...(text.match(placeholderPattern) ?? []));
+      for (const [literal] of text.matchAll(placeholderPattern)) literals.push(literal);
       return this.#rewrite(text, (item) => {
         found.push(item);
         return "";
@@ -305,18 +307,21 @@ const openPlaceholder = /\[(?:[A-Z][A-Z0-9_]{0,50})?$/;
 /** Restores the values in the events of one reply. */
 class StreamRestorer {
   readonly #values: Values;
+  /** The text of the reply is JSON. */
+  readonly #isJson: boolean;
   /** The end of each block that may be the beginning of a placeholder: text blocks by `text <id>`, calls by `call <id>`. */
   readonly #pending = new Map<string, string>();
 
-  constructor(values: Values) {
+  constructor(values: Values, isJson: boolean) {
     this.#values = values;
+    this.#isJson = isJson;
   }
 
   /** The events in place of an event of the stream. */
   events(event: ModelEvent): readonly ModelEvent[] {
     switch (event.type) {
       case "text_delta": {
-        const delta = this.#push(`text ${event.id}`, event.delta, false);
+        const delta = this.#push(`text ${event.id}`, event.delta, this.#isJson);
         return delta === "" ? [] : [{ ...event, delta }];
       }
       case "tool_call_delta": {
@@ -326,7 +331,7 @@ class StreamRestorer {
       case "text_completed": {
         const { id } = event;
         const rest = this.#take(`text ${id}`);
-        const text = restored(event.text, this.#values);
+        const text = restored(event.text, this.#values, this.#isJson);
         return [...(rest === "" ? [] : [{ type: "text_delta", id, delta: rest } as const]), { ...event, text }];
       }
       case "tool_call_completed": {
@@ -338,7 +343,8 @@ class StreamRestorer {
       }
       case "message_completed": {
         const { message, output } = event;
-        const restore: RewriteText = (text) => restored(text, this.#values);
+        const restore: RewriteText = (text) => restored(text, this.#values, this.#isJson);
+        const restoreValue: RewriteText = (text) => restored(text, this.#values);
         const { content } = message;
         return [
           ...this.#flush(),
@@ -350,7 +356,7 @@ class StreamRestorer {
                 typeof content === "string" ? restore(content) : content.map((part) => rewritePart(part, restore)),
               toolCalls: message.toolCalls.map((call) => restoredCall(call, this.#values)),
             },
-            output: output === null ? null : { value: rewriteJson(output.value, restore) },
+            output: output === null ? null : { value: rewriteJson(output.value, restoreValue) },
           },
         ];
       }
@@ -391,22 +397,26 @@ class StreamRestorer {
 }
 
 /** The reply without personal data of the model's own, and with the values of the request. */
-function cleanedReply(reply: ModelReply, rewrite: Rewrite, values: Values): ModelReply {
-  const clean: RewriteText = (text) =>
-    restored(
-      rewrite(text, ({ kind }) => `[${kind}]`),
-      values,
-    );
+function cleanedReply(reply: ModelReply, rewrite: Rewrite, values: Values, isJson: boolean): ModelReply {
+  const clean = (escaped: boolean): RewriteText => {
+    return (text) =>
+      restored(
+        rewrite(text, ({ kind }) => `[${kind}]`),
+        values,
+        escaped,
+      );
+  };
   const { message } = reply;
   const content = message?.content ?? "";
-  const parts = typeof content === "string" ? clean(content) : content.map((part) => rewritePart(part, clean));
+  const cleanText = clean(isJson);
+  const parts = typeof content === "string" ? cleanText(content) : content.map((part) => rewritePart(part, cleanText));
   const toolCalls = reply.toolCalls.map((call) => restoredCall(call, values));
   return {
     ...reply,
-    outputText: reply.outputText === null ? null : clean(reply.outputText),
+    outputText: reply.outputText === null ? null : cleanText(reply.outputText),
     toolCalls,
     message: message === null ? null : { ...message, content: parts, toolCalls },
-    output: reply.output === null ? null : { value: rewriteJson(reply.output.value, clean) },
+    output: reply.output === null ? null : { value: rewriteJson(reply.output.value, clean(false)) },
   };
 }
 

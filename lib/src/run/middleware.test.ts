@@ -252,6 +252,36 @@ describe("middleware around model calls", () => {
     expect(result).toMatchObject({ haltedReason: "cancelled", usage: { inputTokens: 9, outputTokens: 2 } });
   });
 
+  test("several calls of next at once: the first reply counts, and all usage", async () => {
+    const hedging: Middleware = {
+      name: "hedging",
+      async *model({ request }, next) {
+        const replies = [request, { ...request, model: "fake:other" }].map((one) => readReply(next(one)));
+        const [first] = await Promise.all(replies);
+        if (first !== undefined) yield replyEvents(first);
+      },
+    };
+    const adapter = fake({ scripts: [says("a"), says("b")], usage: { inputTokens: 5 } });
+    const result = await chat(engine({ adapter, model: "fake:m", middleware: [hedging] }), "hi");
+    expect([result.finalResponse?.outputText, result.usage.inputTokens]).toEqual(["a", 10]);
+  });
+
+  test("next cannot be called after the call has ended, and changes no later reply", async () => {
+    const late: { run: () => Promise<unknown> }[] = [];
+    const keeping: Middleware = {
+      name: "keeping",
+      async *model(call, next) {
+        late.push({ run: () => readReply(next(call.request)) });
+        call.addUsage(usage({ inputTokens: 1 }));
+        yield replyEvents("Short.");
+      },
+    };
+    const { engine: agent, adapter } = playing([says("Hi.")], [], { middleware: [keeping] });
+    expect((await chat(agent, "hi")).usage.inputTokens).toBe(1);
+    await expect(late[0]?.run()).rejects.toThrow("the model call has ended");
+    expect(adapter.calls).toHaveLength(0);
+  });
+
   test("invalid events of an adapter do not reach a middleware", async () => {
     const types: string[] = [];
     const watching: Middleware = {
@@ -361,6 +391,19 @@ describe("middleware around tool calls", () => {
       },
     };
     expect(await toolMessage(throwing)).toMatchObject({ status: "failure", code: "handler_raised" });
+  });
+
+  test("next cannot run the handler after the call has ended", async () => {
+    const late: { run: () => Promise<unknown> }[] = [];
+    const keeping: Middleware = {
+      name: "keeping",
+      tool: (call, next) => {
+        late.push({ run: () => next(call.arguments) });
+        return success("cached");
+      },
+    };
+    expect(await toolMessage(keeping)).toMatchObject({ content: "cached" });
+    await expect(late[0]?.run()).rejects.toThrow("the tool call has ended");
   });
 
   test("does not see a call that does not run", async () => {

@@ -3,8 +3,10 @@
 
 import type { Process } from "./world.ts";
 import type { Engine } from "everturn";
+import type { Middleware } from "everturn/engine";
 
 import { agentTool, engine, openai } from "everturn";
+import { readReply, replyEvents } from "everturn/middleware";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { BackgroundServer } from "../background-server.ts";
@@ -62,6 +64,25 @@ describe("a crash during a background model call", () => {
     expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1", "GET /responses/resp_1?stream=true"]);
     expect((await sessionOf(second)).usage).toMatchObject({ inputTokens: 11, outputTokens: 7 });
     expect(await talk(second)).toEqual(["user How long is the river?", `assistant ${text}`]);
+  });
+
+  test("the next process streams the response through its middleware", async () => {
+    server.ready = half;
+    const shouting: Middleware = {
+      name: "shouting",
+      async *model({ request }, next) {
+        const { outputText } = await readReply(next(request));
+        yield replyEvents((outputText ?? "").toUpperCase());
+      },
+    };
+    const agent = () => ({ ...researcher(), middleware: [shouting] });
+    await crashed(agent());
+    server.finish();
+    expect(await resultOf(world.process(agent()))).toMatchObject({
+      text: text.toUpperCase(),
+      usage: { inputTokens: 11 },
+    });
+    expect(posts()).toHaveLength(1);
   });
 
   test("the next process reads the response that has ended meanwhile", async () => {

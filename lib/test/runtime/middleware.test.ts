@@ -122,6 +122,28 @@ describe("middleware of a durable turn", () => {
     ]);
   });
 
+  test("bounds what it records", async () => {
+    const noting: Middleware = {
+      name: "noting",
+      model: ({ note, request }, next) => {
+        for (let n = 0; n < 1000; n += 1) note("noted", { text: "x".repeat(n * 10) });
+        return next(request);
+      },
+    };
+    const process = world.process(
+      world.engine(
+        thinker(() => says("Hi.")),
+        { middleware: [noting] },
+      ),
+    );
+    await (
+      await process.start("hi", { id: "s1" })
+    ).result;
+    const [replied] = await responses();
+    expect(replied?.middleware).toHaveLength(100);
+    expect(JSON.stringify(replied?.middleware).length).toBeLessThan(100 * 1200);
+  });
+
   test("once: a process that takes over in the middle of a call gets the recorded value", async () => {
     const decided = (who: string): Middleware => ({
       name: "decided",

@@ -7,7 +7,9 @@ import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } f
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
 
+import { chat, engine, fake } from "everturn";
 import { postgresStorage } from "everturn/host/postgres";
+import { rateLimit, responseCache } from "everturn/middleware";
 import { RuntimeError } from "everturn/model";
 import { handClock, storageSuite } from "everturn/testing";
 import { Pool } from "pg";
@@ -641,6 +643,32 @@ describe("ended processes", () => {
     expect(opened({ mode: "transaction" }).liveness).toBe(undefined);
     expect(opened({ endedAfterMs: null }).liveness).toBe(undefined);
   });
+});
+
+test("processes share a rate limit and a response cache", async () => {
+  const schema = "middleware";
+  const sent: string[] = [];
+  const agents = [0, 1].map((process) => {
+    const storage = opened({ schema });
+    const adapter = fake({ scripts: Array.from({ length: 30 }, () => [{ type: "text", text: `from ${process}` }]) });
+    const counted = {
+      ...adapter,
+      stream: (...args: Parameters<typeof adapter.stream>) => {
+        sent.push(`from ${process}`);
+        return adapter.stream(...args);
+      },
+    };
+    const middleware = [responseCache({ storage }), rateLimit({ requestsPerMinute: 6, storage, maxWaitMs: 1 })];
+    return engine({ adapter: counted, model: "fake:m", middleware, retry: false });
+  });
+  const asked = Array.from({ length: 20 }, (_, n) => chat(agents[n % 2] ?? engine(), `question ${n}`));
+  const ended = await Promise.allSettled(asked);
+  expect(sent).toHaveLength(6);
+  // A reply of one process answers the question in the other one, without counting.
+  const index = ended.findIndex(({ status }) => status === "fulfilled");
+  const again = await chat(agents[(index + 1) % 2] ?? engine(), `question ${index}`);
+  expect(again.finalResponse).toMatchObject({ outputText: `from ${index % 2}`, metadata: { responseCache: "hit" } });
+  expect(sent).toHaveLength(6);
 });
 
 test("[H7] a simulation runs as in memory", async () => {

@@ -20,7 +20,6 @@ import type {
   Json,
   JsonObject,
   ModelEvent,
-  ModelName,
   ModelRequest,
   ToolCall,
   ToolOutcome,
@@ -55,6 +54,9 @@ type ModelStream = AsyncIterable<readonly ModelEvent[]>;
 
 /** The largest number of notes in a response. Later ones are dropped: a middleware must not make a journal row arbitrarily large. */
 const maxNotes = 100;
+/** Characters of the JSON of details; longer ones are left out. */
+const maxNoteLength = 4000;
+const maxActionLength = 100;
 
 /** The middleware of one effect, with all its attempts. */
 export class MiddlewareChain {
@@ -92,8 +94,10 @@ export class MiddlewareChain {
         const middleware = chain[index];
         if (middleware !== undefined)
           return this.#wrapModel(middleware, callOf(middleware, request), nextOf(index + 1));
-        if (request !== attempt.request) orThrow(validateRequest(request));
-        return meter.measured(open(request), request.model);
+        return meter.measured(request, () => {
+          if (request !== attempt.request) orThrow(validateRequest(request));
+          return open(request);
+        });
       };
     const callOf = (middleware: Middleware, request: ModelRequest): ModelCall => ({
       ...this.#callOf(middleware, n, signal),
@@ -177,8 +181,12 @@ export class MiddlewareChain {
       signal,
       clock,
       note: (action, details = {}) => {
-        if ("value" in read(jsonObject, details)) this.#note(name, attempt, action, details);
-        else throw new MisuseError("invalid_argument", `middleware "${name}": the details of a note have to be JSON`);
+        if (typeof action !== "string" || !("value" in read(jsonObject, details))) {
+          throw new MisuseError("invalid_argument", `middleware "${name}": a note has to be a text with JSON details`);
+        }
+        const { length } = JSON.stringify(details);
+        const kept = length > maxNoteLength ? { omittedCharacters: length } : details;
+        this.#note(name, attempt, action.slice(0, maxActionLength), kept);
       },
       once: (key, work) => this.#once(name, attempt, key, work),
     };
@@ -260,9 +268,9 @@ class ModelMeter {
   }
 
   /** The events of one call of the adapter. Its usage is measured, with costs. Events that are not valid are left out. */
-  async *measured(stream: ModelStream, model: ModelName | null): AsyncGenerator<readonly ModelEvent[]> {
+  async *measured({ model }: ModelRequest, open: () => ModelStream): AsyncGenerator<readonly ModelEvent[]> {
     const slot = this.#usages.push(noUsage) - 1;
-    for await (const batch of stream) {
+    for await (const batch of open()) {
       const events = batch.flatMap((event) => {
         if (event?.type !== "usage" || !isModelEvent(event)) return this.#checked(event);
         const usage = withCosts(event.usage, model);

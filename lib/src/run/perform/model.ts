@@ -374,14 +374,13 @@ class ModelCalls {
   #stream(adapter: Adapter, request: ModelRequest, work: ProviderWork): AsyncIterable<readonly ModelEvent[]> {
     if (this.#middleware === null) return work.open(request);
     const { signal, collector } = this.#ports;
-    const n = this.#attempts;
-    const attempt = { n, signal, provider: adapter.provider, request };
+    const attempt = { n: this.#attempts, signal, provider: adapter.provider, request };
     return this.#middleware.model(
       attempt,
       (changed) => work.open(changed),
       (usage) => {
-        // Usage that is reported after the end of the attempt is not counted twice.
-        if (n === this.#attempts && !signal.aborted) collector.add({ type: "usage", usage });
+        // After the end of the attempt the collector holds another reply.
+        if (!work.isClosed && !signal.aborted) collector.add({ type: "usage", usage });
       },
     );
   }

@@ -54,6 +54,8 @@ export class ProviderWork {
   readonly #adapter: Adapter;
   readonly #call: AdapterCall;
   #isOpened = false;
+  /** The attempt has ended: no request is sent for it any more. */
+  isClosed = false;
   /** The work was started by an earlier process. */
   isResumed = false;
   /** The model of the newest request. */
@@ -72,6 +74,7 @@ export class ProviderWork {
   /** Sends the request, or reads the reply of the work that an earlier process started. A middleware may call it several times; only the first call reads that reply. */
   open(request: ModelRequest): AsyncIterable<readonly ModelEvent[]> {
     const { signal } = this.#ports;
+    if (this.isClosed) throw new DOMException("the model call has ended", "AbortError");
     this.model = request.model;
     this.#reference = this.#isOpened ? null : this.#recordedReference();
     this.isResumed = this.#reference !== null;
@@ -83,6 +86,7 @@ export class ProviderWork {
 
   /** Ends the attempt. If the connection failed, the provider may still be working; that work is stopped. */
   close(failure: Failure | null): void {
+    this.isClosed = true;
     this.#ports.signal.removeEventListener("abort", this.#onAbort);
     if (failure !== null && unfinished.has(failure.reason)) this.#stop();
   }

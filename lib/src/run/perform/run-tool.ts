@@ -30,6 +30,8 @@ export class ToolRun<Context extends CallerContext> {
   readonly #runnable: Runnable<Context>;
   readonly #args: JsonObject;
   #isMarked = false;
+  /** The number of the newest attempt that has ended. A middleware must not run the handler for it any more. */
+  #finished = 0;
   /** The time limit in milliseconds that was exceeded; `null`: none. */
   #exceededMs: number | null = null;
 
@@ -121,6 +123,7 @@ export class ToolRun<Context extends CallerContext> {
           : this.#answers.failed("timeout", `the tool did not return within ${this.#exceededMs} ms and was stopped`);
       }
     } finally {
+      this.#finished = this.#job.attempt;
       release();
       releaseTool?.();
     }
@@ -156,7 +159,7 @@ export class ToolRun<Context extends CallerContext> {
     const { signal } = stop;
     const invocation = { n: attempt, signal, tool, toolCall: effect.call, arguments: this.#args, context };
     const outcome = await middleware.tool(invocation, async (args) => {
-      const result = await this.#handleChanged(tool, args);
+      const result = await this.#handleChanged(tool, args, attempt);
       const handled = outcomeOf(result);
       results.set(handled, result);
       return handled;
@@ -166,9 +169,10 @@ export class ToolRun<Context extends CallerContext> {
   }
 
   /** Runs the handler with the arguments of a middleware. A failure is a result; only an abort rejects. */
-  async #handleChanged(tool: Tool<Context>, args: JsonObject): Promise<HandlerResult> {
+  async #handleChanged(tool: Tool<Context>, args: JsonObject, attempt: number): Promise<HandlerResult> {
     const { stop } = this.#job;
     stop.signal.throwIfAborted();
+    if (this.#finished >= attempt) throw new DOMException("the tool call has ended", "AbortError");
     try {
       if (args === this.#args) return await this.#handle(this.#runnable, args);
       const prepared = await tool.prepare(args);

@@ -153,7 +153,7 @@ export function startSpan(
     const observedSpan = guarded(observer, () => observer.start(start));
     if (observedSpan !== null) observed.set(observer, observedSpan);
   }
-  const inner = new Set<OpenSpan>();
+  const inner = observed.size === 0 ? noSpans : new Set<OpenSpan>();
   let end: SpanEnd | null = null;
   let isRecorded = false;
 
@@ -208,6 +208,8 @@ export function startSpan(
 }
 
 const noObservers = new Map<SpanObserver, ObservedSpan>();
+/** Stays empty: spans are added only to spans that observers follow. */
+const noSpans = new Set<OpenSpan>();
 
 /** What the observers returned for a span, and the spans inside it that have not ended for them. */
 type Followed = { readonly observed: ReadonlyMap<SpanObserver, ObservedSpan>; readonly inner: Set<OpenSpan> };

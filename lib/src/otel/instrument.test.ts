@@ -10,8 +10,9 @@ import {
 } from "@opentelemetry/sdk-metrics";
 import { AlwaysOffSampler, ParentBasedSampler, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace-base";
 import * as conventions from "@opentelemetry/semantic-conventions/incubating";
-import { chat, engine, fake, generate, tool } from "everturn";
+import { askUser, chat, engine, fake, fakeImages, generate, generateImage, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { imageFromUrl } from "everturn/model";
 import { instrument, spanIds } from "everturn/otel";
 import { runtime } from "everturn/runtime";
 import { crashMatrix, crashScenarios, handClock } from "everturn/testing";
@@ -162,6 +163,15 @@ describe("a run in memory", () => {
       "    invoke_agent",
       "      chat inner",
       "  chat m",
+    ]);
+  });
+
+  test("of an image has the provider and the model", async () => {
+    const { spans } = traced();
+    const script = [{ type: "images", images: [imageFromUrl("https://example.com/cat.png")] } as const];
+    await generateImage(engine({ imageAdapter: fakeImages({ script }), model: "fake:paint" }), "a cat");
+    expect(spans().map(({ name, attributes: values }) => [name, values["gen_ai.provider.name"]])).toEqual([
+      ["generate_content paint", "fake"],
     ]);
   });
 
@@ -348,6 +358,29 @@ describe("a durable turn", () => {
       request?.spanContext().spanId,
     ]);
     expect(defectsOf(exported())).toEqual([]);
+  });
+
+  test("that a question interrupts continues with the answer in the same trace, also if another process gets it", async () => {
+    const { exported, spans } = traced();
+    const host = memoryStorage();
+    const asks = plain("asks", () => askUser("Which?"));
+    const engines = { default: playing([calls("asks"), says("Blue."), says("Again.")], [asks]).engine };
+    await (
+      await runtime({ host, engines }).start("Paint it.", { id: "s" })
+    ).result;
+    const second = runtime({ host, engines });
+    await (
+      await second.reply("s", "Blue.")
+    ).result;
+    const turns = spans().filter(({ name }) => name === "invoke_agent default");
+    expect(new Set(exported().map(({ traceId }) => traceId)).size).toBe(1);
+    expect(turns[1]?.links.map((link) => link.context.spanId)).toEqual([turns[0]?.spanContext().spanId]);
+    expect(defectsOf(exported())).toEqual([]);
+    // The session waits no more: the next message begins a trace of its own.
+    await (
+      await second.reply("s", "And now?")
+    ).result;
+    expect(new Set(exported().map(({ traceId }) => traceId)).size).toBe(2);
   });
 
   test("that was accepted without OpenTelemetry has one trace in all processes", async () => {

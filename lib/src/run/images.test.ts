@@ -402,7 +402,8 @@ describe("telemetry of an image call", () => {
   test("is a span around all attempts with the retries inside, under one request id", async () => {
     const { painter } = scripted({ type: "retry_until_call", n: 2 }, { type: "images", images: [cat, hat] });
     const telemetry = await recordTelemetry(() => generateImage(painter, "a cat", { n: 2, requestId: "r1" }));
-    const span = { name: "image", parent: null, requestId: "r1", metadata: { operation: "generate", n: 2 } };
+    const metadata = { operation: "generate", n: 2, provider: "fake", model: "fake:paint" };
+    const span = { name: "image", parent: null, requestId: "r1", metadata };
     expect(telemetry).toEqual([
       { type: "start", ...span, id: expect.any(Number) },
       { type: "retry", requestId: "r1", provider: "fake", attempt: 1, delayMs: 500, reason: "rate_limited" },

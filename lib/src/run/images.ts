@@ -36,6 +36,7 @@ import {
   validateImageRequest,
   ValidationError,
 } from "../model/internal.ts";
+import { modelId } from "./perform/routes.ts";
 import { newRequestId } from "./request-id.ts";
 
 /** Options of an image call. They override the fields of a given request; `options` are merged. */
@@ -136,11 +137,12 @@ async function callImages(
     rawChunks: false,
     clock: engine.clock,
   };
-  const span = startSpan("image", requestId, { operation, n }, null, engine.clock.now);
+  const metadata = { operation, n, provider: engine.imageAdapter?.provider ?? null, model: modelId(request.model) };
+  const span = startSpan("image", requestId, metadata, null, engine.clock.now);
   try {
     const adapter = checkedAdapter(engine.imageAdapter, request);
     adapter.checkOptions?.(call.options);
-    const response = await withRetries(adapter, request, call, retry);
+    const response = await span.within(() => withRetries(adapter, request, call, retry));
     span.stop({ imageCount: response.images.length });
     return { ...response, requestId: response.requestId ?? requestId };
   } catch (error) {

@@ -6,7 +6,17 @@ import type { ModelReplied, ToolReturned } from "everturn/kernel";
 
 import { tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { guardrails, readReply, replyEvents, responseCache } from "everturn/middleware";
+import {
+  defaultSettings,
+  guardrails,
+  logging,
+  rateLimit,
+  readReply,
+  redactPii,
+  replyEvents,
+  responseCache,
+} from "everturn/middleware";
+import { messageText } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 import { beforeEach, describe, expect, test } from "vitest";
 
@@ -19,6 +29,8 @@ beforeEach(() => {
   world = new World();
   log = [];
 });
+
+const noop = () => undefined;
 
 /** Logs every run of the middleware. */
 const logged: Middleware = {
@@ -268,5 +280,59 @@ describe("middleware of a durable turn", () => {
       await process.start("hi", { id: "s1" })
     ).result;
     expect(log.filter((line) => line.startsWith("tool"))).toEqual(["tool pay", "tool pay"]);
+  });
+});
+
+describe("each middleware of everturn/middleware, in a turn that another process continues and that is replayed", () => {
+  const entries = new Map<string, string>();
+  const noted = (what: string) => {
+    log.push(what);
+    return null;
+  };
+  const logger = { debug: noop, info: (_fields: object, message: string) => noted(message), warn: noop };
+  const store = {
+    get: async (key: string) => noted("looked up") ?? entries.get(key) ?? null,
+    set: async (key: string, value: string) => void entries.set(key, value),
+  };
+  /** Each with what it does in one model call and in one tool call. */
+  const shipped: readonly (readonly [string, () => Middleware, model: readonly string[], tool: readonly string[]])[] = [
+    ["responseCache", () => responseCache({ storage: store }), ["looked up"], []],
+    ["rateLimit", () => rateLimit({ requestsPerMinute: 9, key: () => String(noted("limited")) }), ["limited"], []],
+    ["logging", () => logging({ logger }), ["model call completed"], ["tool call completed"]],
+    [
+      "guardrails",
+      () =>
+        guardrails({
+          before: [() => noted("before")],
+          after: [() => noted("after")],
+          beforeTool: [() => noted("before tool")],
+          afterTool: [() => noted("after tool")],
+        }),
+      ["before", "after"],
+      ["before tool", "after tool"],
+    ],
+    ["redactPii", () => redactPii(), [], []],
+    ["defaultSettings", () => defaultSettings({ "*": { seed: 7 } }), [], []],
+  ];
+
+  test.each(shipped)("%s", async (_, build, inModel, inTool) => {
+    entries.clear();
+    const model = worker("pay");
+    const agent = () => world.engine(model, { tools: [pay], middleware: [build()] });
+    const first = world.process(agent(), { diesAfter: records("tool_returned") });
+    await first.start("I am ada@example.com.", { id: "s1" });
+    await first.died;
+    await world.leaseRunsOut();
+    const second = world.process(agent());
+    await second.recover();
+    await second.attach("s1").result;
+    // The first model call and the tool in one process, the second model call in the other.
+    expect(log).toEqual([...inModel, ...inTool, ...inModel]);
+    expect(model.asked).toHaveLength(2);
+    const before = await talk(second);
+    const { result } = await replayTurn(await second.export("s1"), { engine: agent() });
+    expect(result.thread.messages.map((message) => `${message.role} ${messageText(message)}`)).toEqual(before);
+    expect(log).toHaveLength(2 * inModel.length + inTool.length);
+    expect(model.asked).toHaveLength(2);
   });
 });

@@ -242,6 +242,42 @@ describe("a tool loop of three replies with reasoning", () => {
   });
 });
 
+describe("the events of the library's own adapter are also those of the AI SDK model", () => {
+  const text: Say = { type: "text", pieces: ["Sol ", "her."] };
+  const call = (id: string): Say => ({ type: "call", id, name: "weather", pieces: [`{"city":"${id}"}`] });
+  const failure = (reason: "rate_limited" | "invalid_request", status: number) =>
+    ({ type: "failure", reason, status, retryAfterMs: null, requestId: null }) as const;
+  const scenes: { readonly [name: string]: (of: Package) => readonly Play[] } = {
+    "for text before two concurrent calls": (of) =>
+      [[text, call("Oslo"), call("Roma")], [text]].map((parts) => ({
+        type: "stream",
+        text: of.write(parts, cost),
+        last: "end",
+      })),
+    "for an answer in chunks of three bytes": (of) => [
+      { type: "stream", text: of.write([text], cost), last: "end", slice: 3 },
+    ],
+    "for a refused request": (of) => [of.refuse(failure("invalid_request", 400))],
+    "for a rate limit that is retried": (of) => [
+      of.refuse(failure("rate_limited", 429)),
+      { type: "stream", text: of.write([text], cost), last: "end" },
+    ],
+    "for a connection that breaks": (of) => [{ type: "stream", text: of.write([text], null), last: "destroy" }],
+  };
+  const retry = { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 1, jitterMs: 0 };
+  const native = packages.filter((of) => of.native !== null);
+  for (const [scene, playsOf] of Object.entries(scenes)) {
+    test.each(native)(`$name ${scene}`, async (of) => {
+      const run = (adapter: Adapter) =>
+        recorded(stream(engine({ adapter, model: of.modelId, tools: [weather], retry }), "Hvor er det sol?"));
+      const expected = await run(of.native?.({ baseURL: stages.stage(...playsOf(of)).url, apiKey: "key" }) ?? openai());
+      const { url: baseURL } = stages.stage(...playsOf(of));
+      const actual = await run(aiSdkAdapter(of.model({ baseURL, apiKey: "key" }, of.modelId)));
+      expect(actual).toEqual(expected);
+    });
+  }
+});
+
 /** The replies of the loop, for an API without reasoning. */
 function withoutReasoning(of: Package): readonly Play[] {
   return loop({
@@ -254,22 +290,19 @@ function withoutReasoning(of: Package): readonly Play[] {
   });
 }
 
-/** The lines of a stream and its thread. The packages cut the text of arguments as they like, and make text of objects; replay data has the form of each
- * adapter.
+/**
+ * The lines of a stream and its thread, without what the packages decide: they cut the text of arguments as they like, and make text of objects. Chat Completions end a text after the
+ * calls that follow it, and the packages before. Replay data has the form of each adapter.
  */
 async function recorded(events: AsyncIterable<TurnEvent>) {
   const lines: string[] = [];
   let thread: Thread | null = null;
-  let [id, text] = ["", ""];
   for await (const event of events) {
     if (event.type === "chat_completed") ({ thread } = event.result);
-    const delta = event.type === "tool_call_delta" ? event : null;
-    if (delta === null && text !== "") {
-      lines.push(`tool_call_delta ${id} ${text}`);
-      text = "";
-    }
-    if (delta === null) lines.push(...(await transcript(only(event))));
-    else [id, text] = [delta.id, text + delta.argumentsDelta];
+    if (event.type === "tool_call_delta") continue;
+    const isEnd = event.type === "text_completed";
+    const at = isEnd ? lines.findLastIndex((line) => line.startsWith("text_delta")) + 1 : lines.length;
+    lines.splice(at, 0, ...(await transcript(only(event))));
   }
   const json = JSON.stringify(thread, (key, value: unknown) => {
     if (key === "provider" || key === "rawArguments") return null;

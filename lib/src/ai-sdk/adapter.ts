@@ -182,7 +182,8 @@ async function* streamReply(
   const target: Target = {
     route,
     specification: specificationOf(model) ?? "v4",
-    supportedUrls: (await model.supportedUrls) ?? {},
+    // A model that cannot list the URLs it fetches gets none.
+    supportedUrls: await Promise.resolve(model.supportedUrls ?? {}).catch(() => ({})),
   };
   const { options, omissions } = encodeCall(request, target);
   const isAnthropic = model.provider.includes("anthropic");
@@ -212,7 +213,8 @@ async function* streamReply(
         abortSignal: exchange.signal,
       }),
     );
-    decoder = new ReplyDecoder(route, headersOfResponse["content-type"] ?? null, failureOf);
+    const contentType = headersOfResponse["content-type"] ?? null;
+    decoder = new ReplyDecoder({ route, settings: new Set(Object.keys(options)), contentType, failureOf });
     for (let part = await exchange.read(); part !== null; part = await exchange.read()) {
       const events = decoder.push(part);
       if (events.length > 0 || !hasBegun) yield batch(events);
@@ -319,6 +321,8 @@ class Exchange {
       pending.then(resolve, reject);
     }).finally(() => {
       this.#interrupt = null;
+      // The time that the reader takes between two parts does not count.
+      this.#deadline.set(Infinity);
     });
   }
 }

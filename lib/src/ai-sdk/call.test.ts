@@ -161,6 +161,31 @@ describe("a call", () => {
     expect((await cut).at(-1)).toMatchObject({ type: "error", error: { type: "stream_error", reason: "timeout" } });
   });
 
+  test("does not time out while its reader takes long between two parts", async () => {
+    const clock = handClock();
+    const model: AiSdkLanguageModel = {
+      ...scripted([]).model,
+      doStream: async ({ abortSignal }) => {
+        const start = (controller: ReadableStreamDefaultController<Part>) => {
+          for (const part of [text("Hel"), text("lo"), finish]) controller.enqueue(part);
+          abortSignal?.addEventListener("abort", () => controller.error(abortSignal.reason));
+        };
+        return { stream: new ReadableStream<Part>({ start }) };
+      },
+    };
+    const reading = streamOf(aiSdkAdapter(model, { timeoutMs: 1000 }), { clock });
+    await reading.next();
+    await clock.advance(60_000);
+    const events: ModelEvent[] = [];
+    for (let next = await reading.next(); next.done !== true; next = await reading.next()) events.push(...next.value);
+    expect(events.at(-1)?.type).toBe("message_completed");
+  });
+
+  test("is made without the URLs that a model cannot name", async () => {
+    const model = { ...scripted([text("Hi."), finish]).model, supportedUrls: Promise.reject(new Error("no list")) };
+    expect((await eventsOf(aiSdkAdapter(model))).at(-1)?.type).toBe("message_completed");
+  });
+
   test("that the model throws in is an error event, with the reason of the error", async () => {
     const throwing = (thrown: unknown): AiSdkLanguageModel => ({
       ...scripted([]).model,

@@ -5,7 +5,7 @@ import type { Say } from "../../test/loopback-providers.ts";
 import type { AiSdkCallOptions, AiSdkLanguageModel } from "everturn/ai-sdk";
 import type { Adapter, Engine } from "everturn/engine";
 import type { ModelEvent } from "everturn/model";
-import type { CrashScenario } from "everturn/testing";
+import type { CrashReport, CrashScenario } from "everturn/testing";
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { engine, tool } from "everturn";
@@ -13,7 +13,7 @@ import { aiSdkAdapter } from "everturn/ai-sdk";
 import { memoryStorage } from "everturn/host/memory";
 import { request, toolSpec } from "everturn/model";
 import { crashMatrix, crashScenarios } from "everturn/testing";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 
 import { wireFormats } from "../../test/loopback-providers.ts";
 import { systemClock } from "../engine/internal.ts";
@@ -190,14 +190,23 @@ const withPackage: CrashScenario = {
 const everyPoint = process.env["EVERTURN_CRASH_POINTS"] === "all";
 const open = async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined });
 
+const reports: CrashReport[] = [];
+afterAll(() => {
+  const sum = (what: "points" | "kills" | "returns") => reports.reduce((before, report) => before + report[what], 0);
+  console.log(
+    `crash matrix over the AI SDK: ${sum("points")} points, ${sum("kills")} killed, ${sum("returns")} away and back`,
+  );
+});
+
 const scenarios = [withPackage, ...crashScenarios.map(bridged)];
 
 test.each(scenarios.map((scenario) => ({ name: scenario.name, scenario })))(
   "$name",
   { timeout: everyPoint ? 600_000 : 60_000 },
   async ({ name, scenario }) => {
-    const sample = everyPoint ? { every: 1, away: 5 } : { every: name === "a turn of many steps" ? 199 : 29 };
+    const sample = everyPoint ? { every: 1, away: 5 } : { every: name === "a turn of many steps" ? 199 : 43 };
     const report = await crashMatrix(scenario, { open, ...sample });
+    reports.push(report);
     expect(
       report.broken.map(({ killedAt, what }) => [
         ...killedAt.map(({ number, kind, what: at }) => `${number} ${kind} ${at}`),

@@ -11,7 +11,12 @@ const stop = { type: "finish", finishReason: { unified: "stop", raw: "end" }, us
 
 /** The events of a stream with these parts. All of them can be stored. */
 function decode(...parts: readonly unknown[]): readonly ModelEvent[] {
-  const decoder = new ReplyDecoder(route, "text/event-stream", (error) => failureOfError(error, route, 0));
+  const decoder = new ReplyDecoder({
+    route,
+    settings: new Set(["seed", "topK"]),
+    contentType: "text/event-stream",
+    failureOf: (error) => failureOfError(error, route, 0),
+  });
   const events = [...parts.flatMap((part) => decoder.push(part)), ...decoder.end()];
   expect(events.filter((event) => !isEvent(event))).toEqual([]);
   expect(events.filter(({ type }) => type === "message_completed" || type === "error")).toHaveLength(1);
@@ -212,6 +217,11 @@ test("warnings of every specification are warnings of the reply", () => {
     { type: "unsupported-setting", setting: "topK" },
     { type: "unsupported-tool", tool: { name: "look" } },
     { type: "other", message: "careful" },
+    {
+      type: "compatibility",
+      feature: "maxOutputTokens",
+      details: "a default of the package, which the caller did not set",
+    },
   ];
   const paths = decode({ type: "stream-start", warnings }, stop).flatMap((event) =>
     event.type === "warning" ? [event.warning] : [],

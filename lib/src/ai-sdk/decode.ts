@@ -50,12 +50,24 @@ import { countOf, fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./
 type OpenBlock = { readonly id: string; text: string; metadata: JsonObject };
 type BlockKind = "text" | "reasoning";
 
-/** Decodes one stream. `contentType` is that of the provider's response, if it is known; `failureOf` classifies the error of an `error` part. */
+/** What a decoder knows about the call. */
+type DecodedCall = {
+  readonly route: ProviderRoute;
+  /** The names of the call options that are set. */
+  readonly settings: ReadonlySet<string>;
+  /** The type of the provider's response, if it is known. */
+  readonly contentType: string | null;
+  /** Classifies the error of an `error` part. */
+  readonly failureOf: (error: unknown) => Failure;
+};
+
+/** Decodes one stream. */
 export class ReplyDecoder {
   readonly #route: ProviderRoute;
   readonly #builder: ReplyBuilder;
   readonly #failureOf: (error: unknown) => Failure;
   readonly #contentType: string | null;
+  readonly #settings: ReadonlySet<string>;
   readonly #openBlocks: { readonly [Kind in BlockKind]: Map<string, OpenBlock> } = {
     text: new Map(),
     reasoning: new Map(),
@@ -72,8 +84,9 @@ export class ReplyDecoder {
   #hasContent = false;
   #hasEnded = false;
 
-  constructor(route: ProviderRoute, contentType: string | null, failureOf: (error: unknown) => Failure) {
+  constructor({ route, settings, contentType, failureOf }: DecodedCall) {
     this.#route = route;
+    this.#settings = settings;
     this.#contentType = contentType;
     this.#builder = new ReplyBuilder({ route, rawChunks: false, quirks: noQuirks });
     this.#failureOf = failureOf;
@@ -90,7 +103,9 @@ export class ReplyDecoder {
     const type = textOf(part, "type");
     switch (type) {
       case "stream-start":
-        return listOf(part, "warnings").map((warning) => ({ type: "warning", warning: warningOf(warning) }));
+        return listOf(part, "warnings")
+          .filter((warning) => this.#isAboutCaller(warning))
+          .map((warning) => ({ type: "warning", warning: warningOf(warning) }));
       case "response-metadata":
         this.#responseId = textOf(part, "id") ?? this.#responseId;
         this.#model = textOf(part, "modelId") ?? this.#model;
@@ -153,6 +168,12 @@ export class ReplyDecoder {
     }
     const message = `${provider}: the connection ended before the reply`;
     return streamFailure("interrupted", { provider, message, cause });
+  }
+
+  /** Packages also warn about their own defaults, such as the output limit of a model that they do not know. Such a warning is about nothing that the caller wrote. */
+  #isAboutCaller(warning: unknown): boolean {
+    const setting = textOf(warning, "feature") ?? textOf(warning, "setting");
+    return setting === null || !callSettings.has(setting) || this.#settings.has(setting);
   }
 
   #fail(error: Failure): readonly ModelEvent[] {
@@ -332,6 +353,21 @@ export class ReplyDecoder {
     ];
   }
 }
+
+/** The options of a call that packages warn about by name. */
+const callSettings: ReadonlySet<string> = new Set([
+  "maxOutputTokens",
+  "temperature",
+  "topP",
+  "topK",
+  "seed",
+  "stopSequences",
+  "presencePenalty",
+  "frequencyPenalty",
+  "responseFormat",
+  "toolChoice",
+  "reasoning",
+]);
 
 function copied(part: unknown): object {
   return typeof part === "object" && part !== null ? { ...part } : {};

@@ -177,6 +177,9 @@ function plainJson(value: unknown): Json {
 
 // What the model reads
 
+/** How many results of `toModelOutput` one tool keeps. More concurrent calls than this with different values are shown to the model as JSON. */
+const maxPendingOutputs = 1000;
+
 /** The results of `toModelOutput` between the handler, which has the input and can wait, and `toModel`, which runs directly after it. By the JSON of the value. */
 class ModelOutputs {
   readonly #source: AiSdkTool;
@@ -198,6 +201,9 @@ class ModelOutputs {
     const result: unknown = await Reflect.apply(this.#toModelOutput, this.#source, [options]);
     const key = JSON.stringify(output);
     this.#contents.set(key, [...(this.#contents.get(key) ?? []), contentOf(result)]);
+    // A call that was cancelled after its handler is not taken.
+    const [oldest] = this.#contents.keys();
+    if (this.#contents.size > maxPendingOutputs && oldest !== undefined) this.#contents.delete(oldest);
   }
 
   /** The content for a value; the JSON of the value if a hook has replaced it. */

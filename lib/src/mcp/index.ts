@@ -13,11 +13,11 @@ export type {
   McpResourceTemplate,
   McpServer,
   McpToolInfo,
+  SessionsOfCaller,
 } from "./types.ts";
 
 export type { McpServerEntry, McpServersOptions } from "./servers.ts";
 export { connectMcpServers } from "./servers.ts";
 export { connectMcp, mcpClient, withMcp } from "./client.ts";
 export type { McpAgent, McpHandler, McpHandlerOptions, McpServeOptions } from "./serve.ts";
-export type { SessionsOfCaller } from "./session-tools.ts";
 export { mcpHandler, serveMcpStdio } from "./serve.ts";

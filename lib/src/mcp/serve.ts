@@ -8,7 +8,7 @@
 
 import type { Engine } from "../engine/internal.ts";
 import type { JsonObject } from "../model/internal.ts";
-import type { SessionsOfCaller } from "./session-tools.ts";
+import type { SessionsOfCaller } from "./types.ts";
 import type {
   CallToolResult,
   InputRequiredResult,

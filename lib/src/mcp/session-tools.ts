@@ -9,8 +9,9 @@
 // and answer with another call. `requestState` is not signed: it grants nothing that `session_id` does not, because the sessions are those of the caller.
 
 import type { Json, JsonObject, PendingToolCall, SessionView } from "../model/internal.ts";
-import type { Runtime, TurnHandle } from "../runtime/internal.ts";
+import type { TurnHandle } from "../runtime/internal.ts";
 import type { loadServer } from "./sdk.ts";
+import type { SessionsOfCaller } from "./types.ts";
 import type {
   CallToolResult,
   InputRequests,
@@ -24,9 +25,6 @@ import type {
 import { messageText, parseJson } from "../model/internal.ts";
 import { boolean, nullable, object, optional, read, required, string } from "../model/parse/reading.ts";
 import { failed, progressOf } from "./server-answer.ts";
-
-/** The verbs of a runtime that MCP clients use. */
-export type SessionsOfCaller = Pick<Runtime, "start" | "reply" | "decide" | "cancel" | "get" | "list">;
 
 type Sdk = Awaited<ReturnType<typeof loadServer>>;
 type Answer = CallToolResult | InputRequiredResult;

@@ -1,9 +1,10 @@
-// The public types of the MCP client. They name no type of the SDK: its declaration files need a newer TypeScript than the library supports, and the SDK is an
+// The public types. They name no type of the SDK: its declaration files need a newer TypeScript than the library supports, and the SDK is an
 // optional peer dependency.
 
 import type { Clock } from "../clock/clock.ts";
 import type { Engine, Tool } from "../engine/internal.ts";
 import type { Attachment, JsonObject, Message, ReplayPolicy } from "../model/internal.ts";
+import type { Runtime } from "../runtime/internal.ts";
 
 /** How a server is reached: a process that is started (stdio), a URL (Streamable HTTP), or a transport of the caller. */
 export type McpServer = StdioServer | HttpServer | CustomServer;
@@ -173,3 +174,6 @@ export type McpPrompt = {
     readonly required: boolean;
   }[];
 };
+
+/** The verbs of a runtime that MCP clients use. */
+export type SessionsOfCaller = Pick<Runtime, "start" | "reply" | "decide" | "cancel" | "get" | "list">;

@@ -81,6 +81,7 @@ export class McpConnection implements McpClient {
       server: this.name,
       elicitation: options.elicitation ?? "question",
       start: async (params, signal) => (await this.#connected()).calls.start(params, signal),
+      sleep: (ms, signal) => this.#clock.sleep(ms, signal),
       disconnect: () => this.#disconnect(),
       keep: (id, call) => this.#keep(id, call),
       take: (id) => this.#take(id),
@@ -286,6 +287,7 @@ export class McpConnection implements McpClient {
 
   #tool(name: string, info: McpToolInfo, { inputSchema, outputSchema }: SdkTool): Tool {
     const replay = replayOf(this.#options, info);
+    const { timeoutMs } = this.#options;
     const parsed = read(jsonObject, outputSchema ?? null);
     const output = "value" in parsed ? parsed.value : null;
     return tool({
@@ -295,6 +297,7 @@ export class McpConnection implements McpClient {
       schema: inputSchema,
       ...(output === null ? {} : { outputSchema: output }),
       replay,
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
       needsApproval: needsApprovalOf(this.#options, info),
       metadata: {
         mcp: { server: this.name, tool: info.name, title: info.title, annotations: { ...info.annotations } },

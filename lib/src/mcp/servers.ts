@@ -8,7 +8,17 @@ import type { Shape } from "../model/parse/reading.ts";
 import type { McpClient, McpOptions } from "./types.ts";
 
 import { MisuseError, renderIssue, replayPolicies } from "../model/internal.ts";
-import { array, boolean, isPlainObject, object, oneOf, optional, read, string } from "../model/parse/reading.ts";
+import {
+  array,
+  boolean,
+  isPlainObject,
+  number,
+  object,
+  oneOf,
+  optional,
+  read,
+  string,
+} from "../model/parse/reading.ts";
 import { connectMcp } from "./client.ts";
 
 /** One entry of `mcpServers`. It has either `command` or `url`. */
@@ -34,6 +44,8 @@ export type McpServerEntry = {
   readonly needsApproval?: boolean;
   /** What recovery does with a call that was running when the process died. Default: by the annotations of each tool. */
   readonly replay?: ReplayPolicy;
+  /** The time limit of a call, in milliseconds. Default: that of the run. */
+  readonly timeoutMs?: number;
   /** `legacy`: only protocol versions before 2026-07-28, so that a program is started once and not twice. Default: `auto`. */
   readonly protocol?: "auto" | "legacy";
 };
@@ -67,6 +79,7 @@ const entryShape = object<McpServerEntry>({
   include: optional(array(string)),
   needsApproval: optional(boolean),
   replay: optional(oneOf(replayPolicies)),
+  timeoutMs: optional(number),
   protocol: optional(oneOf(["auto", "legacy"])),
 });
 
@@ -119,6 +132,7 @@ function describe(
     include,
     needsApproval,
     replay,
+    timeoutMs,
   } = parsed.value;
   if (disabled) return null;
   const expand = (text: string) =>
@@ -137,6 +151,7 @@ function describe(
     ...(include === undefined ? {} : { include }),
     ...(needsApproval === undefined ? {} : { needsApproval }),
     ...(replay === undefined ? {} : { replay }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
   };
   const named = { name, prefix: `${name}_`, ...policies };
   if (command !== undefined && url === undefined && (type ?? "stdio") === "stdio") {

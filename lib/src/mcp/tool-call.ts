@@ -49,6 +49,7 @@ export type CallPorts = {
   readonly elicitation: NonNullable<McpOptions["elicitation"]>;
   /** Starts a call, and connects first if necessary. */
   readonly start: (params: CallParams, signal: AbortSignal) => Promise<OpenCall>;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   /** Marks the connection as lost, so that the next call connects again. */
   readonly disconnect: () => Promise<void>;
   /** Keeps a call open that waits for an answer. */
@@ -305,7 +306,20 @@ export class ToolCallRun {
     if (!mayRepeat) throw this.#unknown(`the connection to ${this.#ports.server} was lost during the call`);
     if (this.#hasReconnected) return fail(`${this.#ports.server}: ${message}`);
     this.#hasReconnected = true;
-    return this.#follow(await this.#ports.start(params, this.#context.signal), params, answers, round);
+    return this.#follow(await this.#restart(params), params, answers, round);
+  }
+
+  /** Starts the call on a new connection. A server that is being restarted is tried again with exponential backoff. */
+  async #restart(params: CallParams): Promise<OpenCall> {
+    const { signal } = this.#context;
+    for (let delayMs = firstDelayMs; ; delayMs *= 2) {
+      try {
+        return await this.#ports.start(params, signal);
+      } catch (error) {
+        if (delayMs > longestDelayMs) throw error;
+        await this.#ports.sleep(delayMs, signal);
+      }
+    }
   }
 
   #unknown(why: string): ToolError {
@@ -317,6 +331,10 @@ export class ToolCallRun {
     });
   }
 }
+
+/** The delays between attempts to connect again, in milliseconds: 6.3 s in total. */
+const firstDelayMs = 100;
+const longestDelayMs = 3200;
 
 /** The code of the error "URL elicitation required". */
 const urlRequired = -32042;

@@ -98,6 +98,8 @@ export type McpOptions = {
    * version is required. Default: `auto`.
    */
   readonly protocol?: "auto" | "legacy" | { readonly version: string };
+  /** The time limit of a call, in milliseconds. The time in which a question waits for its answer does not count. Default: `toolTimeout` of the run, 30 s. */
+  readonly timeoutMs?: number;
   /** The time limit of a connection attempt, in milliseconds. Default: 30,000. */
   readonly connectTimeoutMs?: number;
   /** Called when the server has reported another list of tools, and the list was read. */

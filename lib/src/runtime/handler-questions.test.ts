@@ -4,11 +4,12 @@ import type { ToolContext } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
-import { askAndResume } from "everturn/engine";
+import { agentTool, askAndResume } from "everturn/engine";
+import { quickjs } from "everturn/quickjs";
 import { reply, start } from "everturn/session";
 import { expect, test } from "vitest";
 
-import { World, worker } from "../../test/runtime/world.ts";
+import { call, thinker, World, worker } from "../../test/runtime/world.ts";
 
 type Run = Pick<ToolContext, "answer" | "idempotencyKey">;
 
@@ -110,4 +111,37 @@ test("a question to a person that passes its deadline is answered with a text th
   stop.abort();
   await working;
   expect(runs[1]?.answer?.text).toBe("(no answer arrived before the deadline)");
+});
+
+test("works for calls of a code cell and of an agent inside a tool", async () => {
+  const world = new World();
+  const cellText = "```javascript\nfinish(await tools.ask({}));\n```";
+  const { tool: asksInCell } = asker();
+  const cells = world.engine(
+    thinker(() => [{ type: "text", text: cellText }]),
+    { tools: [asksInCell], protocol: { type: "code", executor: quickjs() } },
+  );
+  const { runs, tool: asksInside } = asker();
+  const inner = world.engine(worker("ask"), { tools: [asksInside] });
+  const agent = agentTool({ name: "agent", description: "Works.", engine: inner });
+  const outer = world.engine(
+    thinker(({ messages }) =>
+      messages.some(({ role }) => role === "tool") ? [{ type: "text", text: "Done." }] : [call("agent", { task: "x" })],
+    ),
+    { tools: [agent] },
+  );
+  for (const of of [cells, outer]) {
+    const id = of === cells ? "cell" : "agent";
+    await (
+      await world.process(of).start("go", { id })
+    ).result;
+    await (
+      await world.process(of).reply(id, "Rome")
+    ).result;
+    const { outcome } = await (await world.process(of).reply(id, "Monday")).result;
+    const day = { state: { round: 2, city: "Rome" }, day: "Monday" };
+    if (of === cells) expect(outcome).toEqual({ type: "final_value", value: day });
+    else expect(outcome.type).toBe("assistant_message");
+  }
+  expect(runs.at(-1)?.answer).toEqual({ text: "Monday", state: { round: 2, city: "Rome" } });
 });

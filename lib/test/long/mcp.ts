@@ -193,8 +193,7 @@ async function acrossKill(
 }
 
 /** The reference server over HTTP, as a process. */
-async function everythingOverHttp(): Promise<{ readonly server: McpServer; readonly close: () => void }> {
-  const port = await freePort();
+async function everythingOverHttp(port: number): Promise<{ readonly server: McpServer; readonly close: () => void }> {
   const running = spawn(process.execPath, [everythingProgram, "streamableHttp"], {
     env: { ...process.env, PORT: String(port) },
     stdio: ["ignore", "ignore", "pipe"],
@@ -273,9 +272,35 @@ async function ownServer(mode: "auto" | "legacy"): Promise<void> {
   await client.close();
 }
 
+/** The server is killed and started again: it has forgotten the session of the client, whose next call connects again. */
+async function restartedServer(): Promise<void> {
+  const port = await freePort();
+  const before = await everythingOverHttp(port);
+  const client = await connectMcp({ server: before.server, include: ["echo", "trigger-long-running-operation"] });
+  const calling = async (name: string, args: JsonObject) => {
+    const result = await chat(withMcp(engine({ adapter: caller(name, args), model: "fake:m" }), [client]), "go");
+    return JSON.stringify(result.thread.messages.find(({ role }) => role === "tool"));
+  };
+  match(await calling("echo", { message: "one" }), /Echo: one/);
+  const running = calling("trigger-long-running-operation", { duration: 1, steps: 1 });
+  before.close();
+  const after = await everythingOverHttp(port);
+  try {
+    match(await calling("echo", { message: "two" }), /Echo: two/);
+    match(await running, /completed/);
+    console.log(
+      "Streamable HTTP, server restarted: the call that was running was made again, and the next call connects again",
+    );
+  } finally {
+    await client.close();
+    after.close();
+  }
+}
+
 async function main(): Promise<void> {
+  await restartedServer();
   for (const mode of ["auto", "legacy"] as const) await ownServer(mode);
-  const http = await everythingOverHttp();
+  const http = await everythingOverHttp(await freePort());
   const modern = await agencyOverHttp();
   try {
     for (const [label, server] of [

@@ -39,8 +39,15 @@ const onPostgres = process.argv[3] === "postgres";
 const workerCount = Number(process.argv[4] ?? 2);
 /** A standby is promoted once, instead of other outages. */
 const withFailover = onPostgres && process.argv[5] === "failover";
-/** The limit of the time from the kill of a worker to the next effect of its turn, while the database can be reached: the 99th percentile, in milliseconds. */
+/**
+ * The limit of the time from the kill of a worker to the next effect of its turn, while the database can be reached, and of the latency of a delta: the 99th
+ * percentile, in milliseconds. On a machine that other programs keep busy, processes start and run late, so the limits grow with the median time that a worker
+ * takes to start. On a quiet machine of two cores it is below `quietStartMs`, and the limits are these numbers.
+ */
 const takeoverLimitMs = 2000;
+const deltaLimitMs = 250;
+const quietStartMs = 600;
+const startTimes: number[] = [];
 /** How long after an outage workers may still be opening their connections again, in milliseconds. */
 const outageMarginMs = 1000;
 /** How often connections are ended or the server is killed. */
@@ -100,6 +107,8 @@ function begin(name: "worker" | "reader", ...args: readonly string[]): ChildProc
   });
   children.add(child);
   child.on("exit", () => children.delete(child));
+  const startedAt = performance.now();
+  if (name === "worker") child.once("message", () => startTimes.push(performance.now() - startedAt));
   return child;
 }
 
@@ -355,6 +364,11 @@ async function main(): Promise<readonly string[]> {
     undisturbed.map(({ ms }) => ms),
     0.99,
   );
+  const startMs = percentile(
+    startTimes.sort((a, b) => a - b),
+    0.5,
+  );
+  const busy = Math.max(1, startMs / quietStartMs);
   console.log(
     [
       `storage                       ${onPostgres ? `Postgres; ${outages.ended} times half of the connections ended, ${outages.killed} times the server killed` : "SQLite"}; ${workerCount} workers`,
@@ -373,17 +387,20 @@ async function main(): Promise<readonly string[]> {
       `faults in stored data         ${faults.length}; pieces left ${counts["piecesLeft"]}`,
       `reader                        ${replies} replies (${streamed} of them streamed), ${seen.resets} resets, ${seen.comebacks} reconnects, ${seen.broken.length} violations`,
       `latency of a text delta       p50 ${p50} ms, p99 ${p99} ms, most ${delays.at(-1) ?? 0} ms, of ${delays.length}`,
+      `start of a worker             ${Math.round(startMs)} ms in the median${busy > 1 ? `: the machine is busy, limits times ${busy.toFixed(1)}` : ""}`,
       `time                          ${Math.round((Date.now() - began) / 1000)} s`,
     ].join("\n"),
   );
   // While the server is down, no delta is delivered, so the latency is not limited on Postgres.
   const slow =
-    p99 > 250 && !onPostgres
-      ? [`the latency of text deltas is ${p99} ms at the 99th percentile; the limit is 250 ms`]
+    p99 > deltaLimitMs * busy && !onPostgres
+      ? [
+          `the latency of text deltas is ${p99} ms at the 99th percentile; the limit is ${Math.round(deltaLimitMs * busy)} ms`,
+        ]
       : [];
   const late99 =
-    onPostgres && taken99 > takeoverLimitMs
-      ? [`takeovers take ${taken99} ms at the 99th percentile; the limit is ${takeoverLimitMs} ms`]
+    onPostgres && taken99 > takeoverLimitMs * busy
+      ? [`takeovers take ${taken99} ms at the 99th percentile; the limit is ${Math.round(takeoverLimitMs * busy)} ms`]
       : [];
   const few = kills.count < wantedKills ? ["there were too few kills"] : [];
   const died = kills.died > 0 ? [`${kills.died} workers died by themselves`] : [];

@@ -34,6 +34,12 @@ const tools = [
     handler: () => askUser("Which order?"),
   }),
   tool({
+    name: "choose",
+    description: "Asks the customer; the answer is the result.",
+    schema: { type: "object", properties: {} },
+    handler: () => askUser("Which size?", { answerAs: "tool_result" }),
+  }),
+  tool({
     name: "locate",
     description: "Runs in the browser.",
     manual: true,
@@ -248,6 +254,277 @@ describe("@ag-ui/client", () => {
       ["assistant", "A whole sentence."],
     ]);
   });
+});
+
+/** The answers to all interrupts of an agent: `HttpAgent` sends them in one request. */
+const answersOf = (agent: HttpAgent, approvals: { readonly [toolCallId: string]: JsonObject } = {}) =>
+  agent.pendingInterrupts.map(({ id: interruptId, reason, toolCallId = "" }) => ({
+    interruptId,
+    status: "resolved" as const,
+    payload:
+      reason === "question" ? { answer: `answer to ${toolCallId}` } : (approvals[toolCallId] ?? { approved: true }),
+  }));
+
+const conversation = (agent: HttpAgent) => agent.messages.map(({ role, content }) => [role, content]);
+
+describe("several interrupts of one reply", () => {
+  const done: FakeScript = [says("Done.")];
+
+  test.each<readonly [first: string, second: string]>([
+    ["refund", "refund"],
+    ["refund", "ask"],
+    ["ask", "refund"],
+    ["choose", "refund"],
+    ["refund", "choose"],
+    ["choose", "choose"],
+    ["ask", "ask"],
+    ["ask", "choose"],
+  ])("%s and %s are answered in one request, which may be sent again", async (first, second) => {
+    const calls: FakeScript = [call("c1", first, { euros: 1 }), call("c2", second, { euros: 2 })];
+    const { agent, sessions } = agentOf([calls, done]);
+    agent.addMessage(ask("Go."));
+    await agent.runAgent();
+    expect(agent.pendingInterrupts.map(({ toolCallId }) => toolCallId).toSorted()).toEqual(["c1", "c2"]);
+    const resume = answersOf(agent);
+    await agent.runAgent({ resume });
+    const result = (name: string, id: string) =>
+      name === "refund" ? expect.stringContaining("paid") : `answer to ${id}`;
+    const results = agent.messages.filter(({ role }) => role === "tool");
+    expect(new Map(results.map((message) => ["toolCallId" in message && message.toolCallId, message.content]))).toEqual(
+      new Map([
+        ["c1", result(first, "c1")],
+        ["c2", result(second, "c2")],
+      ]),
+    );
+    expect(results).toHaveLength(2);
+    expect(agent.messages.at(-1)).toMatchObject({ content: "Done." });
+    expect((await sessions.get("thread-1"))?.session.status).toBe("completed");
+    const after = conversation(agent);
+    await agent.runAgent({ resume });
+    expect(conversation(agent)).toEqual(after);
+  });
+
+  test("a denial alone is a result of its call, and the other interrupt stays", async () => {
+    const { agent } = agentOf([[call("c1", "refund", { euros: 1 }), call("c2", "refund", { euros: 2 })], done]);
+    agent.addMessage(ask("Go."));
+    await agent.runAgent();
+    const [first] = answersOf(agent, { c1: { approved: false, reason: "no" } });
+    agent.pendingInterrupts = [];
+    await agent.runAgent({ resume: first === undefined ? [] : [first] });
+    expect(agent.messages.at(-1)).toMatchObject({ role: "tool", toolCallId: "c1", content: "denied: no" });
+    expect(agent.pendingInterrupts).toMatchObject([{ toolCallId: "c2" }]);
+    await agent.runAgent({ resume: answersOf(agent) });
+    expect(conversation(agent).map(([role]) => role)).toEqual(["user", "assistant", "tool", "tool", "assistant"]);
+  });
+
+  test("nothing is accepted if edited arguments do not match the schema", async () => {
+    const { agent, sessions } = agentOf([
+      [call("c1", "refund", { euros: 1 }), call("c2", "refund", { euros: 2 }), call("c3", "choose", {})],
+      done,
+    ]);
+    agent.addMessage(ask("Go."));
+    await agent.runAgent();
+    const resume = answersOf(agent, { c2: { approved: true, arguments: { euros: "two" } } });
+    await expect(agent.runAgent({ resume })).rejects.toThrow(/400.*euros/);
+    const { session } = (await sessions.get("thread-1")) ?? {};
+    expect(session?.pendingToolCalls.map(({ decision }) => decision)).toEqual([null, null, null]);
+    await agent.runAgent({ resume: answersOf(agent, { c2: { approved: true, arguments: { euros: 3 } } }) });
+    expect(agent.messages.at(-1)).toMatchObject({ content: "Done." });
+  });
+
+  test("a question that is cancelled does not block the thread", async () => {
+    const { agent, sessions } = agentOf([[call("c1", "ask", {})], done]);
+    agent.addMessage(ask("Go."));
+    await agent.runAgent();
+    const resume = agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" as const }));
+    await agent.runAgent({ resume });
+    expect(agent.messages.at(-1)).toMatchObject({ content: "Done." });
+    expect((await sessions.messages("thread-1")).items.at(-2)).toMatchObject({
+      role: "user",
+      content: "The user did not answer the question.",
+    });
+  });
+});
+
+describe("a turn that is read again", () => {
+  /** A session whose turn waits for `release` in its second step. */
+  function slowSessions(scripts: readonly FakeScript[]) {
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const wait = tool({
+      name: "wait",
+      description: "Waits.",
+      schema: { type: "object", properties: {} },
+      handler: () => released.then(() => "waited"),
+    });
+    const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [...tools, wait] });
+    return { sessions: runtime({ host: memoryStorage(), engines: { default: agent } }), release: () => release() };
+  }
+
+  const scripts: readonly FakeScript[] = [
+    [{ type: "reasoning", text: "Hm." }, says("One moment."), call("c1", "find", { order: "1042" })],
+    [says("And another one."), call("c2", "find", { order: "1043" }), call("c3", "wait", {})],
+    [says("Done.")],
+  ];
+  const whole = [
+    ["user", "Go."],
+    ["reasoning", "Hm."],
+    ["assistant", "One moment."],
+    ["tool", "order 1042, 189 EUR"],
+    ["assistant", "And another one."],
+    ["tool", "order 1042, 189 EUR"],
+    ["tool", "waited"],
+    ["assistant", "Done."],
+  ];
+
+  /** Runs a turn and returns the conversation of the client after each of its events. */
+  async function partialConversations(): Promise<{
+    readonly sessions: Runtime;
+    readonly parts: readonly RunAgentInput["messages"][];
+  }> {
+    const { sessions, release } = slowSessions(scripts);
+    const { agent } = agentOf([], "thread-1", sessions);
+    const parts: RunAgentInput["messages"][] = [];
+    agent.subscribe({ onMessagesChanged: ({ messages }) => void parts.push(structuredClone([...messages])) });
+    agent.addMessage(ask("Go."));
+    release();
+    await agent.runAgent();
+    expect(conversation(agent)).toEqual(whole);
+    return { sessions, parts };
+  }
+
+  test("gives the whole conversation once, wherever the connection was lost, also after its end", async () => {
+    const { sessions, parts } = await partialConversations();
+    expect(parts.length).toBeGreaterThan(10);
+    for (const messages of parts) {
+      const { agent, types } = agentOf([], "thread-1", sessions);
+      agent.setMessages([...messages]);
+      await agent.runAgent();
+      expect(conversation(agent)).toEqual(whole);
+      expect(types().at(-1)).toBe("RUN_FINISHED");
+    }
+    expect((await sessions.messages("thread-1")).items).toHaveLength(7);
+  });
+
+  test("is followed to its end by a client whose conversation ends with the result of a tool", async () => {
+    const { sessions, release } = slowSessions(scripts);
+    const first = agentOf([], "thread-1", sessions);
+    const lost = new Promise<RunAgentInput["messages"]>((resolve) => {
+      first.agent.subscribe({
+        onMessagesChanged: ({ messages }) => {
+          if (messages.at(-1)?.role === "tool") resolve(structuredClone([...messages]));
+        },
+      });
+    });
+    first.agent.addMessage(ask("Go."));
+    const firstRun = first.agent.runAgent();
+    const { agent } = agentOf([], "thread-1", sessions);
+    agent.setMessages(await lost);
+    const secondRun = agent.runAgent();
+    release();
+    await Promise.all([firstRun, secondRun]);
+    expect(conversation(agent)).toEqual(whole);
+  });
+
+  test("has the messages that steered it, and a client that was cut after one of them does not send it", async () => {
+    const { sessions, release } = slowSessions([[call("c3", "wait", {})], [says("Done.")]]);
+    const first = agentOf([], "thread-1", sessions);
+    const parts: RunAgentInput["messages"][] = [];
+    first.agent.subscribe({ onMessagesChanged: ({ messages }) => void parts.push(structuredClone([...messages])) });
+    const hasStarted = new Promise<void>((resolve) => {
+      first.agent.subscribe({ onToolCallEndEvent: () => resolve() });
+    });
+    first.agent.addMessage(ask("Go."));
+    const run = first.agent.runAgent();
+    await hasStarted;
+    await sessions.steer("thread-1", "Be quick.");
+    release();
+    await run;
+    const steered = [
+      ["user", "Go."],
+      ["assistant", undefined],
+      ["tool", "waited"],
+      ["user", "Be quick."],
+      ["assistant", "Done."],
+    ];
+    expect(conversation(first.agent)).toEqual(steered);
+    const again = agentOf([], "thread-1", sessions);
+    const cut = parts.filter((messages) => messages.length === 4 && messages.at(-1)?.content === "Be quick.");
+    again.agent.setMessages([...(cut.at(-1) ?? [])]);
+    await again.agent.runAgent();
+    expect(conversation(again.agent)).toEqual(steered);
+    expect((await sessions.messages("thread-1")).items).toHaveLength(5);
+  });
+
+  test("tools of the client: results that are sent again read the turn that they started", async () => {
+    const { agent, sessions } = agentOf([[call("c1", "locate", {})], [says("You are in Rome.")]]);
+    agent.addMessage(ask("Where am I?"));
+    await agent.runAgent();
+    agent.addMessage({ id: "r1", role: "tool", toolCallId: "c1", content: "Rome" });
+    const sent = structuredClone(agent.messages);
+    await agent.runAgent();
+    const again = agentOf([], "thread-1", sessions);
+    again.agent.setMessages(sent);
+    await again.agent.runAgent();
+    expect(conversation(again.agent)).toEqual(conversation(agent));
+  });
+});
+
+test("withdrawn reasoning does not stay in the conversation", async () => {
+  const cut: FakeScript = [
+    { type: "reasoning", text: "A first thought." },
+    { type: "error", reason: "provider_unavailable", message: "cut", retryable: true },
+  ];
+  const scripts: readonly FakeScript[] = [cut, [{ type: "reasoning", text: "A second thought." }, says("Yes.")]];
+  const agentEngine = engine({
+    adapter: fake({ scripts }),
+    model: "fake:m",
+    retry: { baseDelayMs: 0, jitterMs: 0, afterOutput: true },
+  });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agentEngine } });
+  const { agent } = agentOf([], "thread-1", sessions);
+  agent.addMessage(ask("Think."));
+  await agent.runAgent();
+  expect(conversation(agent)).toEqual([
+    ["user", "Think."],
+    ["reasoning", "A second thought."],
+    ["assistant", "Yes."],
+  ]);
+});
+
+test("a turn that is cancelled ends the run with the outcome cancelled; a message meanwhile is a conflict", async () => {
+  let started = () => {};
+  const hasStarted = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const endless = tool({
+    name: "endless",
+    description: "Runs until it is stopped.",
+    schema: { type: "object", properties: {} },
+    handler: (_, { signal }) =>
+      new Promise<string>((_resolve, reject) => {
+        signal.addEventListener("abort", () => reject(new Error("stopped")));
+        started();
+      }),
+  });
+  const agentEngine = engine({
+    adapter: fake({ scripts: [[call("c1", "endless", {})]] }),
+    model: "fake:m",
+    tools: [endless],
+  });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agentEngine } });
+  const { agent, received } = agentOf([], "thread-1", sessions);
+  agent.addMessage(ask("Go."));
+  const run = agent.runAgent();
+  await hasStarted;
+  const other = agentOf([], "thread-1", sessions);
+  other.agent.addMessage(ask("Another message."));
+  await expect(other.agent.runAgent()).rejects.toThrow(/409/);
+  await sessions.cancel("thread-1");
+  await run;
+  expect(received.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "cancelled" } });
 });
 
 describe("bad input changes nothing", () => {

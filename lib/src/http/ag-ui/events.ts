@@ -24,7 +24,7 @@ export type AgUiEvent =
   | { readonly type: "STEP_STARTED" | "STEP_FINISHED"; readonly stepName: string }
   | { readonly type: "STATE_SNAPSHOT"; readonly snapshot: JsonObject }
   | { readonly type: "MESSAGES_SNAPSHOT"; readonly messages: readonly Json[] }
-  | { readonly type: "TEXT_MESSAGE_START"; readonly messageId: string; readonly role: "assistant" }
+  | { readonly type: "TEXT_MESSAGE_START"; readonly messageId: string; readonly role: "assistant" | "user" }
   | { readonly type: "REASONING_MESSAGE_START"; readonly messageId: string; readonly role: "reasoning" }
   | {
       readonly type: "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT";

@@ -5,13 +5,19 @@
 //   1. History comes from the session; of the posted conversation only what is new is read (input.ts).
 //   2. An answer is for one wait: the id of an interrupt names the call as it was pending when the run ended. It is checked against the session and submitted
 //      for that version (ui/answers.ts).
-//   3. All answers of a request are checked before any is submitted.
+//   3. All answers of a request are checked before any is submitted, except edited arguments: the runtime validates those when it accepts them. Edits are
+//      submitted first, and an answer that was accepted stays accepted when the request is sent again.
+//   4. `HttpAgent` answers all interrupts of a run in one request. Decisions are submitted before answers to questions: while a question waits, a decision
+//      starts no turn.
+//   5. An input with nothing new reads the newest turn again, so a client that lost its connection gets the rest, also if the turn has ended meanwhile.
 
-import type { JsonObject } from "../../model/internal.ts";
+import type { Json, JsonObject } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { KeyedAnswer } from "../ui/answers.ts";
 import type { UiAnswer } from "../ui/request.ts";
 import type { AgUiEvent } from "./events.ts";
 import type { AgUiAnswer, AgUiInput, AgUiResult } from "./input.ts";
+import type { SentResult } from "./translator.ts";
 
 import { RuntimeError, SessionError } from "../../model/internal.ts";
 import { invalid } from "../foreign-fields.ts";
@@ -27,7 +33,7 @@ import {
 import { approvalIdOf } from "../ui/parts.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";
-import { AgUiTranslator, askedIn, outcomeOf, questionIdOf } from "./translator.ts";
+import { AgUiTranslator, askedIn, isOfTurn, outcomeOf, questionIdOf, resultEvent } from "./translator.ts";
 
 export type AgUiOptions = {
   /** The options of the turn that the run starts. */
@@ -46,19 +52,29 @@ export async function runAgUi(sessions: Runtime, input: AgUiInput, options: AgUi
   const view = await sessions.get(input.threadId, { messages: 0 });
   switch (input.type) {
     case "message":
+      // A steering message that an earlier run sent is the newest message of a client that lost its connection.
+      if (view !== null && isOfTurn(input.messageId, newestTurn(view))) return newestStream(sessions, view, input);
       return streamOf(sessions, input, await startOrContinue(sessions, view, input, options), []);
     case "resume":
       return answerInterrupts(sessions, required(view, input), input, options);
     case "results":
       return submitResults(sessions, required(view, input), input, options);
-    case "attach": {
-      const turnId = view?.openTurn?.turnId ?? null;
-      if (turnId !== null) return streamOf(sessions, input, sessions.attach(input.threadId, turnId), []);
-      throw new SessionError("invalid_status_for_operation", {
-        message: "the input has no new message, no answer and no tool result, and no turn is running",
-      });
-    }
+    case "attach":
+      return newestStream(sessions, view, input);
   }
+}
+
+function newestTurn({ openTurn, session }: SessionView): string | null {
+  return openTurn?.turnId ?? session.lastRun?.turnId ?? null;
+}
+
+/** The events of the open turn, or of the last one. */
+async function newestStream(sessions: Runtime, view: SessionView | null, input: AgUiInput): Promise<AgUiStream> {
+  const turnId = view === null ? null : newestTurn(view);
+  if (turnId !== null) return streamOf(sessions, input, sessions.attach(input.threadId, turnId), []);
+  throw new SessionError("invalid_status_for_operation", {
+    message: "the input has no new message, no answer and no tool result, and the session has no turn",
+  });
 }
 
 function required(view: SessionView | null, { threadId }: AgUiInput): SessionView {
@@ -88,26 +104,23 @@ async function answerInterrupts(
   { options, by }: AgUiOptions,
 ): Promise<AgUiStream> {
   const { threadId } = input;
-  const lastTurn = view.session.lastRun?.turnId ?? null;
-  const calls = new Map(view.session.pendingToolCalls.map((call) => [approvalIdOf(lastTurn, call), call]));
-  const asked = askedIn(view.session);
-  const isOpenQuestion = ({ interruptId }: AgUiAnswer): boolean =>
-    calls.get(interruptId)?.reason === "question" || (asked !== null && questionIdOf(lastTurn, asked) === interruptId);
-  const question = input.answers.find((answer) => isTextAnswer(answer) || isOpenQuestion(answer));
-  if (question !== undefined && input.answers.length > 1) {
-    throw invalid(["resume"], "must answer a question alone: its answer starts a turn");
+  const openQuestions = questionsOf(view);
+  const questions: Question[] = [];
+  const decisions: Decision[] = [];
+  for (const [index, answer] of input.answers.entries()) {
+    const { interruptId } = answer;
+    const call = openQuestions.get(interruptId) ?? null;
+    if (call === null && !isTextAnswer(answer)) decisions.push(decisionOf(answer, index));
+    else questions.push({ interruptId, text: answerText(answer, index), call });
   }
-  if (question !== undefined) {
-    const text = answerText(question);
-    // An answer to a wait that is over counts only if it was accepted before, under its key.
-    const version = isOpenQuestion(question) ? view.version : -1;
-    const key = `ag-ui-answer:${question.interruptId}`;
-    return streamOf(sessions, input, await sessions.reply(threadId, text, { ...options, version, key }), []);
-  }
-  const answers = input.answers.map((answer, index) => decisionOf(answer, index));
   let turn: TurnHandle | null = null;
-  const submissions = [];
-  for (const answer of answers) {
+  // An answer to a wait that is over counts only if it was accepted before, under its key.
+  for (const { interruptId, text } of questions.filter(({ call }) => call === null)) {
+    const key = questionKey(interruptId);
+    turn = startedTurn(turn, await sessions.reply(threadId, text, { ...options, version: -1, key }));
+  }
+  const submissions: KeyedAnswer[] = [];
+  for (const answer of decisions) {
     const keyed = keyedAnswerOf(answer, by);
     if (pendingCallOf(view, answer) !== null) {
       submissions.push(keyed);
@@ -115,11 +128,77 @@ async function answerInterrupts(
     }
     const accepted = isCallOpen(view, answer) ? null : await acceptedBefore(sessions, threadId, keyed, options);
     if (accepted === null) throw noPendingApproval(answer.approvalId);
-    turn = accepted;
+    turn = startedTurn(turn, accepted);
   }
-  for (const keyed of submissions) turn = await submitAnswer(sessions, threadId, keyed, options);
-  const denied = answers.flatMap(({ toolCallId, approved, reason }) => (approved ? [] : [{ toolCallId, reason }]));
-  return streamOf(sessions, input, handled(turn), denied);
+  for (const keyed of [...submissions.filter(isEdit), ...submissions.filter((keyed) => !isEdit(keyed))]) {
+    turn = startedTurn(turn, await submitAnswer(sessions, threadId, keyed, options));
+  }
+  const open = questions.filter(({ call }) => call !== null);
+  if (open.length > 0) turn = startedTurn(turn, await answerQuestions(sessions, threadId, open, options));
+  const denied = decisions.flatMap(({ toolCallId, approved, reason }) =>
+    approved ? [] : [{ toolCallId, content: reason === null ? "denied" : `denied: ${reason}` }],
+  );
+  // The answer to a question of a handler is no result: the handler runs again.
+  const answered = open.flatMap(({ call, text }) =>
+    call === null || call.isForwarded ? [] : [{ toolCallId: call.toolCallId, content: text }],
+  );
+  return streamOf(sessions, input, handled(turn), [...denied, ...answered]);
+}
+
+/** Whether an answer has arguments, which the runtime validates. */
+function isEdit({ answer }: KeyedAnswer): boolean {
+  return answer.type === "decision" && answer.input !== null;
+}
+
+/** An answer to a question; `call` is `null` if the question does not wait any more. */
+type Question = { readonly interruptId: string; readonly text: string; readonly call: QuestionCall | null };
+
+type QuestionCall = { readonly toolCallId: string; readonly isForwarded: boolean };
+
+/** The questions that wait, by the ids of their interrupts. */
+function questionsOf({ session }: SessionView): ReadonlyMap<string, QuestionCall> {
+  const lastTurn = session.lastRun?.turnId ?? null;
+  const questions = new Map<string, QuestionCall>();
+  for (const call of session.pendingToolCalls) {
+    if (call.reason !== "question" || call.decision !== null) continue;
+    questions.set(approvalIdOf(lastTurn, call), { toolCallId: call.id, isForwarded: call.path.length > 0 });
+  }
+  const asked = askedIn(session);
+  const isListed = [...questions.values()].some(({ toolCallId }) => toolCallId === asked?.toolCallId);
+  if (asked !== null && !isListed) {
+    questions.set(questionIdOf(lastTurn, asked), { toolCallId: asked.toolCallId, isForwarded: false });
+  }
+  return questions;
+}
+
+const questionKey = (interruptId: string) => `ag-ui-answer:${interruptId}`;
+
+/** Answers questions in the order in which the session asks them. */
+async function answerQuestions(
+  sessions: Runtime,
+  threadId: string,
+  questions: readonly Question[],
+  options: AgUiOptions["options"],
+): Promise<TurnHandle | null> {
+  let turn: TurnHandle | null = null;
+  let waiting = questions;
+  while (waiting.length > 0) {
+    const view = await sessions.get(threadId, { messages: 0 });
+    const askedCall = view?.session.pendingToolCallId ?? null;
+    const question = waiting.find(({ call }) => call?.toolCallId === askedCall) ?? waiting[0];
+    if (question === undefined) break;
+    const isAsked = view !== null && questionsOf(view).has(question.interruptId);
+    const version = isAsked && question.call?.toolCallId === askedCall ? view.version : -1;
+    const key = questionKey(question.interruptId);
+    turn = startedTurn(turn, await sessions.reply(threadId, question.text, { ...options, version, key }));
+    waiting = waiting.filter((other) => other !== question);
+  }
+  return turn;
+}
+
+/** Of two answers the one that started the turn. */
+function startedTurn(before: TurnHandle | null, turn: TurnHandle | null): TurnHandle | null {
+  return turn === null || (turn.turnId === null && before !== null) ? before : turn;
 }
 
 /** Submits the results of tools that the client ran. Results of calls that do not wait are part of every posted conversation and are skipped. */
@@ -138,7 +217,8 @@ async function submitResults(
   for (const answer of input.results.flatMap(toAnswer)) {
     turn = await submitAnswer(sessions, input.threadId, keyedAnswerOf(answer, by), options);
   }
-  return streamOf(sessions, input, handled(turn), []);
+  // Nothing waits for the results: the client posts a conversation that ends with results of the server, or sends its own results again.
+  return turn === null ? newestStream(sessions, view, input) : streamOf(sessions, input, turn, []);
 }
 
 function handled(turn: TurnHandle | null): TurnHandle {
@@ -152,14 +232,12 @@ function isTextAnswer({ payload }: AgUiAnswer): boolean {
   return typeof payload === "string" || typeof asFields(payload)?.["answer"] === "string";
 }
 
-/** The answer to a question: a text, or an object with the field `answer`. */
-function answerText({ status, payload }: AgUiAnswer): string {
+/** The answer to a question: a text, or an object with the field `answer`. `HttpAgent` accepts no other message while a question waits, so a cancelled one is answered too. */
+function answerText({ status, payload }: AgUiAnswer, index: number): string {
+  if (status === "cancelled") return "The user did not answer the question.";
   const answer = typeof payload === "string" ? payload : asFields(payload)?.["answer"];
-  if (status === "resolved" && typeof answer === "string" && answer !== "") return answer;
-  throw invalid(
-    ["resume", 0, "payload"],
-    'must be a text or { answer: "…" }; a question can be answered, or another message can be sent',
-  );
+  if (typeof answer === "string" && answer !== "") return answer;
+  throw invalid(["resume", index, "payload"], 'must be a text or { answer: "…" }');
 }
 
 type Decision = Extract<UiAnswer, { readonly type: "decision" }>;
@@ -180,14 +258,16 @@ function decisionOf({ interruptId, status, payload }: AgUiAnswer, index: number)
   return { type: "decision", toolCallId, approvalId: interruptId, approved, reason, input };
 }
 
-/** The events of the turn of a run. */
+/** The events of the turn of a run. `results`: results that this request gave, for which the turn has no event. */
 async function streamOf(
   sessions: Runtime,
   { threadId, runId, messages }: AgUiInput,
   turn: TurnHandle,
-  denied: readonly { readonly toolCallId: string; readonly reason: string | null }[],
+  results: readonly SentResult[],
 ): Promise<AgUiStream> {
   const { turnId } = turn;
+  // A request that is sent again has the results of the first one in its conversation.
+  const newResults = results.filter(({ toolCallId }) => !messages.some((message) => isResultOf(message, toolCallId)));
   if (turnId === null) {
     // Accepted, and other calls still wait.
     const view = await sessions.get(threadId, { messages: 0 });
@@ -196,14 +276,16 @@ async function streamOf(
     const outcome = outcomeOf(lastTurn, view?.session.pendingToolCalls ?? [], asked);
     const events: readonly AgUiEvent[] = [
       { type: "RUN_STARTED", threadId, runId, protocolVersion },
+      ...newResults.map(resultEvent),
       { type: "RUN_FINISHED", threadId, runId, outcome },
     ];
     return { turn, events: chunkStream(events) };
   }
   const translator = new AgUiTranslator({ threadId, runId, turnId, messages });
-  const first = [
-    ...translator.start(),
-    ...denied.flatMap(({ toolCallId, reason }) => translator.denied(toolCallId, reason)),
-  ];
-  return { turn, events: turnChunks(turn, first, translator) };
+  return { turn, events: turnChunks(turn, translator.start(newResults), translator) };
+}
+
+function isResultOf(message: Json, toolCallId: string): boolean {
+  const fields = asFields(message);
+  return fields?.["role"] === "tool" && fields["toolCallId"] === toolCallId;
 }

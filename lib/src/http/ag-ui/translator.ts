@@ -3,8 +3,12 @@
 // Rules of the protocol that shape this file
 //   1. A message, a reasoning message, a tool call and a step are opened once and closed before the run finishes. Ids are unique in a run.
 //   2. There is no event that takes text back. When an attempt is thrown away (`step_reset`), what is open is closed, and a `MESSAGES_SNAPSHOT` without it
-//      replaces the client's conversation.
+//      replaces the client's conversation. The client keeps its reasoning messages if a snapshot has none, so the snapshot has the reasoning message of that
+//      attempt, emptied.
 //   3. One reply is one assistant message: its texts, in order. Its reasoning is one reasoning message before it.
+//
+//   4. The client appends text to a message with the same id. All messages of a turn have ids that begin with the id of the turn, so a client that reads a
+//      turn again, after a lost connection, first gets a `MESSAGES_SNAPSHOT` without what it has of that turn.
 //
 // A reader that joins late gets the text of a settled reply with its stored event, without deltas.
 
@@ -12,9 +16,11 @@ import type {
   AssistantMessage,
   Json,
   JsonObject,
+  Message,
   PendingToolCall,
   ToolCall,
   ToolMessage,
+  UserMessage,
 } from "../../model/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../runtime/internal.ts";
 import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.ts";
@@ -22,6 +28,7 @@ import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.
 import { messageText, normalizeContent } from "../../model/internal.ts";
 import { approvalIdOf, failureText } from "../ui/parts.ts";
 import { protocolVersion } from "./events.ts";
+import { asFields } from "./input.ts";
 
 /** The run that is translated. */
 export type AgUiRun = {
@@ -49,24 +56,36 @@ export class AgUiTranslator {
   #step = 1;
   #isStepOpen = false;
   #question: AskedQuestion | null = null;
+  /** The number of steering messages so far. */
+  #inputs = 0;
+  /** The client has messages of this turn. */
+  readonly #isReadAgain: boolean;
+  /** The id of the first reasoning message of this turn that the client has. */
+  readonly #staleReasoning: Json;
 
   constructor(run: AgUiRun) {
-    this.#run = run;
+    this.#run = { ...run, messages: run.messages.filter((message) => !isMessageOf(message, run.turnId)) };
+    this.#isReadAgain = this.#run.messages.length < run.messages.length;
+    const reasoning = run.messages.find(
+      (message) => isMessageOf(message, run.turnId) && asFields(message)?.["role"] === "reasoning",
+    );
+    this.#staleReasoning = asFields(reasoning ?? null)?.["id"] ?? null;
   }
 
-  /** The first events. */
-  start(): readonly AgUiEvent[] {
+  /** The first events, with results that the request gave: the turn has no events for them. */
+  start(results: readonly SentResult[]): readonly AgUiEvent[] {
     const { threadId, runId, turnId } = this.#run;
     const snapshot = { sessionId: threadId, turnId, status: "running" };
+    const withdrawal = this.#isReadAgain ? [this.#snapshot(this.#staleReasoning)] : [];
+    this.#completed.push(
+      ...results.map(({ toolCallId, content }) => toolMessage(sentResultId(toolCallId), toolCallId, content)),
+    );
     return [
       { type: "RUN_STARTED", threadId, runId, protocolVersion },
       { type: "STATE_SNAPSHOT", snapshot },
+      ...withdrawal,
+      ...results.map(resultEvent),
     ];
-  }
-
-  /** The result of a call that this request denied. The turn has no event for it. */
-  denied(toolCallId: string, reason: string | null): readonly AgUiEvent[] {
-    return this.#result(toolCallId, reason === null ? "denied" : `denied: ${reason}`);
   }
 
   readonly add = ({ event, delta }: RuntimeEvent): readonly AgUiEvent[] => {
@@ -83,6 +102,9 @@ export class AgUiTranslator {
         return [...this.#openStep(), ...this.#settle(event.message)];
       case "tool_result_encoded":
         return this.#result(event.id, contentText(event.content));
+      case "input_accepted":
+        // Input that starts a turn is the user message of the client.
+        return event.checkpoint === null ? [] : event.inputs.flatMap(({ message }) => this.#steering(message));
       case "tool_progress":
         return [{ type: "CUSTOM", name: "tool_progress", value: { toolCallId: event.id, progress: event.progress } }];
       case "warning":
@@ -233,24 +255,65 @@ export class AgUiTranslator {
   }
 
   #result(toolCallId: string, content: string): readonly AgUiEvent[] {
-    const messageId = `${toolCallId}/result`;
-    this.#completed.push({ id: messageId, role: "tool", toolCallId, content });
+    const messageId = `${this.#run.turnId}/result/${toolCallId}`;
+    this.#completed.push(toolMessage(messageId, toolCallId, content));
     return [{ type: "TOOL_CALL_RESULT", messageId, toolCallId, content, role: "tool" }];
+  }
+
+  /** A user message that was added to the open turn. */
+  #steering(message: Message): readonly AgUiEvent[] {
+    if (message.role !== "user") return [];
+    this.#inputs += 1;
+    const messageId = `${this.#run.turnId}/input/${this.#inputs}`;
+    const content = contentText(message.content);
+    this.#completed.push({ id: messageId, role: "user", content });
+    return [
+      { type: "TEXT_MESSAGE_START", messageId, role: "user" },
+      ...(content === "" ? [] : [{ type: "TEXT_MESSAGE_CONTENT", messageId, delta: content } as const]),
+      { type: "TEXT_MESSAGE_END", messageId },
+    ];
   }
 
   /** The attempt was thrown away (rule 2). */
   #reset(): readonly AgUiEvent[] {
     if (this.#reply === null) return [];
-    return [...this.#closeReply(), this.#snapshot()];
+    const { reasoning, messageId } = this.#reply;
+    return [...this.#closeReply(), this.#snapshot(reasoning === "none" ? null : `${messageId}/reasoning`)];
   }
 
-  #snapshot(): AgUiEvent {
-    return { type: "MESSAGES_SNAPSHOT", messages: [...this.#run.messages, ...this.#completed] };
+  /** The conversation. `emptied`: the id of a reasoning message that the client has to empty. */
+  #snapshot(emptied: Json = null): AgUiEvent {
+    const reasoning = emptied === null ? [] : [{ id: emptied, role: "reasoning", content: "" }];
+    return { type: "MESSAGES_SNAPSHOT", messages: [...this.#run.messages, ...this.#completed, ...reasoning] };
   }
 }
 
-/** The text of the result of a call. Images and files have no place in it. */
-function contentText(content: ToolMessage["content"]): string {
+/** The result of a call that a request gave: a denial, or the answer to a question. */
+export type SentResult = { readonly toolCallId: string; readonly content: string };
+
+/** Its event. The id is not that of a message of the turn: the event is sent once, and not when the turn is read again. */
+export function resultEvent({ toolCallId, content }: SentResult): AgUiEvent {
+  return { type: "TOOL_CALL_RESULT", messageId: sentResultId(toolCallId), toolCallId, content, role: "tool" };
+}
+
+const sentResultId = (toolCallId: string) => `${toolCallId}/result`;
+
+function toolMessage(id: string, toolCallId: string, content: string): JsonObject {
+  return { id, role: "tool", toolCallId, content };
+}
+
+/** Whether the id is that of a message which a run of this turn sent. */
+export function isOfTurn(messageId: string, turnId: string | null): boolean {
+  return turnId !== null && messageId.startsWith(`${turnId}/`);
+}
+
+function isMessageOf(message: Json, turnId: string): boolean {
+  const id = asFields(message)?.["id"];
+  return typeof id === "string" && isOfTurn(id, turnId);
+}
+
+/** The text of the result of a call, or of a user message. Images and files have no place in it. */
+function contentText(content: ToolMessage["content"] | UserMessage["content"]): string {
   return normalizeContent(content)
     .map((part) => (part.type === "text" ? part.text : `[${part.type}]`))
     .join("\n");

@@ -15,14 +15,17 @@ export type CallSettings = Partial<
     | "maxTokens"
     | "stopSequences"
     | "seed"
-    | "reasoning"
-    | "promptCache"
     | "toolChoice"
     | "parallelToolCalls"
     | "options"
     | "providerOptions"
   >
->;
+> & {
+  /** Fields that are left out are those of the provider. */
+  readonly reasoning?: Partial<NonNullable<ModelRequest["reasoning"]>> | null;
+  /** `{}` turns it on. */
+  readonly promptCache?: Partial<NonNullable<ModelRequest["promptCache"]>> | null;
+};
 
 const settingNames: { readonly [Name in keyof CallSettings]-?: true } = {
   temperature: true,
@@ -69,7 +72,12 @@ export function defaultSettings(
       });
     }
     // Fills in the fields of nested settings, and throws for a wrong type.
-    const complete = modelRequest([], values);
+    const { reasoning, ...others } = values;
+    const noReasoning = { effort: null, budgetTokens: null, summary: null };
+    const complete = modelRequest([], {
+      ...others,
+      ...(reasoning === undefined || reasoning === null ? {} : { reasoning: { ...noReasoning, ...reasoning } }),
+    });
     return { matches: matcherOf(pattern), names: Object.keys(values), complete };
   });
   return {

@@ -117,7 +117,8 @@ describe("responseCache", () => {
     const clock = handClock();
     const storage = memoryStorage({ clock });
     const { agent, adapter } = numbered(responseCache({ storage, ttlMs: 1000 }), clock);
-    await clock.advance(5000);
+    // The reply is read in the period after the one in which it was stored.
+    await clock.advance(5500);
     await chat(agent, "hi");
     await clock.advance(900);
     expect(await answer(agent, "hi")).toBe("reply 0");
@@ -526,7 +527,8 @@ describe("defaultSettings", () => {
       "*": {
         options: { a: 1, b: 1 },
         providerOptions: { anthropic: { top_k: 5 } },
-        reasoning: { effort: "low", budgetTokens: null, summary: null },
+        reasoning: { effort: "low" },
+        promptCache: {},
       },
     };
     const sent = await request(settings, {

@@ -131,6 +131,18 @@ describe("middleware around model calls", () => {
     expect(result.usage).toMatchObject({ inputTokens: 17, outputTokens: 3 });
   });
 
+  test("usage events of a reply that no adapter made are ignored", async () => {
+    const inventing: Middleware = {
+      name: "inventing",
+      async *model() {
+        const [started, ...rest] = replyEvents("Short.");
+        if (started !== undefined) yield [started, { type: "usage", usage: usage({ inputTokens: 999 }) }, ...rest];
+      },
+    };
+    const { engine: agent } = playing([], [], { middleware: [inventing] });
+    expect((await chat(agent, "hi")).usage.inputTokens).toBeNull();
+  });
+
   test("wraps every attempt: the engine's retries and fallbacks are outside", async () => {
     const attempts: number[] = [];
     const counted: Middleware = {

@@ -167,16 +167,27 @@ test("answers questions with a function of the program, sampling with an engine,
   expect(thought?.content).toContain("file:///data");
 });
 
-test("reports a changed list of tools, and the next turn uses it", async () => {
+test("reports a changed list of tools, and the next turn of a durable session uses it", async () => {
   const changes: (readonly string[])[] = [];
   const { agency, client } = await connected({
     onToolsChanged: (tools) => changes.push(tools.map(({ name }) => name)),
   });
-  const of = withMcp(engine({ adapter: caller("open"), model: "fake:m" }), [client]);
-  expect(of.tools).toHaveLength(6);
+  const world = new World();
+  const offered: (readonly string[])[] = [];
+  const adapter = thinker(({ tools }) => {
+    offered.push(tools.map(({ name }) => name));
+    return [{ type: "text", text: "Hello." }];
+  });
+  const sessions = world.process(withMcp(world.engine(adapter), [client]));
+  await (
+    await sessions.start("hi", { id: "s1" })
+  ).result;
   agency.toolsChanged(["open"]);
   await expect.poll(() => changes).toEqual([["open"]]);
-  expect(of.tools.map(({ name }) => name)).toEqual(["open"]);
+  await (
+    await sessions.reply("s1", "again")
+  ).result;
+  expect(offered.map((names) => names.length)).toEqual([6, 1]);
   await client.close();
   await expect(client.refresh()).rejects.toThrow("was closed");
 });

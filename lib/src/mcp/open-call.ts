@@ -245,6 +245,7 @@ export class OpenCalls {
         this.#held.delete(held);
         held.stopTimer();
         void this.#askCall(call, held.elicitation).then(held.resolve);
+        this.#assignHeld();
       }
     }
     this.#notify();

@@ -3,6 +3,8 @@
 import type { HttpOptions } from "everturn/http";
 import type { HostStorage } from "everturn/runtime";
 
+import { AsyncLocalStorage } from "node:async_hooks";
+
 import { engine, fake } from "everturn";
 import { createClient } from "everturn/client";
 import { memoryStorage } from "everturn/host/memory";
@@ -177,5 +179,110 @@ describe("forks count against the quota of their tenant", () => {
     const { status } = await ask("POST", "/ui/chat", { id: "long", messages, trigger: "regenerate-message" });
     expect(status).toBe(429);
     expect(await sessions.get("long~branch-1")).toBeNull();
+  });
+});
+
+describe("pages in memory at the same time", () => {
+  type PageRequest = { readonly tenant: string };
+
+  /** Tenants with a session `long`. `pages` are the requests that have read messages and have no response yet. */
+  async function world(tenants: readonly string[]) {
+    const memory = memoryStorage();
+    const requests = new AsyncLocalStorage<PageRequest>();
+    const pages = new Set<PageRequest>();
+    const held: (() => void)[] = [];
+    const host: HostStorage = {
+      ...memory,
+      read: async (queries) => {
+        const request = requests.getStore();
+        const hasPage = queries.some(({ table }) => table === "entries");
+        if (request !== undefined && hasPage) {
+          pages.add(request);
+          await new Promise<void>((resolve) => held.push(resolve));
+        }
+        return memory.read(queries);
+      },
+    };
+    const scripts = tenants.map(() => [{ type: "text", text: "x".repeat(200_000) } as const]);
+    const all = runtime({ host, engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) } });
+    for (const tenant of tenants) await (await all.tenant(tenant).start("go", { id: "long" })).result;
+    const token = (tenant: string) => `the-token-of-${tenant}-000`;
+    const handler = createHandler({
+      sessions: all,
+      auth: tenants.map((tenant) => ({ tenant, token: token(tenant) })),
+    });
+    const send = (tenant: string, path: string, init: RequestInit = {}) =>
+      handler(
+        new Request(`http://localhost${path}`, { ...init, headers: { authorization: `Bearer ${token(tenant)}` } }),
+      );
+    const get = (tenant: string, path: string, init: RequestInit = {}) => {
+      const request: PageRequest = { tenant };
+      return requests.run(request, async () => {
+        const response = await send(tenant, path, init);
+        pages.delete(request);
+        return response;
+      });
+    };
+    /** Waits until no request can go on, and returns the tenants of the pages in memory. */
+    const settled = async () => {
+      for (let count = 0; count < 20; count += 1) await new Promise((resolve) => setTimeout(resolve, 1));
+      return [...pages].map(({ tenant }) => tenant);
+    };
+    const letRead = () => {
+      for (const read of held.splice(0)) read();
+    };
+    return { get, send, settled, letRead };
+  }
+
+  const paths = ["/sessions/long", "/sessions/long/messages", "/ui/chat/long"];
+
+  test("of one tenant are at most two, on all routes together, and every request is answered", async () => {
+    const { get, settled, letRead } = await world(["ada"]);
+    const responses = Promise.all(Array.from({ length: 18 }, (_, index) => get("ada", paths[index % 3] ?? "")));
+    const state = { isOver: false, most: 0 };
+    void responses.then(() => (state.isOver = true));
+    while (!state.isOver) {
+      state.most = Math.max(state.most, (await settled()).length);
+      letRead();
+    }
+    expect(state.most).toBe(2);
+    expect((await responses).map(({ status }) => status)).toEqual(Array.from({ length: 18 }, () => 200));
+  });
+
+  test("of all tenants are at most eight, and another tenant's is next", async () => {
+    const tenants = ["a", "b", "c", "d", "e"];
+    const { get, settled, letRead } = await world(tenants);
+    const responses = tenants.flatMap((tenant) => Array.from({ length: 4 }, () => get(tenant, "/sessions/long")));
+    expect((await settled()).toSorted()).toEqual(["a", "a", "b", "b", "c", "c", "d", "d"]);
+    letRead();
+    await settled();
+    letRead();
+    expect(await settled()).toContain("e");
+    const all = Promise.all(responses);
+    const state = { isOver: false };
+    void all.then(() => (state.isOver = true));
+    while (!state.isOver) {
+      letRead();
+      await settled();
+    }
+    expect((await all).every(({ status }) => status === 200)).toBe(true);
+  });
+
+  test("do not delay health and cancel, and a client that has disconnected reads nothing", async () => {
+    const { get, send, settled, letRead } = await world(["ada"]);
+    const disconnect = new AbortController();
+    const reads = [get("ada", "/sessions/long"), get("ada", "/sessions/long")];
+    await settled();
+    const gone = get("ada", "/sessions/long", { signal: disconnect.signal });
+    await settled();
+    disconnect.abort();
+    expect((await send("ada", "/health")).status).toBe(200);
+    expect((await send("ada", "/sessions/long/cancel", { method: "POST" })).status).toBe(200);
+    for (let count = 0; count < 3; count += 1) {
+      letRead();
+      await settled();
+    }
+    expect((await Promise.all(reads)).map(({ status }) => status)).toEqual([200, 200]);
+    expect((await gone).status).toBe(408);
   });
 });

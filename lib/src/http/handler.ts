@@ -19,7 +19,9 @@
 //      (limits.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
-//   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime.
+//   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime. A route that returns a page waits
+//      for a page slot first, which it holds until its response counts in the budget of unread responses (byte-budget.ts): at most 2 pages of a
+//      tenant, and 8 of the process, are read and rendered at the same time.
 //  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
 //      resumes after it, in this process or in another one.
 //
@@ -47,8 +49,9 @@ import type { HttpLimits } from "./limits.ts";
 import type { Route, ServerContext } from "./routes/route.ts";
 import type { AllowedOption } from "./routes/turn-options.ts";
 
-import { systemClock } from "../clock/clock.ts";
+import { nextTask, systemClock } from "../clock/clock.ts";
 import { MisuseError } from "../model/internal.ts";
+import { ReadSlots } from "../runtime/internal.ts";
 import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
@@ -186,6 +189,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       tenant: isOpen ? null : tenantKey(caller),
       address: options.address?.(request) ?? null,
     });
+    let releasePage: () => void = noPage;
     try {
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
@@ -202,9 +206,13 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         param: boundedParam,
         key,
         releaseRequestSlot: releaseSlot,
+        pageSlot: async () => {
+          releasePage = await server.acquirePage({ request, caller });
+        },
       });
       return await server.countBody({ request, caller }, response);
     } finally {
+      releasePage();
       releaseSlot();
     }
   };
@@ -251,6 +259,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   };
 }
 
+/** Releases the page slot of a request that has taken none. */
+function noPage(): void {}
+
 /** Keeps browsers from guessing another content type than the declared one. Responses contain text of users and models. */
 function withoutSniffing(response: Response): Response {
   response.headers.set("x-content-type-options", "nosniff");
@@ -296,6 +307,7 @@ function createServerContext(
   const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
   const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
+  const pages = new ReadSlots();
   const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
     base,
@@ -321,6 +333,15 @@ function createServerContext(
       }
       const openIt = (cut: () => void) => Object.assign(account, { cut });
       return new Response(completeBody(bytes, { limits, clock, openAccount: openIt }, isReserved), { status, headers });
+    },
+    acquirePage: async ({ request, caller }) => {
+      const release = await pages.acquire(tenantKey(caller));
+      if (request.signal.aborted) {
+        release();
+        throw new HttpError("request_timeout", "the client has disconnected");
+      }
+      // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
+      return () => void nextTask().then(release);
     },
     acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
     acquireStream: ({ request, caller }) => {

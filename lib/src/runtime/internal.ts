@@ -10,6 +10,7 @@ export { divergentPaths } from "./drive/divergence.ts";
 
 // read
 export { parseCursor } from "./read/cursor.ts";
+export { ReadSlots } from "./read/page-budget.ts";
 
 // rows
 export { isLimitKey, limitKeyRule } from "./rows/limits.ts";

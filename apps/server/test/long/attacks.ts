@@ -3,14 +3,17 @@
 //   readers   300 clients follow a session with an event log of about 21 MB and never read
 //   bodies    512 clients of a tenant, and 512 without a key, send requests whose bodies never end
 //   pages     300 clients request the messages of that session, as a page, a session view and a chat, and never read
+//   chats     300 clients of another process request the chat of a session whose messages have 1 MB each, and read it as fast as they can
+//   views     the same with the session view
 
+import type { PageReadersPlan } from "./page-readers.ts";
 import type { Socket } from "node:net";
 
 import { connect } from "node:net";
 import { join } from "node:path";
 
 import { pause } from "./paced-model.ts";
-import { folder, Listening } from "./programs.ts";
+import { folder, Listening, Program } from "./programs.ts";
 
 export type AttackResult = {
   readonly name: string;
@@ -26,6 +29,8 @@ export type AttackResult = {
   readonly failed: number;
   /** Connections that the server has closed at the end of the attack. */
   readonly closed: number;
+  /** Pages that clients have read completely. */
+  readonly pages: number;
 };
 
 const keys = [
@@ -40,9 +45,20 @@ const attackMs = 8000;
 /** Each text is stored about four times in the event log. */
 const pace = { words: 16, bytes: 8192, everyMs: 0, replies: 40, gated: false };
 
-type Attack = { readonly name: string; readonly requests: readonly string[] };
+/** Two replies of 1 MiB each. */
+const largePace = { ...pace, bytes: 65_536, replies: 2 };
 
-const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n${attacker}\r\n`;
+type Attack = {
+  readonly name: string;
+  readonly requests: readonly string[];
+  /** The clients read the responses, in a process of their own. */
+  readonly reads?: boolean;
+  /** The turn whose messages are requested. */
+  readonly turn?: typeof pace;
+};
+
+const get = (path: string, head = "") => `GET ${path} HTTP/1.1\r\nhost: x\r\n${head}${attacker}\r\n`;
+const getOnce = (path: string) => get(path, "connection: close\r\n");
 const unfinished = (path: string, head: string) =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\n${head}content-type: application/json\r\ncontent-length: 1000\r\n\r\n{`;
 
@@ -64,6 +80,8 @@ const attacks: readonly Attack[] = [
       get("/ui/chat/big"),
     ]),
   },
+  { name: "chats", requests: repeated(300, [getOnce("/ui/chat/big")]), reads: true, turn: largePace },
+  { name: "views", requests: repeated(300, [getOnce("/sessions/big?messages=200")]), reads: true, turn: largePace },
 ];
 
 function repeated(count: number, requests: readonly string[]): readonly string[] {
@@ -73,16 +91,18 @@ function repeated(count: number, requests: readonly string[]): readonly string[]
 /** Runs every attack against a server of its own. */
 export async function attack(): Promise<readonly AttackResult[]> {
   const results: AttackResult[] = [];
-  for (const { name, requests } of attacks) {
+  for (const { name, requests, reads = false, turn = pace } of attacks) {
     const file = join(folder, `${name.replace(" ", "-")}.db`);
     const server = await Listening.start("server", { file, keys });
     const url = `http://127.0.0.1:${server.port}`;
     const headers = { ...innocent, authorization: "Bearer the-token-of-the-attacker", prefer: "wait=60" };
-    const big = JSON.stringify({ id: "big", input: JSON.stringify(pace) });
+    const big = JSON.stringify({ id: "big", input: JSON.stringify(turn) });
     await (await fetch(`${url}/sessions`, { method: "POST", headers, body: big })).text();
     await ask(url, "warm-up", []);
     const before = (await server.measure("measure_collected")).rss;
-    const sockets = requests.map((request) => stalledSocket(server.port, request));
+    const sockets = reads ? [] : requests.map((request) => stalledSocket(server.port, request));
+    const plan: PageReadersPlan = { port: server.port, requests };
+    const readers = reads ? new Program("page-readers", JSON.stringify(plan)) : null;
     const times: number[] = [];
     let [peak, failed] = [0, 0];
     const until = Date.now() + attackMs;
@@ -97,6 +117,8 @@ export async function attack(): Promise<readonly AttackResult[]> {
       await pause(10);
     }
     await measuring;
+    const pages = (await readers?.ask<{ readonly answered: number }>({}))?.answered ?? 0;
+    await readers?.kill();
     const closed = sockets.filter(({ destroyed }) => destroyed).length;
     for (const socket of sockets) socket.destroy();
     await server.stop();
@@ -112,6 +134,7 @@ export async function attack(): Promise<readonly AttackResult[]> {
       requests: times.length,
       failed,
       closed,
+      pages,
     });
   }
   return results;

@@ -18,7 +18,7 @@ export const folder = mkdtempSync(join(tmpdir(), "everturn-server-long-"));
 const programs = join(import.meta.dirname, "../../.snippets", `long-${process.pid}`);
 const children = new Set<ChildProcess>();
 
-export type ProgramName = "server" | "bare" | "clients";
+export type ProgramName = "server" | "bare" | "clients" | "page-readers";
 
 export function cleanUp(): void {
   for (const child of children) kill(child);
@@ -30,7 +30,7 @@ export async function buildPrograms(): Promise<void> {
   const conditions = ["source", "module", "node"];
   const sqlite = join(import.meta.dirname, "../../../../lib/src/host/sqlite/sqlite-worker.ts");
   for (const file of [
-    ...["server", "bare", "clients"].map((name) => join(import.meta.dirname, `${name}.ts`)),
+    ...["server", "bare", "clients", "page-readers"].map((name) => join(import.meta.dirname, `${name}.ts`)),
     sqlite,
   ]) {
     await build({

@@ -133,6 +133,8 @@ async function testStopped(): Promise<readonly string[]> {
 /** Attacks: the other tenant is answered, and the memory of the server is bounded. */
 async function testAttacks(): Promise<readonly string[]> {
   const results = await attack();
+  // The limit below grows on a busy machine, so misses of the goal are reported besides.
+  const missed = results.flatMap(({ name, p99 }) => (p99 > limits.p99 ? [`${name} (${p99.toFixed(0)} ms)`] : []));
   const row = (what: string, of: (one: AttackResult) => string) =>
     `${what.padEnd(34)}${results.map((one) => of(one).padStart(10)).join("")}`;
   show(
@@ -146,7 +148,8 @@ async function testAttacks(): Promise<readonly string[]> {
     row("requests elsewhere", ({ requests }) => `${requests}`),
     row("failed", ({ failed }) => `${failed}`),
     row("clients disconnected", ({ closed }) => `${closed}`),
-    `goal: p99 ${limits.p99} ms on a machine that runs nothing else`,
+    row("pages read by clients", ({ pages }) => `${pages}`),
+    `goal: p99 ${limits.p99} ms on a machine that runs nothing else; missed by: ${missed.length === 0 ? "none" : missed.join(", ")}`,
     "",
   );
   const [calm] = results;

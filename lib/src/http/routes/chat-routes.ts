@@ -125,11 +125,12 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     answers: {
       200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "previous", "status", "version"] }),
     },
-    handle: async ({ sessions, param, url, server }) => {
+    handle: async ({ sessions, param, url, server, pageSlot }) => {
       checkQuery(url.searchParams, ["before"]);
       const before = queryParameter(url.searchParams, "before", wholeNumber);
       const { pageLength } = server.limits;
       const page = { maxLength: pageLength, ...(before === undefined ? {} : { before: `${before}` }) };
+      await pageSlot();
       const chat = await loadUiChat(sessions, param("id"), page);
       if (chat === null) throw noSession(param("id"));
       return json(chat);

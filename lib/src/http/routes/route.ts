@@ -27,6 +27,11 @@ export type ServerContext = {
    * request only read.
    */
   readonly countBody: (call: Pick<RouteCall, "request" | "caller">, response: Response) => Promise<Response>;
+  /**
+   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots in turn. Throws if the client has
+   * disconnected meanwhile.
+   */
+  readonly acquirePage: (call: Pick<RouteCall, "request" | "caller">) => Promise<() => void>;
   /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
   readonly acquireTurn: (caller: Caller) => () => void;
 };
@@ -68,6 +73,11 @@ export type RouteCall = {
   readonly key: string | null;
   /** Releases the slot of the `requests` limit before a long wait, which is counted by the stream limits instead. */
   readonly releaseRequestSlot: () => void;
+  /**
+   * Waits for a slot of the pages in memory. A route awaits it once, before it reads what may be large. The handler releases the slot when the response counts in
+   * the budget of unread responses, or when the route fails.
+   */
+  readonly pageSlot: () => Promise<void>;
 };
 
 /** A query parameter in the OpenAPI document. */

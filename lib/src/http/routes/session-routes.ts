@@ -50,6 +50,7 @@ async function boundedPage<T>(
   read: (page: ReturnType<typeof pageOptions>) => Promise<Page<T>>,
 ): Promise<Page<T>> {
   const { limit, ...from } = pageOptions(call);
+  await call.pageSlot();
   const items: T[] = [];
   let after = from.after;
   for (let length = 0; ;) {
@@ -92,10 +93,11 @@ export const sessionRoutes: readonly Route[] = [
       },
     ],
     answers: { 200: jsonAnswer("The session.", schemaRef("SessionView")) },
-    handle: async ({ sessions, url, param, server }) => {
+    handle: async ({ sessions, url, param, server, pageSlot }) => {
       checkQuery(url.searchParams, ["messages"]);
       const count = queryParameter(url.searchParams, "messages", wholeNumber) ?? 100;
       const { pageSize, pageLength } = server.limits;
+      await pageSlot();
       const view = await sessions.get(param("id"), { messages: Math.min(count, pageSize), maxLength: pageLength });
       if (view === null) throw noSession(param("id"));
       // The context is data of the operator for tool handlers; callers do not see it.
@@ -110,8 +112,9 @@ export const sessionRoutes: readonly Route[] = [
     query: [limitParameter, afterParameter],
     answers: { 200: jsonAnswer("A page of messages.", schemaRef("MessagePage")) },
     handle: async (call) => {
-      const maxLength = call.server.limits.pageLength;
-      return json(await call.sessions.messages(call.param("id"), { ...pageOptions(call), maxLength }));
+      const page = { ...pageOptions(call), maxLength: call.server.limits.pageLength };
+      await call.pageSlot();
+      return json(await call.sessions.messages(call.param("id"), page));
     },
   }),
   route({

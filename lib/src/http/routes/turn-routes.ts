@@ -380,6 +380,8 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
         const [sessionId, turnId] = [call.param("id"), call.param("turnId")];
         const waitMs = preferredWaitMs(call);
         const isOpen = await isTurnOpen(call);
+        // An open turn is waited for without a slot: it is in memory already, or in another process.
+        if (!isOpen) await call.pageSlot();
         const { result } = call.sessions.attach(sessionId, turnId);
         const end = isOpen ? await waitInStreamSlot(call, result, waitMs) : await result;
         return end === null ? json({ sessionId, turnId }, 202) : json(end);
@@ -453,7 +455,10 @@ export const recordRoute: Route = route({
   operationId: "exportTurn",
   summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
   answers: { 200: jsonAnswer("The record.", schemaRef("TurnRecord")) },
-  handle: async ({ sessions, param }) => jsonText(redactedRecord(await sessions.export(param("id"), param("turnId")))),
+  handle: async ({ sessions, param, pageSlot }) => {
+    await pageSlot();
+    return jsonText(redactedRecord(await sessions.export(param("id"), param("turnId"))));
+  },
 });
 
 /** The body of `POST /complete`. `value` belongs to `result`, `text` to `answer`, `reason` to `deny`. */

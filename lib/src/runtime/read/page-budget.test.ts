@@ -7,6 +7,7 @@ import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { microtasksDone } from "../../clock/clock.ts";
 import { PageBudget, ReadSlots } from "./page-budget.ts";
 
 describe("a budget of pages", () => {
@@ -62,12 +63,35 @@ test("the reads of one tenant wait for each other, and not for those of other te
       return name;
     });
   const all = [read("a", "1"), read("a", "2"), read("a", "3"), read("b", "4")];
-  await Promise.resolve();
+  await microtasksDone();
   expect(log).toEqual(["1", "2", "4"]);
   gates.get("2")?.();
   await expect.poll(() => log).toEqual(["1", "2", "4", "3"]);
   for (const open of gates.values()) open();
   expect(await Promise.all(all)).toEqual(["1", "2", "3", "4"]);
+});
+
+test("tenants get the slots of the process in turn, however many reads each of them waits for", async () => {
+  const slots = new ReadSlots(2, 3);
+  const log: string[] = [];
+  const releases: (() => void)[] = [];
+  const read = async (tenant: string, name: string) => {
+    const release = await slots.acquire(tenant);
+    log.push(name);
+    releases.push(release);
+  };
+  const reads = ["a1", "a2", "a3", "a4", "a5", "b1", "b2", "b3", "c1"].map((name) => read(name.charAt(0), name));
+  await microtasksDone();
+  expect(log).toEqual(["a1", "a2", "b1"]);
+  while (releases.length > 0) {
+    const release = releases.shift();
+    release?.();
+    // Releasing again has no effect.
+    release?.();
+    await microtasksDone();
+  }
+  await Promise.all(reads);
+  expect(log).toEqual(["a1", "a2", "b1", "a3", "b2", "c1", "a4", "b3", "a5"]);
 });
 
 /** A storage that records the length of the largest answer to one query of events. */

@@ -5,8 +5,10 @@
 //   slow or has stopped reading, stays in memory. `PageBudget` counts these pages by tenant and in total. If a new page exceeds a budget, the oldest
 //   pages are dropped, of the same tenant or of the tenant that holds the most: their readers read them again from the storage when they continue.
 //   So a reader that does not read costs no memory while others need it, no reader waits for another, and nothing is lost.
-//   `ReadSlots` bounds the large pages that are read from the storage at the same time for one tenant. Without it, hundreds of readers of one tenant would
-//   occupy the storage and the event loop, and requests of other tenants would wait for all of them.
+//   `ReadSlots` bounds the large pages that are read from the storage at the same time, for one tenant and for the process. Without it, hundreds of readers
+//   of one tenant would occupy the storage and the event loop, and requests of other tenants would wait for all of them. The HTTP handler has slots of its
+//   own, which a page of messages holds from its read until its response counts in the budget of unread responses (http/byte-budget.ts): a page in memory
+//   is several times as large as its text.
 
 /** The length of a page, in characters of the stored rows. */
 export const pageLength = 65_536;
@@ -15,8 +17,9 @@ export const pageLength = 65_536;
 const tenantLength = 8 * 1_048_576;
 const processLength = 32 * 1_048_576;
 
-/** How many pages of one tenant are read from the storage at the same time. */
+/** How many pages of one tenant, and of all tenants, are read from the storage at the same time. */
 const readsPerTenant = 2;
+const readsPerProcess = 8;
 
 /** A page in memory that can be read again. */
 export type HeldPage = {
@@ -78,29 +81,74 @@ export class PageBudget {
   }
 }
 
-/** A counting semaphore for each tenant: at most `perTenant` reads at once, the others queue in order. */
-export class ReadSlots {
-  readonly #tenants = new Map<string, { count: number; readonly waiting: (() => void)[] }>();
-  readonly #perTenant: number;
+/** The slots of one tenant that are held, and its reads that wait. */
+type TenantSlots = { held: number; readonly waiting: (() => void)[] };
 
-  constructor(perTenant: number = readsPerTenant) {
+/**
+ * A counting semaphore with a limit for each tenant and one for the process. The reads of a tenant that wait get their slots in order. Tenants with
+ * waiting reads get slots in turn, however many reads each of them has (round robin).
+ */
+export class ReadSlots {
+  /** Tenants with held slots or waiting reads. The tenant that got a slot last is at the end. */
+  readonly #tenants = new Map<string, TenantSlots>();
+  readonly #perTenant: number;
+  readonly #perProcess: number;
+  #held = 0;
+
+  constructor(perTenant: number = readsPerTenant, perProcess: number = readsPerProcess) {
     this.#perTenant = perTenant;
+    this.#perProcess = perProcess;
   }
 
   /** Runs a read of a tenant in one of its slots. */
   async run<T>(tenant: string, read: () => Promise<T>): Promise<T> {
-    const slots = this.#tenants.get(tenant) ?? { count: 0, waiting: [] };
-    this.#tenants.set(tenant, slots);
-    if (slots.count < this.#perTenant) slots.count += 1;
-    // The slot of a read that ends is handed over without being released in between.
-    else await new Promise<void>((resolve) => slots.waiting.push(resolve));
+    const release = await this.acquire(tenant);
     try {
       return await read();
     } finally {
-      const next = slots.waiting.shift();
-      if (next !== undefined) next();
-      else slots.count -= 1;
-      if (slots.count === 0) this.#tenants.delete(tenant);
+      release();
     }
+  }
+
+  /** Waits for a slot, and returns the function that releases it; calling that function again has no effect. */
+  async acquire(tenant: string): Promise<() => void> {
+    const slots = this.#tenants.get(tenant) ?? { held: 0, waiting: [] };
+    this.#tenants.set(tenant, slots);
+    await new Promise<void>((resolve) => {
+      slots.waiting.push(resolve);
+      this.#grant();
+    });
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      slots.held -= 1;
+      this.#held -= 1;
+      if (slots.held === 0 && slots.waiting.length === 0) this.#tenants.delete(tenant);
+      this.#grant();
+    };
+  }
+
+  /** Gives free slots to waiting reads. */
+  #grant(): void {
+    while (this.#held < this.#perProcess) {
+      const next = this.#nextTenant();
+      if (next === null) return;
+      const [tenant, slots] = next;
+      this.#tenants.delete(tenant);
+      this.#tenants.set(tenant, slots);
+      slots.held += 1;
+      this.#held += 1;
+      slots.waiting.shift()?.();
+    }
+  }
+
+  /** The first tenant that may get a slot. The search passes only tenants that hold slots, so it is bounded by `#perProcess`. */
+  #nextTenant(): readonly [string, TenantSlots] | null {
+    for (const entry of this.#tenants) {
+      const [, { held, waiting }] = entry;
+      if (held < this.#perTenant && waiting.length > 0) return entry;
+    }
+    return null;
   }
 }

@@ -15,3 +15,8 @@ export function checkAdapterOptions(
     throw wrong("maxTexts", "a whole number of at least 1");
   }
 }
+
+/** The list price of a model; `null`: it has none. A name such as `constructor` is not found in the prototype. */
+export function listPrice(prices: { readonly [model: string]: number }, model: string): number | null {
+  return Object.hasOwn(prices, model) ? (prices[model] ?? null) : null;
+}

@@ -93,6 +93,8 @@ export async function embedMany(
   const unsent = batches.entries();
   const work = async (): Promise<void> => {
     for (const [index, batch] of unsent) {
+      // An adapter of the program may ignore the signal.
+      stopped.signal.throwIfAborted();
       results[index] = await embedBatch("embedMany", model, batch, options, ofBatch);
     }
   };

@@ -18,6 +18,7 @@ import {
   openaiEmbeddings,
   rerank,
 } from "everturn/embeddings";
+import { usage } from "everturn/model";
 import { afterEach, describe, expect, test } from "vitest";
 
 const apiKey = "sk-secret-4711";
@@ -195,6 +196,32 @@ describe("OpenAI", () => {
     leaving.abort();
     await expect(embedding).rejects.toThrow("aborted");
     expect(aborted).toBe(4);
+  });
+
+  test("an adapter that ignores the signal sends no requests after a failure or an abort", async () => {
+    const sent: string[] = [];
+    const model = {
+      ...fakeEmbeddings({ maxTexts: 1 }),
+      embed: async ({ texts }: { readonly texts: readonly string[] }) => {
+        sent.push(...texts);
+        await Promise.resolve();
+        if (texts.includes("bad")) throw new AdapterError("invalid_request", { message: "bad" });
+        return { embeddings: [[1]], usage: usage({}), requestId: null };
+      },
+    };
+    const texts = ["bad", ...Array.from({ length: 50 }, (_, index) => `text ${index}`)];
+    await expect(embedMany(model, texts, { maxConcurrency: 2 })).rejects.toMatchObject({ message: "bad" });
+    const sentBefore = sent.length;
+    expect(sentBefore).toBeLessThan(10);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(sent).toHaveLength(sentBefore);
+    await expect(embedMany(model, ["a"], { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i);
+    expect(sent).toHaveLength(sentBefore);
+  });
+
+  test("a model whose name is that of a property of every object has no list price", () => {
+    expect(openaiEmbeddings({ model: "constructor", apiKey }).price).toBeNull();
+    expect(geminiEmbeddings({ model: "toString", apiKey }).price).toBeNull();
   });
 });
 

@@ -7,7 +7,7 @@ import type { EmbeddingAdapter, EmbeddingAnswer, EmbeddingRequest, EmbeddingTask
 import { checkProviderOptions, geminiServer, providerOptionNames, resolveBaseURL } from "../adapters/internal.ts";
 import { usage } from "../model/internal.ts";
 import { countAt, geminiGenerateContentLoader, objectAt, objectsAt, omitNullish } from "../wire/internal.ts";
-import { checkAdapterOptions } from "./adapter-options.ts";
+import { checkAdapterOptions, listPrice } from "./adapter-options.ts";
 import { malformed, request } from "./adapter.ts";
 
 /** Options of {@link geminiEmbeddings}. */
@@ -33,7 +33,7 @@ const taskTypes: { readonly [Task in EmbeddingTask]: string } = {
 export function geminiEmbeddings(options: GeminiEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("geminiEmbeddings", options, { ...providerOptionNames, model: true, price: true });
   checkAdapterOptions("geminiEmbeddings", options);
-  const { model, price = prices[model] ?? null, ...providerOptions } = options;
+  const { model, price = listPrice(prices, model), ...providerOptions } = options;
   const server: JsonServer = {
     provider: "gemini",
     baseURL: resolveBaseURL("gemini", providerOptions.baseURL, geminiServer),

@@ -8,7 +8,7 @@ import type { Embedding, EmbeddingAdapter, EmbeddingAnswer, EmbeddingRequest } f
 import { checkProviderOptions, openaiServer, providerOptionNames, resolveBaseURL } from "../adapters/internal.ts";
 import { usage } from "../model/internal.ts";
 import { countAt, objectAt, objectsAt, omitNullish, openaiChatLoader } from "../wire/internal.ts";
-import { checkAdapterOptions } from "./adapter-options.ts";
+import { checkAdapterOptions, listPrice } from "./adapter-options.ts";
 import { malformed, request } from "./adapter.ts";
 
 /** Options of {@link openaiEmbeddings}. */
@@ -46,7 +46,7 @@ const prices: { readonly [model: string]: number } = {
 export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdapter {
   checkProviderOptions("openaiEmbeddings", options, { ...providerOptionNames, model: true, price: true });
   checkAdapterOptions("openaiEmbeddings", options);
-  const { model, price = prices[model] ?? null, ...providerOptions } = options;
+  const { model, price = listPrice(prices, model), ...providerOptions } = options;
   const server: JsonServer = {
     provider: "openai",
     baseURL: resolveBaseURL("openai", providerOptions.baseURL, openaiServer),

@@ -73,7 +73,7 @@ const acceptedUrls = [
 
 describe("URLs", () => {
   const policy = contentPolicy(undefined, false);
-  test.each(rejectedUrls)("%s is rejected", (url) => {
+  test.each(rejectedUrls)("%j is rejected", (url) => {
     expect(urlProblem(url, policy)).not.toBeNull();
   });
 

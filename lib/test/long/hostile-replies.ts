@@ -28,6 +28,8 @@ const folder = mkdtempSync(join(tmpdir(), "everturn-hostile-"));
 const path = join(folder, "sessions.db");
 const secret = "s3cret-6f1d0b7e-of-a-tool";
 const problems: string[] = [];
+/** Attacks that miss the goal of p99. Their limit grows on a busy machine, so they are reported besides. */
+const missed: string[] = [];
 
 /** The reply to a user message that names it; a text follows tool results. */
 const replies: { readonly [name: string]: FakeScript } = {
@@ -171,14 +173,19 @@ const attacks: { readonly [name: string]: () => Promise<void> } = {
     expectThat(mostRunning > 0 && mostRunning <= 16, `calls: ${mostRunning} calls ran at the same time`);
   },
   schemas: async () => {
-    const answers = await repeated(4 * hostileSchemas.length, (n) =>
+    // Enough rounds for some dozen requests of the other tenant.
+    const rounds = 40;
+    const answers = await repeated(rounds * hostileSchemas.length, (n) =>
       attack("schemas", { options: { output: hostileSchemas[n % hostileSchemas.length], repair: 0 } }),
     );
     expectThat(
       answers.every(({ status }) => status < 500),
       "schemas: 5xx",
     );
-    expectThat(answers.filter(({ status }) => status === 200).length === 4, "schemas: a costly schema was accepted");
+    expectThat(
+      answers.filter(({ status }) => status === 200).length === rounds,
+      "schemas: a costly schema was accepted",
+    );
   },
   exceptions: async () => {
     const texts = await repeated(50, async (n) => {
@@ -260,6 +267,10 @@ for (const [name, work] of Object.entries(attacks)) {
   if (name === "no attack") calmP99 = at(0.99);
   // The commands of `terminals` are waited for without the event loop.
   const limit = name === "terminals" ? Infinity : Math.max(limits.p99Ms, limits.timesCalm * calmP99);
+  if (at(0.99) > limits.p99Ms && name !== "terminals")
+    missed.push(
+      `goal missed: ${name}, p99 ${at(0.99).toFixed(0)} ms; limit ${limit.toFixed(0)} ms, without an attack ${calmP99.toFixed(0)} ms`,
+    );
   expectThat(at(0.99) <= limit, `${name}: p99 of another tenant is ${at(0.99).toFixed(0)} ms`);
   expectThat(mb(peak - before) <= limits.growthMb, `${name}: the process grew by ${mb(peak - before)} MB`);
   const row = [took, mb(before), mb(peak), at(0.5), at(0.99), times.length];
@@ -268,5 +279,7 @@ for (const [name, work] of Object.entries(attacks)) {
 await sessions.close({ graceMs: 1000 });
 await host.close();
 rmSync(folder, { recursive: true });
-console.log([`goal: p99 ${limits.p99Ms} ms on a machine that runs nothing else`, ...new Set(problems)].join("\n"));
+console.log(
+  [`goal: p99 ${limits.p99Ms} ms on a machine that runs nothing else`, ...missed, ...new Set(problems)].join("\n"),
+);
 process.exit(problems.length === 0 ? 0 : 1);

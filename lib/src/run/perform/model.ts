@@ -142,6 +142,10 @@ export async function performModel(
   return modelFailed(effect.id, failure, { partial: storable(reply), spent, durationMs, ...noted });
 }
 
+const noEvents: AsyncIterable<readonly ModelEvent[]> = {
+  [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
+};
+
 /** The attempts of one `call_model` effect. */
 class ModelCalls {
   readonly #plan: RunPlan;
@@ -372,6 +376,8 @@ class ModelCalls {
 
   /** The events of an attempt: those of the adapter, or of the outermost middleware. */
   #stream(adapter: Adapter, request: ModelRequest, work: ProviderWork): AsyncIterable<readonly ModelEvent[]> {
+    // The turn was cancelled while the lease was renewed: an adapter that ignores its signal would send the request.
+    if (this.#ports.signal.aborted) return noEvents;
     if (this.#middleware === null) return work.open(request);
     const { signal, collector } = this.#ports;
     const attempt = { n: this.#attempts, signal, provider: adapter.provider, request };

@@ -29,7 +29,7 @@ const server = `
     server.registerTool("who", { annotations: { readOnlyHint: true } }, () => ({ content: [{ type: "text", text: "I am " + process.env.WHO }] }));
     return server;
   });`;
-const entry = { command: process.execPath, args: ["server.mjs"], env: { WHO: "${WHO:-nobody}" }, protocol: "legacy" };
+const entry = { command: process.execPath, args: ["server.mjs"], env: { WHO: "${WHO:-unset}" }, protocol: "legacy" };
 
 it("starts no server of a file that is not trusted; then the model calls the tools of the server", async () => {
   write("server.mjs", server);
@@ -53,7 +53,7 @@ it("starts no server of a file that is not trusted; then the model calls the too
   await place.run(["trust"]);
   const ran = await place.run(["run", "--json", "who?"]);
   expect([ran.code, ran.stderr]).toEqual([0, expect.any(String)]);
-  expect(ran.stdout).toContain("I am nobody");
+  expect(ran.stdout).toContain("I am unset");
   // The program of the server is covered by the trust in the file that names it.
   write("server.mjs", `${server}\n`);
   expect((await place.run(["run", "who?"])).stderr).toContain("server.mjs");

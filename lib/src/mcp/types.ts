@@ -81,7 +81,7 @@ export type McpOptions = {
   readonly trustAnnotations?: boolean;
   /**
    * What happens when the server asks the user (elicitation). `question`: the turn ends with a question, and the next message is the answer, also in another
-   * process. A function answers in this process. `off`: the server is told that this client cannot ask. Default: `question`.
+   * process. A function answers in this process. `off`: this client announces that it cannot ask. Default: `question`.
    */
   readonly elicitation?: "question" | "off" | ((request: McpElicitation) => Promise<McpElicitationResult>);
   /**
@@ -89,9 +89,9 @@ export type McpOptions = {
    * that, and in another process, the call is made again if its replay policy is `safe`, and otherwise ends with `outcome_unknown`. Default: 600,000.
    */
   readonly keepOpenMs?: number;
-  /** The engine that answers requests of the server for a model call (sampling). Default: none; the server is told that there is none. */
+  /** The engine that answers requests of the server for a model call (sampling). Default: none; this client announces none. */
   readonly sampling?: Engine;
-  /** `file:` URLs of folders that the server may work in (roots). Default: none; the server is told that there are none. */
+  /** `file:` URLs of folders that the server may work in (roots). Default: none; this client announces none. */
   readonly roots?: readonly string[];
   /**
    * The protocol versions. `auto` asks the server for 2026-07-28 first, which starts a stdio server twice; `legacy` uses only the versions before it; a

@@ -440,7 +440,7 @@ describe("concurrent processes without a worker", () => {
       expect({ seed, ...run }).toEqual({ seed, ...run, peakOfUser: 1, calls: 30, completed: 30, left: 0 });
       expect(run.peak).toBeLessThanOrEqual(4);
     }
-  });
+  }, 300_000);
 
   test("do so with a rate, whose slots become free by time", async () => {
     const storage = memoryStorage();

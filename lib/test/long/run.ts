@@ -55,7 +55,7 @@ const wantedOutages = onPostgres && !withFailover ? 20 : 0;
 /** How long the address of the database leads to nothing, and then to a standby that is read-only, in milliseconds. */
 const failoverMs = { unreachable: 500, readOnly: 1500 };
 const ids = Array.from({ length: 12 }, (_, index) => `session-${index}`);
-const longestMs = onPostgres ? 600_000 : 230_000;
+const longestMs = 900_000;
 
 const folder = mkdtempSync(join(tmpdir(), "everturn-long-"));
 // The programs are built in a folder from which their packages can be resolved.

@@ -284,6 +284,11 @@ export class Observer {
         );
       }
     }
+    const isReclaim = before !== null && epoch > before.epoch && before.owner === writer.name && !before.released;
+    // A turn of this process that waits for the answer to its first claim cannot know that a clock jump has ended that claim.
+    if (isReclaim && before.endsAt > now && this.jumpedAt >= before.writtenAt) {
+      session.robbed.set(before.owner, before.endsAt);
+    }
     if (before === null || before.released || before.owner !== owner) {
       session.tenure += 1;
       session.tenureAt = now;

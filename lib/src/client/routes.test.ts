@@ -48,6 +48,7 @@ const verbs: { readonly [operation: string]: keyof EverturnClient } = {
 /** Operations without a verb, and why. */
 const withoutVerb: { readonly [operation: string]: string } = {
   openapi: "a description for client generators",
+  runAgUi: "for clients of AG-UI",
   postUiChat: "for the AI SDK's own client",
   resumeUiChat: "for the AI SDK's own client",
   stopUiChat: "for the AI SDK's own client, by chatFetch",

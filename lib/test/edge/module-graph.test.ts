@@ -19,6 +19,7 @@ const packagesOf: { readonly [entryPoint: string]: readonly string[] } = {
   "./model": [],
   "./kernel": [],
   "./http": ["eventsource-parser", "hono"],
+  "./otel": ["eventsource-parser", "@opentelemetry/api"],
 };
 const anyDoor: readonly string[] = ["eventsource-parser"];
 /** Optional packages, needed only by users of the entry point. They may be loaded on demand. */
@@ -31,6 +32,7 @@ const peersOf: { readonly [entryPoint: string]: readonly string[] } = {
     "@modelcontextprotocol/server",
     "@modelcontextprotocol/server/stdio",
   ],
+  "./otel": ["@opentelemetry/api"],
   "./quickjs/worker": ["quickjs-emscripten-core", "@jitl/quickjs-singlefile-mjs-release-sync"],
 };
 

@@ -171,6 +171,8 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("resumeUiChat", "/ui/chat/s3/stream");
   await ask("loadUiChat", "/ui/chat/s3");
   await ask("stopUiChat", "/ui/chat/s3/stop", {});
+  const run = { threadId: "s4", runId: "r1", messages: [{ id: "u1", role: "user", content: "hi" }] };
+  await ask("runAgUi", "/ag-ui", run);
   const completion = { model: "agent", messages: [{ role: "user", content: "hi" }] };
   await ask("createChatCompletion", "/v1/chat/completions", completion);
   await ask("createChatCompletion", "/v1/chat/completions", { ...completion, stream: true });

@@ -201,7 +201,7 @@ export type WatchOptions = CallOptions & {
 };
 
 /** Pagination: `after` is the cursor `next` of the previous page. */
-type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
+export type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
 
 /** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
 export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };

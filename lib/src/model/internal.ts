@@ -78,6 +78,25 @@ export { validateImageRequest } from "./parse/validate-image-request.ts";
 
 // session
 export type {
+  DiscardedAttempt,
+  EffectDetail,
+  EngineView,
+  LeaseView,
+  Overview,
+  OverviewSum,
+  Quantiles,
+  ScenarioView,
+  SearchHit,
+  ServerView,
+  TimelineEffect,
+  ToolSum,
+  ToolView,
+  TurnClaim,
+  TurnSummaryView,
+  TurnTimeline,
+  WorkerView,
+} from "./session/inspection.ts";
+export type {
   Cancelled,
   LedgerSum,
   LimitWait,

@@ -1,0 +1,246 @@
+// The values that the inspection routes of the HTTP API send: turns of a session, the timeline of a turn, engines, workers, and the overview. Pages such as the studio
+// show them. They are here, in the lowest layer, so that a client in a browser has the same types as the server.
+
+import type { Usage } from "../call/usage.ts";
+import type { Failure } from "../failure/failure.ts";
+import type { Json, JsonObject } from "../parse/json.ts";
+import type { HaltedReason, TurnOutcome } from "../turn/outcome.ts";
+import type { LimitWait, TurnStatus } from "./session-view.ts";
+
+/** A turn of a session in a list. Times are in milliseconds since 1970-01-01 UTC. */
+export type TurnSummaryView = {
+  readonly turnId: string;
+  /** `step`: the turn was started with `step`, and makes one step. */
+  readonly verb: "chat" | "step";
+  readonly engine: string;
+  readonly acceptedAt: number;
+  /** The number of messages of the session before the turn: the index of the first message that the turn added. */
+  readonly base: number;
+  readonly status: TurnStatus;
+  /** The step that the turn is in, or the number of its steps, from 0. */
+  readonly step: number;
+  /** How the turn ended; `null`: it has not ended. */
+  readonly end: {
+    readonly haltedReason: HaltedReason;
+    readonly outcome: TurnOutcome;
+    readonly steps: number;
+    readonly usage: Usage;
+  } | null;
+  /** Why the turn failed or is parked; otherwise `null`. */
+  readonly failure: Failure | null;
+  readonly limitWait: LimitWait | null;
+};
+
+/**
+ * What a turn did and when, from its journal: one item for each row, in the order of the rows. A turn with many rows is read in pages. Text of an effect
+ * that is still being performed is not part of it; the events of the turn have it.
+ */
+export type TurnTimeline = {
+  readonly turn: TurnSummaryView;
+  /** The time of the server when it read the rows, in milliseconds: the end of whatever is still open. */
+  readonly now: number;
+  /** The processes that have driven the turn, in order. A claim that takes over follows a crash or a blocked process. */
+  readonly claims: readonly TurnClaim[];
+  readonly effects: readonly TimelineEffect[];
+  /** The `ordinal` after which the next page begins; `null` on the last page. */
+  readonly next: number | null;
+  /** The journal was removed because its retention time has passed. */
+  readonly isJournalRemoved: boolean;
+};
+
+/** A process that drove a turn for some time. */
+export type TurnClaim = {
+  /** The name of the process. */
+  readonly owner: string;
+  /** The lease epoch: it increases with each claim of the session. */
+  readonly epoch: number;
+  /** When the process claimed the session, in milliseconds. */
+  readonly since: number;
+  /** The process before it had crashed or was blocked. */
+  readonly takesOver: boolean;
+};
+
+/** A row of the journal: an effect with its result, or an item that answers no effect. Times are in milliseconds; `null` in rows of older releases. */
+export type TimelineEffect = {
+  /** The number of the row in the journal of the turn. */
+  readonly ordinal: number;
+  /** The id of the effect: `turn/step/kind`; `null`: the row answers no effect. */
+  readonly effectId: string | null;
+  /** `checkpoint`: input that arrived was added. `environment`: model, instructions or tools were read. `restart`: the step was restarted by `recover`. */
+  readonly kind: "model" | "tool" | "code" | "checkpoint" | "environment" | "cancel" | "failure" | "restart";
+  /** The step, from 0. */
+  readonly step: number;
+  /** The model as `provider:model`, or the name of the tool; otherwise `null`. */
+  readonly name: string | null;
+  readonly toolCallId: string | null;
+  /** `waits`: a person or another program has to answer. `superseded`: the step was restarted after it. */
+  readonly state: "ok" | "failed" | "waits" | "halted" | "cancelled" | "superseded";
+  readonly startedAt: number | null;
+  /** When the first content of a reply arrived. */
+  readonly firstAt: number | null;
+  readonly endedAt: number | null;
+  /** The process that performed it. */
+  readonly owner: string | null;
+  readonly epoch: number;
+  /** The number of the attempt that is recorded, from 1. */
+  readonly attempt: number;
+  /** Tokens and cost of a model call; otherwise `null`. */
+  readonly usage: Usage | null;
+  /** The beginning of the reply, result, question or reason, at most 200 characters. */
+  readonly text: string;
+  /** Why it failed; otherwise `null`. */
+  readonly failure: Failure | null;
+  /** Attempts before the recorded one: retries after an error of the provider, and attempts that a crash has ended. */
+  readonly discarded: readonly DiscardedAttempt[];
+  /** The sessions of child agents that a tool call has started. */
+  readonly children: readonly { readonly sessionId: string; readonly turnId: string | null }[];
+};
+
+/** An attempt whose result was not recorded. */
+export type DiscardedAttempt = {
+  /** `crash`: the process ended while it performed the effect. `retry`: the attempt failed and another followed. */
+  readonly reason: "crash" | "retry";
+  readonly epoch: number;
+  /** When it began and ended, in milliseconds, as far as it is known. */
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  readonly failure: Failure | null;
+};
+
+/** Everything that is stored about one row of the journal. */
+export type EffectDetail = {
+  readonly ordinal: number;
+  /** The effect as it was ordered: a model call with its options, a tool call with its arguments; `null`: the row answers no effect. */
+  readonly effect: Json;
+  /** The journal item: the response, or another item. */
+  readonly item: Json;
+  readonly epoch: number;
+  readonly attempt: number;
+  /** When and by which process it was performed; `null` in rows of older releases. */
+  readonly timing: JsonObject | null;
+  /** Records inside the effect: attempts, delays, child turns, start marks. */
+  readonly records: readonly { readonly name: string; readonly value: Json }[];
+};
+
+/** An engine that the caller may use. */
+export type EngineView = {
+  readonly name: string;
+  /** The model as `provider:model`; `null`: each turn has to name one. */
+  readonly model: string | null;
+  /** `null`: none, or computed for each turn. */
+  readonly instructions: string | null;
+  readonly tools: readonly ToolView[];
+};
+
+/** A tool of an engine, as far as a form for its arguments needs it. */
+export type ToolView = {
+  readonly name: string;
+  readonly description: string;
+  /** The JSON Schema of the arguments. */
+  readonly inputSchema: JsonObject;
+  /** Whether its calls wait for an approval. `sometimes`: a function decides for each call. */
+  readonly approval: "always" | "sometimes" | "never";
+  /** Whether a call that a crash interrupted is run again: `never` means that a person decides. */
+  readonly rerun: string;
+};
+
+/** The server and what the caller may do there. */
+export type ServerView = {
+  /** The version of the library. */
+  readonly version: string;
+  /** The kind of storage, for example `sqlite`; `null`: not named. */
+  readonly storage: string | null;
+  readonly durability: "durable" | "volatile";
+  /** Whether `GET /search` finds text in messages. */
+  readonly search: boolean;
+  /** Whether the caller sees the workers, and the sums of all tenants. */
+  readonly operator: boolean;
+  /** The tenant of the caller; empty: the default tenant. */
+  readonly tenant: string;
+  /** Turn options that callers may set. */
+  readonly allow: readonly string[];
+  /** Whether turn records may be exported. */
+  readonly records: boolean;
+  /** Prepared conversations of the offline model that `POST /scenarios/{name}` starts. */
+  readonly scenarios: readonly ScenarioView[];
+};
+
+/** A prepared conversation that shows one behaviour. */
+export type ScenarioView = { readonly name: string; readonly title: string; readonly description: string };
+
+/** A session that a search has found, with the place of the match. */
+export type SearchHit = {
+  readonly sessionId: string;
+  readonly title: string | null;
+  /** The index of the message in the session. */
+  readonly position: number;
+  readonly role: "system" | "user" | "assistant" | "tool";
+  /** Text around the match. `matches` are the parts of it that match, as start and end offsets. */
+  readonly excerpt: string;
+  readonly matches: readonly (readonly [start: number, end: number])[];
+};
+
+/** A process that drives turns, as its leases show it. */
+export type WorkerView = {
+  /** The name of the process. */
+  readonly owner: string;
+  /** Whether it is the process that answers this request. */
+  readonly self: boolean;
+  /** The turns that it drives. At most 100 are listed. */
+  readonly leases: readonly LeaseView[];
+  /** The number of turns that it drives. */
+  readonly turns: number;
+};
+
+/** A session that a process drives. Times are in milliseconds. */
+export type LeaseView = {
+  readonly tenant: string;
+  readonly sessionId: string;
+  readonly turnId: string;
+  readonly epoch: number;
+  /** When the lease ends unless the process renews it. */
+  readonly expiresAt: number;
+};
+
+/** Sums over ended turns in a period, from the rollup table. */
+export type Overview = {
+  /** The period, in milliseconds since 1970-01-01 UTC. */
+  readonly from: number;
+  readonly until: number;
+  /** The length of a bucket in milliseconds. */
+  readonly bucketMs: number;
+  /** One for each bucket of the period that has turns, oldest first. */
+  readonly buckets: readonly (OverviewSum & { readonly at: number })[];
+  readonly total: OverviewSum;
+  readonly engines: readonly (OverviewSum & { readonly name: string })[];
+  /** Only the caller's own tenant, unless the caller is an operator. */
+  readonly tenants: readonly (OverviewSum & { readonly name: string })[];
+  readonly tools: readonly ToolSum[];
+};
+
+/** Sums over turns. Costs are in US dollars. */
+export type OverviewSum = {
+  readonly turns: number;
+  /** Turns by how they ended: `completed`, `waiting` (for a person), `failed`, `cancelled`, `parked`, `limited` (a budget or the step limit). */
+  readonly outcomes: { readonly [outcome: string]: number };
+  readonly inputTokens: number;
+  readonly cachedInputTokens: number;
+  readonly outputTokens: number;
+  readonly cost: number;
+  readonly takeovers: number;
+  /** From acceptance to the end of the turn, without time that it waited for a person. */
+  readonly duration: Quantiles;
+  /** From the start of a model call to its first content. */
+  readonly firstContent: Quantiles;
+};
+
+/** Sums over the calls of one tool in a period. */
+export type ToolSum = {
+  readonly name: string;
+  readonly calls: number;
+  readonly failed: number;
+  readonly duration: Quantiles;
+};
+
+/** Quantiles in milliseconds, within 10 % of the measured values; `null` without values. */
+export type Quantiles = { readonly p50: number | null; readonly p95: number | null; readonly p99: number | null };

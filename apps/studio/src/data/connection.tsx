@@ -1,0 +1,96 @@
+// The connection to the server: its clients, the token, and what the server says about itself. Every view takes them from `useConnection`.
+
+import type { EverturnClient, Inspector, ServerView } from "everturn/client";
+import type { ReactNode } from "react";
+
+import { ClientError, createClient, createInspector } from "everturn/client";
+import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
+
+/** What views need to talk to the server. */
+export type Connection = {
+  readonly client: EverturnClient;
+  readonly inspector: Inspector;
+  readonly server: ServerView;
+  /** Forgets the token and shows the login. */
+  readonly logOut: () => void;
+};
+
+const ConnectionContext = createContext<Connection | null>(null);
+
+/** The connection. Only inside {@link ConnectionProvider}. */
+export function useConnection(): Connection {
+  const connection = useContext(ConnectionContext);
+  if (connection === null) throw new Error("useConnection is used outside of ConnectionProvider");
+  return connection;
+}
+
+/** The state of the connection before it is ready. */
+export type ConnectionState =
+  | { readonly type: "connecting" }
+  | { readonly type: "login"; readonly isRejected: boolean }
+  | { readonly type: "failed"; readonly message: string };
+
+type Clients = Pick<Connection, "client" | "inspector">;
+
+/** The token is kept for the tab only: session storage is not shared with other tabs, and is removed with the tab. */
+const tokenKey = "everturn-token";
+
+/**
+ * Asks the server who it is, and renders `children` once it has answered. Before that, `render` shows the state; `logIn` tries a token, and `retry` tries again.
+ */
+export function ConnectionProvider({
+  children,
+  render,
+}: {
+  readonly children: ReactNode;
+  readonly render: (
+    state: ConnectionState,
+    actions: { readonly logIn: (token: string) => void; readonly retry: () => void },
+  ) => ReactNode;
+}): ReactNode {
+  const [token, setToken] = useState<string | null>(() => sessionStorage.getItem(tokenKey));
+  const [state, setState] = useState<ConnectionState>({ type: "connecting" });
+  const [server, setServer] = useState<ServerView | null>(null);
+  const [attempt, setAttempt] = useState(0);
+  const clients = useMemo((): Clients => {
+    const options = { url: "/", ...(token === null ? {} : { token }) };
+    return { client: createClient(options), inspector: createInspector(options) };
+  }, [token]);
+
+  useEffect(() => {
+    const aborting = new AbortController();
+    setState({ type: "connecting" });
+    const ask = async (): Promise<void> => {
+      try {
+        const view = await clients.inspector.server({ signal: aborting.signal });
+        if (token !== null) sessionStorage.setItem(tokenKey, token);
+        setServer(view);
+      } catch (error) {
+        if (aborting.signal.aborted) return;
+        setServer(null);
+        setState(stateOfError(error, token));
+      }
+    };
+    void ask();
+    return () => aborting.abort();
+  }, [clients, token, attempt]);
+
+  const logOut = useCallback(() => {
+    sessionStorage.removeItem(tokenKey);
+    setServer(null);
+    setToken(null);
+  }, []);
+  const connection = useMemo(
+    () => (server === null ? null : { ...clients, server, logOut }),
+    [clients, server, logOut],
+  );
+  if (connection === null) {
+    return render(state, { logIn: setToken, retry: () => setAttempt((count) => count + 1) });
+  }
+  return <ConnectionContext value={connection}>{children}</ConnectionContext>;
+}
+
+function stateOfError(error: unknown, token: string | null): ConnectionState {
+  if (error instanceof ClientError && error.status === 401) return { type: "login", isRejected: token !== null };
+  return { type: "failed", message: error instanceof Error ? error.message : String(error) };
+}

@@ -1,0 +1,19 @@
+// Entry point of the page.
+
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import "@fontsource-variable/inter/wght.css";
+import "@fontsource-variable/jetbrains-mono/wght.css";
+
+import "./styles/tokens.css";
+import "./styles/base.css";
+import { App } from "./app.tsx";
+
+const root = document.querySelector("#root");
+if (root !== null) {
+  createRoot(root).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,130 @@
+// The address of the page: which view is shown, and what is selected in it. The URL is the only place where the selection is stored, so every message and effect
+// has a link, and the back button works.
+
+import { useSyncExternalStore } from "react";
+
+/** A view and its selection. */
+export type Route =
+  | { readonly view: "sessions" }
+  | SessionRoute
+  | { readonly view: "waiting" }
+  | { readonly view: "overview" }
+  | { readonly view: "playground"; readonly from: string | null }
+  | { readonly view: "compare"; readonly left: string; readonly right: string }
+  | { readonly view: "replay" };
+
+/** A session, and what is selected in it. */
+export type SessionRoute = {
+  readonly view: "session";
+  readonly sessionId: string;
+  /** The turn whose timeline is shown; `null`: the newest. */
+  readonly turnId: string | null;
+  /** The ordinal of the selected row of its journal. */
+  readonly effect: number | null;
+  /** The index of the selected message. */
+  readonly message: number | null;
+  /** The time of the playhead, in milliseconds since the turn was accepted; `null`: the present. */
+  readonly at: number | null;
+};
+
+const base = import.meta.env.BASE_URL;
+
+/** Parses the path and query of a URL. Unknown paths are the list of sessions. */
+export function parseRoute(pathname: string, search: string): Route {
+  const [view = "", ...rest] = pathname.startsWith(base) ? pathname.slice(base.length).split("/") : [];
+  const query = new URLSearchParams(search);
+  switch (view) {
+    case "s": {
+      const sessionId = decoded(rest[0] ?? "");
+      if (sessionId === "") return { view: "sessions" };
+      return {
+        view: "session",
+        sessionId,
+        turnId: query.get("turn"),
+        effect: count(query.get("effect")),
+        message: count(query.get("message")),
+        at: count(query.get("at")),
+      };
+    }
+    case "waiting":
+      return { view: "waiting" };
+    case "overview":
+      return { view: "overview" };
+    case "playground":
+      return { view: "playground", from: query.get("from") };
+    case "compare":
+      return { view: "compare", left: query.get("left") ?? "", right: query.get("right") ?? "" };
+    case "replay":
+      return { view: "replay" };
+    default:
+      return { view: "sessions" };
+  }
+}
+
+/** The URL of a route. */
+export function hrefOf(route: Route): string {
+  switch (route.view) {
+    case "sessions":
+      return base;
+    case "session": {
+      const { sessionId, turnId, effect, message, at } = route;
+      return `${base}s/${encodeURIComponent(sessionId)}${queryOf({ turn: turnId, effect, message, at })}`;
+    }
+    case "playground":
+      return `${base}playground${queryOf({ from: route.from })}`;
+    case "compare":
+      return `${base}compare${queryOf({ left: route.left, right: route.right })}`;
+    case "waiting":
+    case "overview":
+    case "replay":
+      return `${base}${route.view}`;
+  }
+}
+
+/** The route of a session without a selection. */
+export function sessionRoute(sessionId: string, selection: Partial<SessionRoute> = {}): SessionRoute {
+  return { turnId: null, effect: null, message: null, at: null, ...selection, view: "session", sessionId };
+}
+
+/** Shows another route. `replace`: the back button skips the present one, for a selection that changes often. */
+export function navigate(route: Route, { replace = false }: { readonly replace?: boolean } = {}): void {
+  const href = hrefOf(route);
+  if (href === location.pathname + location.search) return;
+  if (replace) history.replaceState(null, "", href);
+  else history.pushState(null, "", href);
+  dispatchEvent(new Event("everturn-route"));
+}
+
+/** The present route. */
+export function useRoute(): Route {
+  const address = useSyncExternalStore(subscribe, () => location.pathname + location.search);
+  const [pathname = "", search = ""] = address.split(/(?=\?)/, 2);
+  return parseRoute(pathname, search);
+}
+
+function subscribe(changed: () => void): () => void {
+  addEventListener("popstate", changed);
+  addEventListener("everturn-route", changed);
+  return () => {
+    removeEventListener("popstate", changed);
+    removeEventListener("everturn-route", changed);
+  };
+}
+
+function queryOf(fields: { readonly [name: string]: string | number | null }): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== null) query.set(name, `${value}`);
+  return query.size === 0 ? "" : `?${query}`;
+}
+
+function count(text: string | null): number | null {
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return "";
+  }
+}

@@ -7,7 +7,13 @@ import "@fontsource-variable/jetbrains-mono/wght.css";
 
 import "./styles/tokens.css";
 import "./styles/base.css";
+import "./styles/shell.css";
+import "./styles/sessions.css";
+import "./styles/session.css";
 import { App } from "./app.tsx";
+import { applyTheme } from "./shell/theme.ts";
+
+applyTheme();
 
 const root = document.querySelector("#root");
 if (root !== null) {

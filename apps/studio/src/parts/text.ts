@@ -1,0 +1,18 @@
+// Texts of users, models and tools that are shown as a name or a title: control characters become visible and cannot reorder what is around them.
+
+/** Control characters, line separators, and the marks that change the direction of text (bidirectional overrides and isolates). */
+const invisible = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+
+/** A name on one line. Control characters are escaped as `\u202e`, and line breaks and tabs become spaces. */
+export function visibleName(name: string): string {
+  return name
+    .replace(/\s*[\n\r\t]\s*/g, " ")
+    .replace(invisible, (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`);
+}
+
+/** The beginning of a text, cut at a length in UTF-16 units, never inside of a surrogate pair. */
+export function beginning(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const last = text.charCodeAt(length - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
+}

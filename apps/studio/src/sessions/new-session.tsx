@@ -1,0 +1,77 @@
+// The form that starts a session: the engine and the first message.
+
+import type { FormEvent, ReactNode } from "react";
+
+import { useId, useState } from "react";
+
+import { useConnection } from "../data/connection.tsx";
+import { useQuery } from "../data/query.ts";
+import { navigate, sessionRoute } from "../route.ts";
+import { notifyError } from "../shell/toasts.tsx";
+
+export function NewSession(): ReactNode {
+  const { client, inspector } = useConnection();
+  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
+  const [engine, setEngine] = useState("");
+  const [text, setText] = useState("");
+  const [isStarting, setStarting] = useState(false);
+  const id = useId();
+  const chosen = engines.data?.find(({ name }) => name === engine) ?? engines.data?.[0];
+  const start = async (): Promise<void> => {
+    if (text.trim() === "" || isStarting) return;
+    setStarting(true);
+    try {
+      const { sessionId } = await client.start(text, chosen === undefined ? {} : { engine: chosen.name });
+      navigate(sessionRoute(sessionId));
+    } catch (error) {
+      notifyError(error);
+      setStarting(false);
+    }
+  };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    void start();
+  };
+  return (
+    <form className="composer" onSubmit={submit}>
+      <label className="visually-hidden" htmlFor={id}>
+        First message
+      </label>
+      <textarea
+        id={id}
+        className="composer-text"
+        rows={2}
+        dir="auto"
+        placeholder="Write the first message"
+        autoFocus
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+          event.preventDefault();
+          void start();
+        }}
+      />
+      <div className="composer-row">
+        {engines.data !== null && engines.data.length > 0 && (
+          <select
+            className="select"
+            aria-label="Engine"
+            value={chosen?.name ?? ""}
+            onChange={(event) => setEngine(event.target.value)}
+          >
+            {engines.data.map(({ name, model }) => (
+              <option key={name} value={name}>
+                {model === null ? name : `${name} · ${model}`}
+              </option>
+            ))}
+          </select>
+        )}
+        <span className="spacer" />
+        <button type="submit" className="btn primary" disabled={text.trim() === "" || isStarting}>
+          Start
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,97 @@
+// What is shown before the connection is ready: connecting, the login form, or the failure with a retry.
+
+import type { ConnectionState } from "../data/connection.tsx";
+import type { FormEvent, ReactNode } from "react";
+
+import { useEffect, useId, useState } from "react";
+
+import { Logo } from "./logo.tsx";
+
+/** A failed connection is tried again by itself after this many milliseconds. */
+const retryMs = 3000;
+
+export function ConnectionGate({
+  state,
+  logIn,
+  retry,
+}: {
+  readonly state: ConnectionState;
+  readonly logIn: (token: string) => void;
+  readonly retry: () => void;
+}): ReactNode {
+  const isFailed = state.type === "failed";
+  useEffect(() => {
+    if (!isFailed) return undefined;
+    const timer = setInterval(retry, retryMs);
+    return () => clearInterval(timer);
+  }, [isFailed, retry]);
+  return (
+    <main className="gate">
+      <div className="gate-card">
+        <h1 className="logo">
+          <Logo />
+          Everturn
+        </h1>
+        {state.type === "login" ? (
+          <Login isRejected={state.isRejected} logIn={logIn} />
+        ) : state.type === "failed" ? (
+          <div className="gate-body" role="alert">
+            <p>The server does not answer.</p>
+            <p className="muted mono">{state.message}</p>
+            <div className="actions">
+              <button type="button" className="btn primary" onClick={retry}>
+                Try again
+              </button>
+              <span className="muted">Tried every 3 s</span>
+            </div>
+          </div>
+        ) : (
+          <p className="muted" role="status">
+            Connecting…
+          </p>
+        )}
+      </div>
+    </main>
+  );
+}
+
+function Login({
+  isRejected,
+  logIn,
+}: {
+  readonly isRejected: boolean;
+  readonly logIn: (token: string) => void;
+}): ReactNode {
+  const [token, setToken] = useState("");
+  const id = useId();
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (token.trim() !== "") logIn(token.trim());
+  };
+  return (
+    <form className="gate-body" onSubmit={submit}>
+      <label htmlFor={id}>Access token</label>
+      <input
+        id={id}
+        className="input mono"
+        type="password"
+        autoComplete="current-password"
+        autoFocus
+        value={token}
+        aria-invalid={isRejected}
+        aria-describedby={`${id}-hint`}
+        onChange={(event) => setToken(event.target.value)}
+      />
+      <p id={`${id}-hint`} className={isRejected ? "error-text" : "muted"} role={isRejected ? "alert" : undefined}>
+        {isRejected
+          ? "The server rejects this token."
+          : "The token that the server was started with (EVERTURN_TOKEN). It is kept in this tab only."}
+      </p>
+      <div className="actions">
+        <button type="submit" className="btn primary" disabled={token.trim() === ""}>
+          Log in
+        </button>
+      </div>
+    </form>
+  );
+}

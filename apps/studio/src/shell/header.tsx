@@ -1,0 +1,111 @@
+// The header: views, search, the state of the host, theme, and the dialogs that every view has (command palette, keyboard help).
+
+import type { Route } from "../route.ts";
+import type { ReactNode } from "react";
+
+import { useCallback, useState } from "react";
+
+import { useConnection } from "../data/connection.tsx";
+import { useQuery } from "../data/query.ts";
+import { useRoute } from "../route.ts";
+import { useSessionCounts } from "../sessions/waiting-count.ts";
+import { KeyboardHelp } from "./keyboard-help.tsx";
+import { useShortcuts, withModifier } from "./keyboard.ts";
+import { Link } from "./link.tsx";
+import { Logo } from "./logo.tsx";
+import { Palette, usePaletteShortcut } from "./palette.tsx";
+import { nextTheme, setTheme, useTheme } from "./theme.ts";
+
+const themeSigns = { system: "◐", light: "☀", dark: "☾" };
+
+export function Header(): ReactNode {
+  const { server, logOut } = useConnection();
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  const theme = useTheme();
+  const openPalette = useCallback(() => setPaletteOpen(true), []);
+  usePaletteShortcut(openPalette);
+  useShortcuts({ "?": () => setHelpOpen(true), "/": openPalette });
+  return (
+    <header className="header">
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <Link to={{ view: "sessions" }} className="logo" aria-label="Everturn, all sessions">
+        <Logo />
+        <span>Everturn</span>
+      </Link>
+      <Views />
+      <div className="spacer" />
+      <button type="button" className="search" onClick={openPalette} aria-label="Search and commands">
+        <span className="search-text">
+          {server.search ? "Search messages, tools, ids" : "Search sessions, actions"}
+        </span>
+        <span className="kbd">{withModifier("K")}</span>
+      </button>
+      <HostState />
+      <button
+        type="button"
+        className="icon-btn"
+        title={`Theme: ${theme}`}
+        aria-label={`Theme: ${theme}. Change it.`}
+        onClick={() => setTheme(nextTheme(theme))}
+      >
+        {themeSigns[theme]}
+      </button>
+      <button
+        type="button"
+        className="icon-btn only-wide"
+        title="Keyboard shortcuts"
+        aria-label="Keyboard shortcuts"
+        onClick={() => setHelpOpen(true)}
+      >
+        ?
+      </button>
+      {isPaletteOpen && (
+        <Palette close={() => setPaletteOpen(false)} openHelp={() => setHelpOpen(true)} logOut={logOut} />
+      )}
+      {isHelpOpen && <KeyboardHelp close={() => setHelpOpen(false)} />}
+    </header>
+  );
+}
+
+function Views(): ReactNode {
+  const { view } = useRoute();
+  const waiting = useSessionCounts()?.waiting ?? null;
+  const current = (...views: readonly Route["view"][]) => (views.includes(view) ? "page" : undefined);
+  return (
+    <nav className="views" aria-label="Views">
+      <Link to={{ view: "sessions" }} aria-current={current("sessions", "session", "compare")}>
+        Sessions
+      </Link>
+      <Link to={{ view: "waiting" }} aria-current={current("waiting")}>
+        Waiting {waiting !== null && waiting.count > 0 && <b className="tnum">{waiting.text}</b>}
+      </Link>
+      <Link to={{ view: "overview" }} aria-current={current("overview")}>
+        Overview
+      </Link>
+      <Link to={{ view: "playground", from: null }} aria-current={current("playground")}>
+        Playground
+      </Link>
+    </nav>
+  );
+}
+
+/** The kind of storage and the number of processes; a failed read says that the server does not answer. */
+function HostState(): ReactNode {
+  const { server, inspector } = useConnection();
+  const workers = useQuery("workers", async (signal) => (server.operator ? inspector.workers({ signal }) : []), {
+    everyMs: 5000,
+  });
+  const storage = server.storage ?? (server.durability === "durable" ? "durable" : "in memory");
+  const count = workers.data === null || !server.operator ? null : Math.max(1, workers.data.length);
+  const text = count === null ? storage : `${storage} · ${count} ${count === 1 ? "worker" : "workers"}`;
+  const isLost = workers.error !== null && workers.error.name !== "ClientError";
+  return (
+    <span className="host" title={`Everturn ${server.version}`} role="status">
+      <span className={isLost ? "dot lost" : "dot"} aria-hidden="true" />
+      {isLost ? "reconnecting" : text}
+    </span>
+  );
+}

@@ -1,0 +1,40 @@
+// The colour theme: that of the system, or light or dark by choice. The choice is stored in the browser and set as `data-theme` of the root element.
+
+import { useSyncExternalStore } from "react";
+
+import { readStored, writeStored } from "./stored.ts";
+
+const themes = ["system", "light", "dark"] as const;
+export type Theme = (typeof themes)[number];
+
+const storedKey = "everturn-theme";
+const listeners = new Set<() => void>();
+let current: Theme = themes.find((theme) => theme === readStored(storedKey)) ?? "system";
+
+/** Applies the stored theme before the first render. */
+export function applyTheme(): void {
+  if (current === "system") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = current;
+}
+
+export function setTheme(theme: Theme): void {
+  current = theme;
+  writeStored(storedKey, theme);
+  applyTheme();
+  for (const changed of listeners) changed();
+}
+
+/** The theme after the present one: system, light, dark, and system again. */
+export function nextTheme(theme: Theme): Theme {
+  return themes[(themes.indexOf(theme) + 1) % themes.length] ?? "system";
+}
+
+export function useTheme(): Theme {
+  return useSyncExternalStore(
+    (changed) => {
+      listeners.add(changed);
+      return () => listeners.delete(changed);
+    },
+    () => current,
+  );
+}

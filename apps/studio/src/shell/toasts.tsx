@@ -1,0 +1,63 @@
+// Short messages at the edge of the page: an action failed, or has finished somewhere else. They are announced to screen readers.
+
+import type { ReactNode } from "react";
+
+import { useSyncExternalStore } from "react";
+
+type Toast = { readonly id: number; readonly kind: "error" | "note"; readonly text: string };
+
+const shownMs = { error: 9000, note: 4000 };
+const maxToasts = 4;
+const listeners = new Set<() => void>();
+let toasts: readonly Toast[] = [];
+let lastId = 0;
+
+/** Shows a message for some seconds. */
+export function notify(text: string, kind: Toast["kind"] = "note"): void {
+  if (toasts.some((toast) => toast.text === text)) return;
+  lastId += 1;
+  const id = lastId;
+  setToasts([...toasts, { id, kind, text }].slice(-maxToasts));
+  setTimeout(() => dismiss(id), shownMs[kind]);
+}
+
+/** Shows why an action failed. An aborted request is not a failure. */
+export function notifyError(error: unknown): void {
+  if (error instanceof DOMException && error.name === "AbortError") return;
+  notify(error instanceof Error ? error.message : String(error), "error");
+}
+
+/** Runs an action of the reader and shows its failure. */
+export function attempt(action: () => Promise<void>): void {
+  action().catch(notifyError);
+}
+
+export function Toasts(): ReactNode {
+  const shown = useSyncExternalStore(subscribe, () => toasts);
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {shown.map(({ id, kind, text }) => (
+        <div key={id} className={`toast ${kind}`}>
+          <span dir="auto">{text}</span>
+          <button type="button" className="icon-btn" aria-label="Dismiss" onClick={() => dismiss(id)}>
+            ×
+          </button>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function dismiss(id: number): void {
+  setToasts(toasts.filter((toast) => toast.id !== id));
+}
+
+function setToasts(next: readonly Toast[]): void {
+  toasts = next;
+  for (const changed of listeners) changed();
+}
+
+function subscribe(changed: () => void): () => void {
+  listeners.add(changed);
+  return () => listeners.delete(changed);
+}

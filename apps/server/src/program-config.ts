@@ -48,6 +48,7 @@ const runtimeNames: { readonly [Name in keyof ConfigRuntime]-?: true } = {
 /** The options of the HTTP handler that a configuration file may set. */
 const httpNames: { readonly [Name in keyof ConfigHttp]-?: true } = {
   allow: true,
+  inspect: true,
   limits: true,
   openai: true,
   records: true,

@@ -3,7 +3,7 @@
 import type { createHandler } from "../http/index.ts";
 import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
 import type { DecisionInput } from "../session/internal.ts";
-import type { EverturnClient, TurnOptions } from "./index.ts";
+import type { EverturnClient, Inspector, TurnOptions } from "./index.ts";
 import type { DecisionAnswer } from "./types.ts";
 
 import { expect, expectTypeOf, test } from "vitest";
@@ -45,6 +45,13 @@ const verbs: { readonly [operation: string]: keyof EverturnClient } = {
   health: "health",
 };
 
+/** The function of `createInspector` for each inspection route. */
+const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
+  getServer: "server",
+  listEngines: "engines",
+  startScenario: "startScenario",
+};
+
 /** Operations without a verb, and why. */
 const withoutVerb: { readonly [operation: string]: string } = {
   openapi: "a description for client generators",
@@ -64,6 +71,7 @@ const handler: ReturnType<typeof createHandler> = handlerOf({
   auth: "none",
   openai: { small: agent },
   records: true,
+  inspect: true,
 });
 
 type OpenApiDocument = {
@@ -78,10 +86,9 @@ test("every route has a verb of the client or belongs to another client", async 
     Object.values(path).map(({ operationId }) => operationId),
   );
   expect(operations.length).toBeGreaterThan(20);
-  expect(operations.filter((operation) => !(operation in verbs) && !(operation in withoutVerb))).toEqual([]);
-  const gone = [...Object.keys(verbs), ...Object.keys(withoutVerb)].filter(
-    (operation) => !operations.includes(operation),
-  );
+  const covered = [verbs, inspectorFunctions, withoutVerb].flatMap((table) => Object.keys(table));
+  expect(operations.filter((operation) => !covered.includes(operation))).toEqual([]);
+  const gone = covered.filter((operation) => !operations.includes(operation));
   // The OpenAPI document does not list its own route.
   expect(gone).toEqual(["openapi"]);
 });

@@ -1,6 +1,6 @@
 // Authentication: maps a request to its caller, by bearer token (RFC 6750) or by a function of the operator.
 //
-// A caller is a tenant, a name, a context and a list of engines. All of them come from the operator's configuration and never from the
+// A caller is a tenant, a name, a context, a list of engines, and whether it operates the server. All of them come from the operator's configuration and never from the
 // request, so a request cannot choose another tenant's sessions, the name in a decision, or the data that tools receive about its caller.
 //
 // Invariants
@@ -35,6 +35,11 @@ export type Caller = {
    * `default` if it is listed, otherwise the first one. Default: all engines.
    */
   readonly engines?: readonly string[];
+  /**
+   * `true`: the caller operates the server. The inspection routes (`inspect` of the handler) show an operator the instructions of engines, the workers and the sums of
+   * all tenants, and let it start scenarios. Sessions of other tenants stay out of reach. Default: `false`; `true` with `auth: "none"`.
+   */
+  readonly operator?: boolean;
 };
 
 /** A bearer token and the caller it authenticates. A token has at least 16 characters and no whitespace. */
@@ -58,7 +63,7 @@ export type Authenticate = (request: Request) => Promise<Caller>;
 
 /** Builds the authentication step of a handler. Throws `MisuseError` if `auth` is not usable. */
 export function authenticator(auth: Auth): Authenticate {
-  if (auth === "none") return async () => ({});
+  if (auth === "none") return async () => ({ operator: true });
   if (typeof auth === "function") {
     return async (request) => {
       const caller: unknown = await auth(request);
@@ -69,7 +74,7 @@ export function authenticator(auth: Auth): Authenticate {
       }
       if (!isCaller(caller))
         throw new Error(
-          "the auth function must return { tenant?, name?, context?, engines?, limitKey? }, or null to reject the request",
+          "the auth function must return { tenant?, name?, context?, engines?, limitKey?, operator? }, or null to reject the request",
         );
       return caller;
     };
@@ -118,11 +123,12 @@ const isOptionalString = (value: unknown) => value === undefined || typeof value
 
 function isCaller(value: unknown): value is Caller {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const { tenant, name, context, engines, limitKey }: { readonly [Name in keyof Caller]?: unknown } = value;
+  const { tenant, name, context, engines, limitKey, operator }: { readonly [Name in keyof Caller]?: unknown } = value;
   if (limitKey !== undefined && !isLimitKey(limitKey)) return false;
   return (
     isOptionalString(tenant) &&
     isOptionalString(name) &&
+    (operator === undefined || typeof operator === "boolean") &&
     (context === undefined || isPlainObject(context)) &&
     (engines === undefined || isNameList(engines))
   );
@@ -142,7 +148,11 @@ function checkKeys(keys: readonly ApiKey[]): void {
       },
     );
   }
-  for (const [index, { token, limitKey, engines }] of keys.entries()) {
+  for (const [index, { token, limitKey, engines, operator }] of keys.entries()) {
+    if (operator !== undefined && typeof operator !== "boolean") {
+      const message = `auth: operator of key ${index} must be true or false`;
+      throw new MisuseError("invalid_argument", message, { path: ["auth", index, "operator"] });
+    }
     if (limitKey !== undefined && !isLimitKey(limitKey)) {
       const message = `auth: the limitKey of key ${index} must be ${limitKeyRule}`;
       throw new MisuseError("invalid_argument", message, { path: ["auth", index, "limitKey"] });

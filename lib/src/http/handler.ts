@@ -46,6 +46,7 @@ import type { Engine } from "../engine/internal.ts";
 import type { Runtime } from "../runtime/internal.ts";
 import type { Auth, Caller } from "./auth.ts";
 import type { HttpLimits } from "./limits.ts";
+import type { InspectOptions } from "./routes/inspection-routes.ts";
 import type { Route, ServerContext } from "./routes/route.ts";
 import type { AllowedOption } from "./routes/turn-options.ts";
 
@@ -63,6 +64,7 @@ import { openapi } from "./openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
 import { agUiRoutes } from "./routes/ag-ui-routes.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
+import { inspectionRoutes } from "./routes/inspection-routes.ts";
 import { json, route } from "./routes/route.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
@@ -86,6 +88,12 @@ export type HttpOptions = {
    * only. Default: false.
    */
   readonly records?: boolean;
+  /**
+   * `true`, or an object with details: serves the inspection routes, which pages such as the studio read: `GET /server`, `GET /engines`, and what the turns of a
+   * session did and when. A caller sees its own tenant and its own engines. Instructions of engines are shown to operators only (`operator` of the caller); causes
+   * and messages of providers only with `records`. Default: the routes do not exist.
+   */
+  readonly inspect?: boolean | InspectOptions;
   /**
    * Allowlist of the hosts of `https:` URLs in messages and tool results: `cdn.example.com`, or `*.example.com` for subdomains. The provider
    * fetches these URLs. Private addresses and local names are rejected in any case, and so are other schemes than `https:` and `data:`. Default:
@@ -161,6 +169,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...sessionRoutes,
     ...turnRoutes(turnOptions(allow), policy),
     ...(records ? [recordRoute] : []),
+    ...(options.inspect === undefined || options.inspect === false
+      ? []
+      : inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records })),
     ...uiRoutes(policy),
     ...agUiRoutes(policy),
     ...completions,

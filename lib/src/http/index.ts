@@ -5,6 +5,7 @@ export type { HttpReason } from "../model/internal.ts";
 export type { HttpFailure } from "./failure.ts";
 export type { HttpOptions } from "./handler.ts";
 export type { HttpLimits } from "./limits.ts";
+export type { InspectOptions, Scenario } from "./routes/inspection-routes.ts";
 export type { AllowedOption } from "./routes/turn-options.ts";
 
 export { createHandler } from "./handler.ts";

@@ -16,6 +16,7 @@
 
 import type {
   Cancelled,
+  EngineView,
   Json,
   JsonObject,
   LedgerSum,
@@ -31,6 +32,7 @@ import type {
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
+import type { HostStorage } from "./rows/storage.ts";
 import type {
   AnswerOptions,
   DurableOptions,
@@ -57,6 +59,7 @@ import { checkedStorage } from "./context.ts";
 import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
 import { HistoryCache } from "./history-cache.ts";
+import { engineViews } from "./inspect/engine-views.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
 import { PageBudget, ReadSlots } from "./read/page-budget.ts";
@@ -239,6 +242,13 @@ export type Runtime = {
    */
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
 
+  // Inspection, for pages that show what the runtime does.
+
+  /** The engines of this runtime with their models, instructions and tools. Performs no I/O. */
+  readonly engines: () => readonly EngineView[];
+  /** Whether written rows outlive the process. */
+  readonly durability: HostStorage["durability"];
+
   // Driving turns of other processes.
 
   /**
@@ -370,6 +380,8 @@ function runtimeOf(context: VerbContext): Runtime {
     export: (...args) => exportTurn(context, ...args),
     token: (...args) => token(context, ...args),
     complete: (...args) => complete(context, ...args),
+    engines: () => engineViews(context.engines),
+    durability: context.storage.durability,
     recover: (...args) => recover(context, ...args),
     work: (...args) => work(context, ...args),
     drive: (...args) => driveSession(context, ...args),

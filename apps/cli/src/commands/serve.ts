@@ -37,6 +37,7 @@ export async function serve(context: CommandContext): Promise<number> {
       ...(completions.value ? { openai } : {}),
       // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: auth === "none",
+      inspect: true,
       // Restate calls this process or another one for every turn.
       ...(isRestate ? { work: false } : {}),
       ...http,
@@ -111,13 +112,13 @@ async function startService(
 
 /**
  * Bearer tokens of a flag or a variable, else `auth` of the configuration file, else its tokens; no authentication if none is set. `startServer` then accepts only
- * a loopback address.
+ * a loopback address. A token without a tenant is that of an operator.
  */
 function authOf({ tokens, program }: Settings): ServerOptions["auth"] {
   const isExplicit = tokens.source.from === "flag" || tokens.source.from === "environment";
   if (program.auth !== null && !isExplicit) return program.auth;
   if (tokens.value.length === 0) return "none";
-  return tokens.value.map(({ tenant, token }) => (tenant === "" ? { token } : { tenant, token }));
+  return tokens.value.map(({ tenant, token }) => (tenant === "" ? { token, operator: true } : { tenant, token }));
 }
 
 /** Converts errors of `listen` that another `--host` or `--port` avoids to usage errors. */

@@ -33,6 +33,11 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly hasHandler: boolean;
   /** The time limit of each attempt, in milliseconds; `null`: the limit of the run. */
   readonly timeoutMs: number | null;
+  /**
+   * Whether calls wait for an approval, for people. `sometimes`: a function decides for each call, which `needsApproval` of the specification does not tell.
+   * Absent: as `needsApproval` says.
+   */
+  readonly approval?: "always" | "sometimes" | "never";
   /** Whether the calls of this tool in one run run together, or one at a time. */
   readonly concurrency: "parallel" | "serial";
   /** When a failed call is run again in the same process. */
@@ -227,6 +232,7 @@ export function tool<Output, Result, Context extends CallerContext>(
     ...spec,
     hasHandler: handler !== undefined,
     timeoutMs,
+    approval: approvalOf(definition.needsApproval ?? false),
     concurrency,
     retry: checkedRetry(name, definition.retry ?? { type: "never" }),
     prepare: isStandard(definition)
@@ -234,6 +240,10 @@ export function tool<Output, Result, Context extends CallerContext>(
       : (args) => preparePlain(definition, args),
     toModel,
   };
+}
+
+function approvalOf(needsApproval: unknown): NonNullable<Tool["approval"]> {
+  return typeof needsApproval === "function" ? "sometimes" : needsApproval === false ? "never" : "always";
 }
 
 /** Validates a retry policy, for callers without a compiler. */

@@ -36,7 +36,9 @@ const tools = [
 function serve(...scripts: readonly FakeScript[]) {
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  return createHandler({ sessions, auth: "none", openai: { agent }, records: true });
+  const scenario = { name: "hello", title: "Hello", description: "Says hello." };
+  const scenarios = [{ ...scenario, start: async () => ({ sessionId: "s9" }) }];
+  return createHandler({ sessions, auth: "none", openai: { agent }, records: true, inspect: { scenarios } });
 }
 
 async function describe(handler: (request: Request) => Promise<Response>): Promise<Description> {
@@ -156,6 +158,9 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("listMessages", "/sessions/s1/messages");
   await ask("getUsage", "/sessions/s1/usage");
   await ask("getUsageWithoutSession", "/usage");
+  await ask("getServer", "/server");
+  await ask("listEngines", "/engines");
+  await ask("startScenario", "/scenarios/hello", {});
   await ask("cancel", "/sessions/s1/cancel", {});
   await ask("startSession", "/sessions", { input: "hi", id: "s2" }, { accept: "text/event-stream" });
   await ask("send", "/sessions/s2/send", { text: "go on" });
@@ -216,8 +221,10 @@ test("the document names the mount path", async () => {
 test("the document omits options that are not allowed", async () => {
   const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  const closed = JSON.stringify(await describe(createHandler({ sessions, auth: "none" })));
-  const open = JSON.stringify(await describe(createHandler({ sessions, auth: "none", allow: ["instructions"] })));
+  const closed = JSON.stringify((await describe(createHandler({ sessions, auth: "none" }))).paths);
+  const open = JSON.stringify(
+    (await describe(createHandler({ sessions, auth: "none", allow: ["instructions"] }))).paths,
+  );
   expect([closed.includes('"instructions"'), open.includes('"instructions"')]).toEqual([false, true]);
 });
 

@@ -5,6 +5,9 @@ import type { Route } from "../routes/route.ts";
 
 import { schemas } from "./schemas.ts";
 
+/** The version of the library, as package.json has it. */
+export const libraryVersion = "0.1.0";
+
 /** The OpenAPI document of these routes, mounted at `base`. */
 export function openapi(routes: readonly Route[], base: string): JsonObject {
   const paths: { [path: string]: { [method: string]: JsonObject } } = {};
@@ -16,7 +19,7 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
     openapi: "3.1.0",
     info: {
       title: "Everturn",
-      version: "0.1.0",
+      version: libraryVersion,
       description: "Durable LLM sessions: start turns, stream their events, disconnect, and resume with a cursor.",
     },
     servers: [{ url: base === "" ? "/" : base }],

@@ -21,6 +21,7 @@ const text = { type: "string" };
 const nullableText = { type: ["string", "null"] };
 const countType = { type: "integer", minimum: 0 };
 const nullableCount = { type: ["integer", "null"], minimum: 0 };
+const flag = { type: "boolean" };
 const data = { type: "object" };
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
@@ -129,6 +130,41 @@ export const schemas = {
   }),
   TokenAnswer: objectWith({ token: text }),
   CompletionAnswer: objectWith({ result: { enum: ["completed", "already_completed", "revoked", "unknown"] } }),
+  ServerView: objectWith(
+    {
+      version: text,
+      storage: nullableText,
+      durability: { enum: ["durable", "volatile"] },
+      search: flag,
+      operator: flag,
+      tenant: text,
+      allow: { type: "array", items: text },
+      records: flag,
+      scenarios: { type: "array", items: objectWith({ name: text, title: text, description: text }) },
+    },
+    "The server, and what the caller may do there.",
+  ),
+  EngineList: objectWith({
+    items: {
+      type: "array",
+      items: objectWith({
+        name: text,
+        model: nullableText,
+        instructions: nullableText,
+        tools: {
+          type: "array",
+          items: objectWith({
+            name: text,
+            description: text,
+            inputSchema: data,
+            approval: { enum: ["always", "sometimes", "never"] },
+            rerun: text,
+          }),
+        },
+      }),
+    },
+  }),
+  ScenarioStarted: objectWith({ sessionId: text }),
   Health: objectWith({ status: { enum: ["ok"] } }),
 } as const satisfies { readonly [name: string]: JsonObject };
 

@@ -1,0 +1,117 @@
+// The inspection routes: what pages such as the studio read about the server, its engines and its turns. Served with the option `inspect` of the handler.
+//
+// What callers see
+//   every caller   its own tenant; the engines that it may use; no cause, provider message or storage message, unless the handler has `records: true`
+//   operators      also the instructions of engines; the scenarios, unless the key lists engines
+//
+// Invariants
+//   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by name, model, instructions and tools.
+//   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
+
+import type { EngineView, ScenarioView, ServerView } from "../../model/internal.ts";
+import type { Runtime } from "../../runtime/internal.ts";
+import type { Caller } from "../auth.ts";
+import type { Route } from "./route.ts";
+import type { AllowedOption } from "./turn-options.ts";
+
+import { MisuseError, RuntimeError } from "../../model/internal.ts";
+import { HttpError } from "../failure.ts";
+import { objectSchema } from "../openapi/body-schema.ts";
+import { libraryVersion } from "../openapi/openapi.ts";
+import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
+import { bodyRoute, json, route } from "./route.ts";
+
+/** Details for the inspection routes (`inspect` of {@link HttpOptions}). */
+export type InspectOptions = {
+  /** The kind of storage, for example `sqlite`, as `GET /server` names it. Default: it is not named. */
+  readonly storage?: string;
+  /** Prepared conversations that operators can start with `POST /scenarios/{name}`. Default: none. */
+  readonly scenarios?: readonly Scenario[];
+};
+
+/** A prepared conversation that shows one behaviour, and the function that starts it. */
+export type Scenario = ScenarioView & {
+  /** Starts the conversation in a session of the caller's tenant. An error that it throws is answered like that of a verb. */
+  readonly start: (sessions: Runtime) => Promise<{ readonly sessionId: string }>;
+};
+
+/** The options of the handler that `GET /server` reports. */
+type HandlerSettings = { readonly allow: readonly AllowedOption[]; readonly records: boolean };
+
+/** Builds the inspection routes. Throws `MisuseError` if two scenarios have the same name. */
+export function inspectionRoutes(
+  { storage = null, scenarios = [] }: { readonly storage?: string | null; readonly scenarios?: readonly Scenario[] },
+  { allow, records }: HandlerSettings,
+): readonly Route[] {
+  const byName = new Map(scenarios.map((scenario) => [scenario.name, scenario]));
+  if (byName.size < scenarios.length) {
+    throw new MisuseError("invalid_argument", "inspect: two scenarios have the same name", {
+      path: ["inspect", "scenarios"],
+    });
+  }
+  return [
+    route({
+      method: "GET",
+      path: "/server",
+      operationId: "getServer",
+      summary: "Returns what the server is and what the caller may do there.",
+      answers: { 200: jsonAnswer("The server.", schemaRef("ServerView")) },
+      handle: async ({ sessions, caller }) => {
+        const view: ServerView = {
+          version: libraryVersion,
+          storage,
+          durability: sessions.durability,
+          search: false,
+          operator: caller.operator === true,
+          tenant: caller.tenant ?? "",
+          allow,
+          records,
+          scenarios: mayStartScenarios(caller) ? scenarios.map(scenarioView) : [],
+        };
+        return json(view);
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/engines",
+      operationId: "listEngines",
+      summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
+      answers: { 200: jsonAnswer("The engines.", schemaRef("EngineList")) },
+      handle: async ({ sessions, caller }) => json({ items: enginesFor(sessions.engines(), caller) }),
+    }),
+    bodyRoute<object>({
+      method: "POST",
+      path: "/scenarios/{name}",
+      operationId: "startScenario",
+      summary: "Starts a prepared conversation of the offline model. Only for operators.",
+      body: objectSchema<object>({}),
+      answers: { 201: jsonAnswer("The session of the conversation.", schemaRef("ScenarioStarted")) },
+      handle: async ({ sessions, caller, param }) => {
+        if (!mayStartScenarios(caller)) throw new HttpError("forbidden", "only operators may start scenarios");
+        const scenario = byName.get(param("name"));
+        if (scenario === undefined) throw noScenario();
+        const { sessionId } = await scenario.start(sessions);
+        return json({ sessionId }, 201);
+      },
+    }),
+  ];
+}
+
+/** Scenarios use an engine of their own, so a key that lists engines may not start them. */
+function mayStartScenarios({ operator, engines }: Caller): boolean {
+  return operator === true && engines === undefined;
+}
+
+function noScenario(): RuntimeError {
+  return new RuntimeError("not_found", { message: "there is no scenario of this name" });
+}
+
+function scenarioView({ name, title, description }: Scenario): ScenarioView {
+  return { name, title, description };
+}
+
+/** The engines that the caller may use. Instructions are texts of the operator. */
+function enginesFor(views: readonly EngineView[], { engines, operator }: Caller): readonly EngineView[] {
+  const visible = engines === undefined ? views : views.filter(({ name }) => engines.includes(name));
+  return operator === true ? visible : visible.map((view) => ({ ...view, instructions: null }));
+}

@@ -1,4 +1,4 @@
-// What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs.
+// What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs, telemetry.
 
 import type { Clock } from "../clock/clock.ts";
 import type { AdapterCall, AdapterOptions, RetryPolicy, RetrySetting } from "../engine/internal.ts";
@@ -6,7 +6,7 @@ import type { JsonObject, Usage } from "../model/internal.ts";
 
 import { checkOptionNames } from "../adapters/internal.ts";
 import { systemClock } from "../clock/clock.ts";
-import { delayBefore, isRetryable, retryPolicy } from "../engine/internal.ts";
+import { delayBefore, emitTelemetry, isRetryable, retryPolicy, startSpan } from "../engine/internal.ts";
 import { isEverturnError, MisuseError } from "../model/internal.ts";
 import { newRequestId } from "../run/internal.ts";
 
@@ -59,22 +59,46 @@ export function callOf<Settings extends EmbeddingCallOptions>(
   };
 }
 
-/** Makes attempts until one succeeds or the policy gives up. Throws the error of the last attempt. */
-export async function withRetries<T>({ policy, of }: Call, attempt: (call: AdapterCall) => Promise<T>): Promise<T> {
-  const { clock, signal } = of;
+/** What the spans of a call measure. */
+export type Measured = {
+  readonly name: "embeddings" | "rerank";
+  readonly model: { readonly provider: string; readonly model: string; readonly price: number | null };
+  /** Sizes of the request. Never its texts. */
+  readonly metadata: JsonObject;
+};
+
+/** An answer, and the facts about it that its span reports. */
+type Attempted = { readonly usage: Usage; readonly facts?: JsonObject };
+
+/**
+ * Makes attempts until one succeeds or the policy gives up, each with a span. Returns the answer with the cost of its tokens. Throws the error of the last attempt.
+ */
+export async function withRetries<T extends Attempted>(
+  { policy, of }: Call,
+  { name, model: { provider, model, price }, metadata }: Measured,
+  attempt: (call: AdapterCall) => Promise<T>,
+): Promise<T> {
+  const { clock, signal, requestId } = of;
   for (let number = 1; ; number += 1) {
+    const span = startSpan(name, requestId, { provider, model, attempt: number, ...metadata }, null, clock.now);
     try {
-      return await attempt({ ...of, attempt: number });
+      const answer = await span.within(() => attempt({ ...of, attempt: number }));
+      const usage = priced(answer.usage, price);
+      span.stop({ usage, ...answer.facts });
+      return { ...answer, usage };
     } catch (error) {
+      span.fail(error);
       const mayRetry = isEverturnError(error) && number < policy.maxAttempts && isRetryable(policy, error.failure);
       if (!mayRetry || signal.aborted) throw error;
-      await clock.sleep(delayBefore(policy, number, error.failure, clock.random()), signal);
+      const delayMs = delayBefore(policy, number, error.failure, clock.random());
+      emitTelemetry({ type: "retry", requestId, provider, attempt: number, delayMs, reason: error.failure.reason });
+      await clock.sleep(delayMs, signal);
     }
   }
 }
 
 /** Adds the cost of the tokens, unless the provider reported one. `price` is in US dollars for a million tokens. */
-export function priced(usage: Usage, price: number | null): Usage {
+function priced(usage: Usage, price: number | null): Usage {
   const tokens = usage.inputTokens ?? usage.totalTokens;
   if (usage.totalCost !== null || price === null || tokens === null) return usage;
   const inputCost = (tokens * price) / 1_000_000;

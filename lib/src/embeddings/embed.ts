@@ -7,7 +7,7 @@ import type { Call, EmbeddingCallOptions } from "./call.ts";
 
 import { addUsage, noUsage, orThrow } from "../model/internal.ts";
 import { malformed } from "./adapter.ts";
-import { callOf, callSettingNames, checkCount, checkText, priced, withRetries } from "./call.ts";
+import { callOf, callSettingNames, checkCount, checkText, withRetries } from "./call.ts";
 
 /** Options of {@link embed}. */
 export type EmbedOptions = EmbeddingCallOptions & {
@@ -124,7 +124,8 @@ async function embedBatch(
   const task = settings.task ?? null;
   const options = settings.options ?? {};
   checkCount(verb, "dimensions", dimensions);
-  const answer = await withRetries(call, async (attempt) => {
+  const measured = { name: "embeddings", model, metadata: { texts: texts.length } } as const;
+  return withRetries(call, measured, async (attempt) => {
     const { embeddings, usage, requestId } = await model.embed({ texts, dimensions, task, options }, attempt);
     const [first] = embeddings;
     if (embeddings.length !== texts.length) {
@@ -134,9 +135,8 @@ async function embedBatch(
     if (first === undefined || embeddings.some((one) => one.length === 0 || one.length !== first.length)) {
       throw malformed(model.provider, "the embeddings of the answer do not all have the same length", requestId);
     }
-    return { embeddings, usage };
+    return { embeddings, usage, facts: { dimensions: first.length } };
   });
-  return { embeddings: answer.embeddings, usage: priced(answer.usage, model.price) };
 }
 
 /** Divides texts into requests. A text that exceeds the limit of bytes alone gets a request of its own, and the server decides. */

@@ -6,7 +6,7 @@ import type { EmbeddingCallOptions } from "./call.ts";
 
 import { noUsage } from "../model/internal.ts";
 import { malformed } from "./adapter.ts";
-import { callOf, callSettingNames, checkCount, checkText, priced, withRetries } from "./call.ts";
+import { callOf, callSettingNames, checkCount, checkText, withRetries } from "./call.ts";
 
 /** Options of {@link rerank}. */
 export type RerankOptions = EmbeddingCallOptions & {
@@ -42,7 +42,8 @@ export async function rerank(
   checkCount("rerank", "top", top);
   if (documents.length === 0) return { ranking: [], usage: noUsage };
   const request = { query, documents, top: top === null ? null : Math.min(top, documents.length), options: fields };
-  const { ranking, usage } = await withRetries(call, async (attempt) => {
+  const measured = { name: "rerank", model, metadata: { documents: documents.length } } as const;
+  const { ranking, usage } = await withRetries(call, measured, async (attempt) => {
     const answer = await model.rerank(request, attempt);
     const ranked = new Map<number, RankedDocument>();
     for (const { index, score } of answer.scores) {
@@ -61,5 +62,5 @@ export async function rerank(
   });
   // The order of equal scores is that of the documents.
   const best = ranking.sort((a, b) => b.score - a.score || a.index - b.index).slice(0, request.top ?? ranking.length);
-  return { ranking: best, usage: priced(usage, model.price) };
+  return { ranking: best, usage };
 }

@@ -18,8 +18,11 @@ import type {
 import { isEverturnError, toCause } from "../model/internal.ts";
 import { redacted } from "./redaction.ts";
 
-/** What a span measures. `generate`, `step` and `chat` are verbs; the others are effects inside them. */
-export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image";
+/**
+ * What a span measures. `generate`, `step` and `chat` are verbs; `model`, `tool` and `code` are effects inside them; `image` is an image call; `embeddings` and `rerank` are
+ * attempts at a request for embeddings or a ranking.
+ */
+export type SpanName = "generate" | "step" | "chat" | "model" | "tool" | "code" | "image" | "embeddings" | "rerank";
 
 /** A telemetry event: start, end or exception of a span, or a retry of a model call. Durations are in milliseconds. */
 export type TelemetryEvent =

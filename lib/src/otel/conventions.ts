@@ -15,6 +15,7 @@ export const attributes = {
   seed: "gen_ai.request.seed",
   stopSequences: "gen_ai.request.stop_sequences",
   outputType: "gen_ai.output.type",
+  dimensions: "gen_ai.embeddings.dimension.count",
   responseId: "gen_ai.response.id",
   responseModel: "gen_ai.response.model",
   finishReasons: "gen_ai.response.finish_reasons",
@@ -68,7 +69,11 @@ export const operations = {
   model: "chat",
   tool: "execute_tool",
   image: "generate_content",
+  embeddings: "embeddings",
 } as const;
+
+/** Values of `gen_ai.operation.name` that the conventions do not have. They allow others. */
+export const ownOperations = { rerank: "rerank" } as const;
 
 /** Providers whose name in the conventions differs from the name of the adapter. */
 const providerNames: { readonly [provider: string]: string } = {

@@ -2,6 +2,7 @@
 
 import type { CrashPoint } from "../testing/crashable-process.ts";
 
+import { SpanKind } from "@opentelemetry/api";
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
@@ -11,8 +12,9 @@ import {
 import { AlwaysOffSampler, ParentBasedSampler, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace-base";
 import * as conventions from "@opentelemetry/semantic-conventions/incubating";
 import { askUser, chat, engine, fake, fakeImages, generate, generateImage, tool } from "everturn";
+import { embed, embedMany, fakeEmbeddings, fakeReranker, rerank } from "everturn/embeddings";
 import { memoryStorage } from "everturn/host/memory";
-import { imageFromUrl } from "everturn/model";
+import { AdapterError, imageFromUrl } from "everturn/model";
 import { instrument, spanIds } from "everturn/otel";
 import { runtime } from "everturn/runtime";
 import { crashMatrix, crashScenarios, handClock } from "everturn/testing";
@@ -172,6 +174,66 @@ describe("a run in memory", () => {
     await generateImage(engine({ imageAdapter: fakeImages({ script }), model: "fake:paint" }), "a cat");
     expect(spans().map(({ name, attributes: values }) => [name, values["gen_ai.provider.name"]])).toEqual([
       ["generate_content paint", "fake"],
+    ]);
+  });
+
+  test("of embeddings has a span for each attempt, inside the tool that makes the request", async () => {
+    const { spans, exported } = traced();
+    const clock = handClock();
+    const server = fakeEmbeddings({ dimensions: 4 });
+    let requests = 0;
+    const unreliable: typeof server = {
+      ...server,
+      provider: "gemini",
+      embed: async (...args) => {
+        requests += 1;
+        if (requests === 1) throw new AdapterError("rate_limited", { provider: "gemini", retryable: true });
+        return server.embed(...args);
+      },
+    };
+    const search = plain("search", async () => {
+      const found = embed(unreliable, "secret text", { clock, retry: { maxAttempts: 2 } });
+      await clock.advance(60_000);
+      return (await found).embedding.length;
+    });
+    await chat(playing([calls("search"), says("Done.")], [search]).engine, "hi");
+    expect(treeOf(exported())).toEqual([
+      "invoke_agent",
+      "  chat m",
+      "  execute_tool search",
+      `    embeddings ${server.model}`,
+      `    embeddings ${server.model}`,
+      "  chat m",
+    ]);
+    const [failed, done] = spans().filter(({ name }) => name.startsWith("embeddings"));
+    expect(failed?.attributes).toMatchObject({ "error.type": "rate_limited", "everturn.attempt": 1 });
+    expect(done).toMatchObject({
+      kind: SpanKind.CLIENT,
+      attributes: {
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.provider.name": "gcp.gemini",
+        "gen_ai.request.model": server.model,
+        "gen_ai.embeddings.dimension.count": 4,
+        "gen_ai.usage.input_tokens": expect.any(Number),
+        "everturn.attempt": 2,
+      },
+    });
+    expect(JSON.stringify(spans().map(({ attributes: values }) => values))).not.toMatch(/secret/);
+  });
+
+  test("of embeddings and of a ranking is below the active span of the caller, one span for each request", async () => {
+    const { tracer, exported } = traced();
+    const model = { ...fakeEmbeddings(), limits: { texts: 2, bytes: 1000 } };
+    await tracer.startActiveSpan("request", async (span) => {
+      await embedMany(model, ["a", "b", "c"], { maxConcurrency: 1 });
+      await rerank(fakeReranker(), "query", ["a", "b"]);
+      span.end();
+    });
+    expect(treeOf(exported())).toEqual([
+      "request",
+      `  embeddings ${model.model}`,
+      `  embeddings ${model.model}`,
+      `  rerank ${fakeReranker().model}`,
     ]);
   });
 

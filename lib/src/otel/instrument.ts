@@ -5,6 +5,8 @@
 //   model calls         chat, kind CLIENT, one for each attempt
 //   tools, code cells   execute_tool, kind INTERNAL, one for each attempt
 //   images              generate_content, kind CLIENT
+//   embeddings          embeddings, kind CLIENT, one for each attempt at a request
+//   reranking           rerank, kind CLIENT, one for each attempt
 //
 // The parent of a span
 //   inside a run        the span of the run, or of the tool call that runs an inner turn
@@ -47,7 +49,15 @@ import {
 import { observeSpans } from "../engine/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 import { inputMessages, jsonText, outputMessages, systemInstructions, toolDefinitions } from "./content.ts";
-import { attributes, buckets, metricNames, operations, ownAttributes, providerName } from "./conventions.ts";
+import {
+  attributes,
+  buckets,
+  metricNames,
+  operations,
+  ownAttributes,
+  ownOperations,
+  providerName,
+} from "./conventions.ts";
 import { randomHex, spanIdOf, traceIdOf, withIds } from "./span-ids.ts";
 
 /** Options of `instrument`. */
@@ -79,14 +89,17 @@ export function instrument(options: OtelOptions = {}): () => void {
   const meter = meterProvider.getMeter("everturn");
   const seconds = { unit: "s", valueType: ValueType.DOUBLE, advice: { explicitBucketBoundaries: buckets.seconds } };
   const bridge = new Bridge(tracerProvider.getTracer("everturn"), captureContent ? maxContentLength : null, {
-    duration: meter.createHistogram(metricNames.duration, { ...seconds, description: "Duration of model calls." }),
+    duration: meter.createHistogram(metricNames.duration, {
+      ...seconds,
+      description: "Duration of requests to models.",
+    }),
     firstChunk: meter.createHistogram(metricNames.timeToFirstChunk, {
       ...seconds,
       description: "Time until the first part of a reply is received.",
     }),
     tokens: meter.createHistogram(metricNames.tokens, {
       unit: "{token}",
-      description: "Input and output tokens of model calls.",
+      description: "Input and output tokens of requests to models.",
       valueType: ValueType.INT,
       advice: { explicitBucketBoundaries: buckets.tokens },
     }),
@@ -193,10 +206,10 @@ class OtelSpan implements ObservedSpan {
 
   stopped({ endedAt, error, result }: SpanEnd): void {
     const { name, metadata, startedAt } = this.#start;
-    if (name !== "model" && name !== "image") return;
+    if (name !== "model" && name !== "image" && name !== "embeddings" && name !== "rerank") return;
     const { duration, firstChunk, tokens } = this.#instruments;
     const labels = definedOnly({
-      [attributes.operation]: name === "model" ? operations.model : operations.image,
+      [attributes.operation]: clientOperations[name],
       [attributes.provider]: providerOf(metadata),
       [attributes.requestModel]: modelOf(metadata),
       [attributes.responseModel]: textOf(result["responseModel"]),
@@ -258,9 +271,13 @@ function describe({ name, requestId, metadata, input }: SpanStart): {
       const values = { [attributes.operation]: operations.model, ...shared, ...requestAttributes(input.request) };
       return { name: named(operations.model, model), kind: SpanKind.CLIENT, values: definedOnly(values) };
     }
-    case "image": {
-      const values = { [attributes.operation]: operations.image, [attributes.outputType]: "image", ...shared };
-      return { name: named(operations.image, model), kind: SpanKind.CLIENT, values: definedOnly(values) };
+    case "image":
+    case "embeddings":
+    case "rerank": {
+      const operation = clientOperations[name];
+      const outputType = name === "image" ? "image" : null;
+      const values = { [attributes.operation]: operation, [attributes.outputType]: outputType, ...shared };
+      return { name: named(operation, model), kind: SpanKind.CLIENT, values: definedOnly(values) };
     }
     case "tool":
     case "code": {
@@ -282,6 +299,14 @@ function describe({ name, requestId, metadata, input }: SpanStart): {
     }
   }
 }
+
+/** The operations of requests to providers, which the metrics measure. */
+const clientOperations = {
+  model: operations.model,
+  image: operations.image,
+  embeddings: operations.embeddings,
+  rerank: ownOperations.rerank,
+};
 
 function named(operation: string, subject: string | null): string {
   return subject === null ? operation : `${operation} ${subject}`;
@@ -313,6 +338,7 @@ function resultAttributes({ result }: SpanEnd): Values {
     [attributes.outputTokens]: numberOf(usage["outputTokens"]),
     [attributes.cacheReadTokens]: numberOf(usage["cachedInputTokens"]),
     [attributes.cacheWriteTokens]: numberOf(usage["cacheWriteInputTokens"]),
+    [attributes.dimensions]: numberOf(result["dimensions"]),
     [attributes.reasoningTokens]: numberOf(usage["reasoningTokens"]),
     [ownAttributes.cost]: numberOf(usage["totalCost"]),
     [ownAttributes.haltedReason]: textOf(result["haltedReason"]),

@@ -34,7 +34,7 @@ export type TraceRecord = {
   readonly span: string;
   /** The enclosing span; `null`: none. */
   readonly parent: string | null;
-  /** What the span measures: `chat`, `step`, `generate`, `model`, `tool`, `code` or `image`. */
+  /** What the span measures: `chat`, `step`, `generate`, `model`, `tool`, `code`, `image`, `embeddings` or `rerank`. */
   readonly name: string;
   readonly requestId: string;
   /** Identifies the process that wrote the record. */

@@ -49,11 +49,13 @@ export function traceViewer(text: string, { title = "Everturn trace" }: { readon
   const { spans, unread } = spansOf(lines);
   const cards = [...cardsOf(spans), ...unread.map(rawCard)];
   const calls = spans.filter(({ name }) => name === "model");
+  // Turns have the tokens of their model calls too.
+  const requests = spans.filter(({ name }) => ["model", "embeddings", "rerank"].includes(name));
   const totals = [
     `${lines.length} records`,
     `${calls.length} model calls`,
     `${cards.filter(({ failed }) => failed).length} failures`,
-    `${calls.reduce((sum, { result }) => sum + tokensOf(result), 0)} tokens`,
+    `${requests.reduce((sum, { result }) => sum + tokensOf(result), 0)} tokens`,
   ];
   const data = { title, totals, tabs: ["Timeline", "Model calls", "Streams", "Raw"], cards };
   return `<!doctype html>

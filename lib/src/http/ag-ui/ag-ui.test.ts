@@ -3,6 +3,7 @@
 import type { Json, JsonObject } from "../../model/internal.ts";
 import type { RunAgentInput } from "@ag-ui/core";
 import type { FakeScript } from "everturn";
+import type { ModelEvent } from "everturn/model";
 import type { Runtime } from "everturn/runtime";
 
 import { HttpAgent } from "@ag-ui/client";
@@ -10,6 +11,7 @@ import { EventSchemas } from "@ag-ui/core/schemas";
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
+import { toolCall, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
@@ -525,6 +527,282 @@ test("a turn that is cancelled ends the run with the outcome cancelled; a messag
   await sessions.cancel("thread-1");
   await run;
   expect(received.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "cancelled" } });
+});
+
+describe("ids of calls that a provider repeats", () => {
+  /** The arguments of all calls in the conversation of a client, and the results, by the client's ids. */
+  const callsOf = ({ messages }: HttpAgent) =>
+    messages.flatMap((message) => {
+      if (message.role === "tool") return [`${message.toolCallId} = ${message.content}`];
+      if (message.role !== "assistant") return [];
+      return (message.toolCalls ?? []).map(({ id, function: { arguments: args } }) => `${id} ${args}`);
+    });
+
+  test("are made unique: arguments and results belong to their calls, also when a turn is read again", async () => {
+    const find = (number: string): FakeScript => [{ type: "tool_call", name: "find", arguments: { order: number } }];
+    const { agent, sessions } = agentOf([find("1"), find("2"), [says("Both.")], find("3"), [says("All.")]]);
+    agent.addMessage(ask("Find two."));
+    await agent.runAgent();
+    agent.addMessage(ask("And a third."));
+    const sent = structuredClone(agent.messages);
+    await agent.runAgent();
+    const expected = ["call_0", "call_0#2", "call_0#3"].flatMap((id, index) => [
+      `${id} {"order":"${index + 1}"}`,
+      `${id} = order 1042, 189 EUR`,
+    ]);
+    expect(callsOf(agent)).toEqual(expected);
+    const again = agentOf([], "thread-1", sessions);
+    again.agent.setMessages(sent);
+    await again.agent.runAgent();
+    expect(callsOf(again.agent)).toEqual(expected);
+    await again.agent.runAgent();
+    expect(callsOf(again.agent)).toEqual(expected);
+  });
+
+  test("belong to interrupts and denials of their own", async () => {
+    const refund: FakeScript = [{ type: "tool_call", name: "refund", arguments: { euros: 1 } }];
+    const { agent } = agentOf([refund, [says("No.")], refund, [says("No again.")]]);
+    for (const [text, id] of [
+      ["Pay.", "call_0"],
+      ["Pay now.", "call_0#2"],
+    ] as const) {
+      agent.addMessage(ask(text));
+      await agent.runAgent();
+      expect(agent.pendingInterrupts).toMatchObject([{ toolCallId: id }]);
+      await agent.runAgent({ resume: answersOf(agent, { [id]: { approved: false } }) });
+    }
+    expect(callsOf(agent)).toEqual([
+      'call_0 {"euros":1}',
+      "call_0 = denied",
+      'call_0#2 {"euros":1}',
+      "call_0#2 = denied",
+    ]);
+    expect(new Set(agent.messages.map(({ id }) => id)).size).toBe(agent.messages.length);
+  });
+
+  test("are those of results that the client posts for its own tools", async () => {
+    const locate: FakeScript = [{ type: "tool_call", name: "locate" }];
+    const { agent, sessions } = agentOf([locate, [says("Rome.")], locate, [says("Milan.")]]);
+    for (const [text, toolCallId, content] of [
+      ["Where am I?", "call_0", "Rome"],
+      ["And now?", "call_0#2", "Milan"],
+    ] as const) {
+      agent.addMessage(ask(text));
+      await agent.runAgent();
+      agent.addMessage({ id: `result-${content}`, role: "tool", toolCallId, content });
+      const { newMessages } = await agent.runAgent();
+      expect(newMessages).toMatchObject([{ content: `${content}.` }]);
+    }
+    const results = (await sessions.messages("thread-1")).items.filter(({ role }) => role === "tool");
+    expect(results.map(({ content }) => content)).toEqual(["Rome", "Milan"]);
+  });
+
+  test("a result of the server does not answer a call of the client with the same id", async () => {
+    const { agent, sessions } = agentOf([
+      [{ type: "tool_call", name: "find", arguments: { order: "1" } }],
+      [{ type: "tool_call", name: "locate" }],
+    ]);
+    const parts: RunAgentInput["messages"][] = [];
+    agent.subscribe({ onMessagesChanged: ({ messages }) => void parts.push(structuredClone([...messages])) });
+    agent.addMessage(ask("Go."));
+    await agent.runAgent();
+    // The client lost its connection after the first result.
+    const again = agentOf([], "thread-1", sessions);
+    again.agent.setMessages([...(parts.findLast((messages) => messages.at(-1)?.role === "tool") ?? [])]);
+    await again.agent.runAgent();
+    expect(callsOf(again.agent)).toEqual(callsOf(agent));
+    expect((await sessions.get("thread-1"))?.session.pendingToolCalls).toHaveLength(1);
+  });
+});
+
+describe("agents inside tools", () => {
+  const inner = (scripts: readonly FakeScript[]) => engine({ adapter: fake({ scripts }), model: "fake:inner", tools });
+  const delegating = (child: ReturnType<typeof inner>, scripts: readonly FakeScript[]) => {
+    const delegate = tool({
+      name: "delegate",
+      description: "Asks another agent.",
+      schema: { type: "object", properties: {} },
+      handler: async (_, { runChild }) => (await runChild(child, "Do it.")).finalResponse?.outputText ?? "nothing",
+    });
+    const outer = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [delegate] });
+    return agentOf([], "thread-1", runtime({ host: memoryStorage(), engines: { default: outer } }));
+  };
+  const outerScripts: readonly FakeScript[] = [[call("outer", "delegate", {})], [says("Done.")]];
+
+  test("are not part of the conversation; their result is", async () => {
+    const child = inner([[says("Inner text."), call("c1", "find", { order: "1" })], [says("Found.")]]);
+    const { agent } = delegating(child, outerScripts);
+    agent.addMessage(ask("Go."));
+    await agent.runAgent();
+    expect(conversation(agent)).toEqual([
+      ["user", "Go."],
+      ["assistant", undefined],
+      ["tool", "Found."],
+      ["assistant", "Done."],
+    ]);
+  });
+
+  test.each([
+    [true, "Paid it."],
+    [false, "Did not pay."],
+  ])(
+    "that wait for an approval are continued with the decision %s; the call has one result",
+    async (approved, text) => {
+      const { agent, sessions } = delegating(inner([[call("c1", "refund", { euros: 5 })], [says(text)]]), outerScripts);
+      agent.addMessage(ask("Go."));
+      await agent.runAgent();
+      expect(agent.pendingInterrupts).toMatchObject([
+        { reason: "approval", toolCallId: "outer", metadata: { opts: { inner: { name: "refund" } } } },
+      ]);
+      await agent.runAgent({ resume: answersOf(agent, { outer: { approved } }) });
+      expect(conversation(agent)).toEqual([
+        ["user", "Go."],
+        ["assistant", undefined],
+        ["tool", text],
+        ["assistant", "Done."],
+      ]);
+      expect((await sessions.get("thread-1"))?.session.status).toBe("completed");
+    },
+  );
+});
+
+test("tools that the provider runs are not calls of the conversation", async () => {
+  const plain = fake({ scripts: [[says("It rains.")]] });
+  const search: readonly ModelEvent[] = [
+    { type: "tool_call_started", id: "s1", name: "web_search", providerExecuted: true },
+    {
+      type: "tool_call_completed",
+      ...toolCall({ id: "s1", name: "web_search", arguments: {} }),
+      providerExecuted: true,
+    },
+  ];
+  const searching: typeof plain = {
+    ...plain,
+    async *stream(request, adapterCall) {
+      for await (const batch of plain.stream(request, adapterCall)) {
+        yield batch.some(({ type }) => type === "message_started") ? [...batch, ...search] : batch;
+      }
+    },
+  };
+  const agentEngine = engine({ adapter: searching, model: "fake:m" });
+  const { agent } = agentOf([], "thread-1", runtime({ host: memoryStorage(), engines: { default: agentEngine } }));
+  agent.addMessage(ask("Weather?"));
+  await agent.runAgent();
+  expect(agent.messages.at(-1)).toEqual({ id: expect.any(String), role: "assistant", content: "It rains." });
+});
+
+test("structured output is the text of the reply", async () => {
+  const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] } as const;
+  const params = { responseFormat: { type: "json_schema", name: "place", schema, strict: true } } as const;
+  const agentEngine = engine({ adapter: fake({ scripts: [[says('{"city":"Rome"}')]] }), model: "fake:m", params });
+  const { agent } = agentOf([], "thread-1", runtime({ host: memoryStorage(), engines: { default: agentEngine } }));
+  agent.addMessage(ask("Where?"));
+  await agent.runAgent();
+  expect(agent.messages.at(-1)).toMatchObject({ content: '{"city":"Rome"}' });
+});
+
+test("a call with an unknown outcome is an interrupt, which the next run answers", async () => {
+  let runs = 0;
+  let started = () => {};
+  const hasStarted = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const pay = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object", properties: {} },
+    replay: "ask",
+    handler: () => {
+      runs += 1;
+      started();
+      return runs === 1 ? new Promise<string>(() => undefined) : "paid";
+    },
+  });
+  const host = memoryStorage();
+  const engines = {
+    default: engine({
+      adapter: fake({ scripts: [[call("c1", "pay", {})], [says("Paid.")]] }),
+      model: "fake:m",
+      tools: [pay],
+    }),
+  };
+  const first = runtime({ host, engines });
+  await first.start([user("Pay.", { id: "m-Pay." })], { id: "thread-1" });
+  await hasStarted;
+  await first.close({ graceMs: 0 });
+  const sessions = runtime({ host, engines });
+  await sessions.recover();
+  const { agent } = agentOf([], "thread-1", sessions);
+  await agent.runAgent();
+  expect(agent.pendingInterrupts).toMatchObject([
+    { reason: "outcome_unknown", toolCallId: "c1", metadata: { toolName: "pay" } },
+  ]);
+  const { newMessages } = await agent.runAgent({ resume: answersOf(agent) });
+  expect(newMessages).toMatchObject([{ role: "tool", content: "paid" }, { content: "Paid." }]);
+  expect(runs).toBe(2);
+});
+
+test("a message beside answers to interrupts is not sent", async () => {
+  const { agent, sessions } = agentOf([[call("c1", "refund", { euros: 1 })], [says("Paid.")]]);
+  agent.addMessage(ask("Pay."));
+  await agent.runAgent();
+  agent.addMessage(ask("And hurry."));
+  await agent.runAgent({ resume: answersOf(agent) });
+  const users = (await sessions.messages("thread-1")).items.filter(({ role }) => role === "user");
+  expect(users.map(({ content }) => content)).toEqual(["Pay."]);
+});
+
+describe("keys", () => {
+  const says2 = (text: string) => engine({ adapter: fake({ scripts: [[says(text)], [says(text)]] }), model: "fake:m" });
+  const run = async (handler: ReturnType<typeof createHandler>, key: string, text: string) => {
+    const agent = new HttpAgent({
+      url,
+      threadId: "thread-1",
+      headers: { authorization: `Bearer ${key}` },
+      fetch: async (address: string, init: RequestInit) => handler(new Request(address, init)),
+    });
+    agent.addMessage(ask(text));
+    await agent.runAgent();
+    return agent.messages.at(-1)?.content;
+  };
+
+  test("use the engines that they list, and no session of another engine", async () => {
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: says2("Default."), sales: says2("Sales.") },
+    });
+    const handler = createHandler({
+      sessions,
+      auth: [
+        { token: "the-key-of-everyone", name: "any" },
+        { token: "the-key-of-team-sales", name: "sales", engines: ["sales"] },
+        { token: "the-key-of-team-support", name: "support", engines: ["default"] },
+      ],
+    });
+    expect(await run(handler, "the-key-of-team-sales", "Hi.")).toBe("Sales.");
+    await expect(run(handler, "the-key-of-team-support", "Let me in.")).rejects.toThrow(/40[34]/);
+    expect(await run(handler, "the-key-of-everyone", "Me too.")).toBe("Sales.");
+  });
+
+  test("of tenants have sessions of their own under the same thread id", async () => {
+    const sessions = runtime({ host: memoryStorage(), engines: { default: says2("Hello.") } });
+    const handler = createHandler({
+      sessions,
+      auth: [
+        { token: "the-key-of-tenant-acme", tenant: "acme" },
+        { token: "the-key-of-tenant-other", tenant: "other" },
+      ],
+    });
+    expect(await run(handler, "the-key-of-tenant-acme", "From acme.")).toBe("Hello.");
+    expect(await run(handler, "the-key-of-tenant-other", "From other.")).toBe("Hello.");
+    const read = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}` };
+      return (await handler(new Request("http://localhost/sessions/thread-1/messages", { headers }))).text();
+    };
+    expect(await read("the-key-of-tenant-acme")).not.toMatch(/From other/);
+    expect(await read("the-key-of-tenant-other")).not.toMatch(/From acme/);
+    await expect(run(handler, "a-key-that-nobody-has", "Hi.")).rejects.toThrow(/401/);
+  });
 });
 
 describe("bad input changes nothing", () => {

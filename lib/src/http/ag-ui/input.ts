@@ -35,7 +35,7 @@ export type AgUiAnswer = {
 };
 
 /** The result of a tool that the client ran. */
-export type AgUiResult = { readonly toolCallId: string; readonly content: Json };
+export type AgUiResult = { readonly messageId: string; readonly toolCallId: string; readonly content: Json };
 
 /** Limits of the input. Beyond them it is rejected with 400. */
 export type AgUiLimits = { readonly idLength: number; readonly textLength: number; readonly parts: number };
@@ -90,7 +90,7 @@ function resultsAtEnd(messages: readonly unknown[], limits: AgUiLimits, policy: 
     const toolCallId = idAt(fields, "toolCallId", place, limits);
     const content = jsonAt(fields["content"] ?? "", place, "content");
     checkToolContent(content, policy, [...place, "content"]);
-    return { toolCallId, content };
+    return { messageId: typeof fields["id"] === "string" ? fields["id"] : "", toolCallId, content };
   });
 }
 

@@ -31,9 +31,10 @@ import {
   submitAnswer,
 } from "../ui/answers.ts";
 import { approvalIdOf } from "../ui/parts.ts";
+import { CallIds, isIdOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";
-import { AgUiTranslator, askedIn, isOfTurn, outcomeOf, questionIdOf, resultEvent } from "./translator.ts";
+import { AgUiTranslator, askedIn, isOfTurn, outcomeOf, questionIdOf, resultEvent, sentResult } from "./translator.ts";
 
 export type AgUiOptions = {
   /** The options of the turn that the run starts. */
@@ -120,10 +121,14 @@ async function answerInterrupts(
     turn = startedTurn(turn, await sessions.reply(threadId, text, { ...options, version: -1, key }));
   }
   const submissions: KeyedAnswer[] = [];
+  /** Approvals of calls inside a handler. */
+  const forwarded = new Set<string>();
   for (const answer of decisions) {
     const keyed = keyedAnswerOf(answer, by);
-    if (pendingCallOf(view, answer) !== null) {
+    const call = pendingCallOf(view, answer);
+    if (call !== null) {
       submissions.push(keyed);
+      if (call.path.length > 0) forwarded.add(answer.approvalId);
       continue;
     }
     const accepted = isCallOpen(view, answer) ? null : await acceptedBefore(sessions, threadId, keyed, options);
@@ -135,12 +140,15 @@ async function answerInterrupts(
   }
   const open = questions.filter(({ call }) => call !== null);
   if (open.length > 0) turn = startedTurn(turn, await answerQuestions(sessions, threadId, open, options));
-  const denied = decisions.flatMap(({ toolCallId, approved, reason }) =>
-    approved ? [] : [{ toolCallId, content: reason === null ? "denied" : `denied: ${reason}` }],
+  const ids = new CallIds(input.messages);
+  // An answer that is passed to a handler, or to a turn inside it, is no result of the call: the handler runs again.
+  const denied = decisions.flatMap(({ approvalId, toolCallId, approved, reason }) =>
+    approved || forwarded.has(approvalId)
+      ? []
+      : [sentResult(approvalId, ids.of(toolCallId), reason === null ? "denied" : `denied: ${reason}`)],
   );
-  // The answer to a question of a handler is no result: the handler runs again.
-  const answered = open.flatMap(({ call, text }) =>
-    call === null || call.isForwarded ? [] : [{ toolCallId: call.toolCallId, content: text }],
+  const answered = open.flatMap(({ interruptId, call, text }) =>
+    call === null || call.isForwarded ? [] : [sentResult(interruptId, ids.of(call.toolCallId), text)],
   );
   return streamOf(sessions, input, handled(turn), [...denied, ...answered]);
 }
@@ -209,9 +217,11 @@ async function submitResults(
   { options, by }: AgUiOptions,
 ): Promise<AgUiStream> {
   const turnId = view.session.lastRun?.turnId ?? null;
-  const toAnswer = ({ toolCallId, content }: AgUiResult): readonly UiAnswer[] => {
-    const call = view.session.pendingToolCalls.find(({ id, reason }) => id === toolCallId && reason === "manual");
-    return call === undefined ? [] : [{ type: "result", toolCallId, toolName: call.name, turnId, content }];
+  const toAnswer = ({ messageId, toolCallId, content }: AgUiResult): readonly UiAnswer[] => {
+    const manual = view.session.pendingToolCalls.filter(({ reason }) => reason === "manual");
+    // Results that the server sent are not answers, also if a call that waits has the same id.
+    const call = isOfTurn(messageId, turnId) ? undefined : manual.find(({ id }) => isIdOf(toolCallId, id));
+    return call === undefined ? [] : [{ type: "result", toolCallId: call.id, toolName: call.name, turnId, content }];
   };
   let turn: TurnHandle | null = null;
   for (const answer of input.results.flatMap(toAnswer)) {
@@ -267,13 +277,13 @@ async function streamOf(
 ): Promise<AgUiStream> {
   const { turnId } = turn;
   // A request that is sent again has the results of the first one in its conversation.
-  const newResults = results.filter(({ toolCallId }) => !messages.some((message) => isResultOf(message, toolCallId)));
+  const newResults = results.filter(({ messageId }) => !messages.some((message) => isMessage(message, messageId)));
   if (turnId === null) {
     // Accepted, and other calls still wait.
     const view = await sessions.get(threadId, { messages: 0 });
     const lastTurn = view?.session.lastRun?.turnId ?? null;
     const asked = view === null ? null : askedIn(view.session);
-    const outcome = outcomeOf(lastTurn, view?.session.pendingToolCalls ?? [], asked);
+    const outcome = outcomeOf(lastTurn, view?.session.pendingToolCalls ?? [], asked, new CallIds(messages));
     const events: readonly AgUiEvent[] = [
       { type: "RUN_STARTED", threadId, runId, protocolVersion },
       ...newResults.map(resultEvent),
@@ -285,7 +295,6 @@ async function streamOf(
   return { turn, events: turnChunks(turn, translator.start(newResults), translator) };
 }
 
-function isResultOf(message: Json, toolCallId: string): boolean {
-  const fields = asFields(message);
-  return fields?.["role"] === "tool" && fields["toolCallId"] === toolCallId;
+function isMessage(message: Json, messageId: string): boolean {
+  return asFields(message)?.["id"] === messageId;
 }

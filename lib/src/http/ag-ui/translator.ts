@@ -10,6 +10,8 @@
 //   4. The client appends text to a message with the same id. All messages of a turn have ids that begin with the id of the turn, so a client that reads a
 //      turn again, after a lost connection, first gets a `MESSAGES_SNAPSHOT` without what it has of that turn.
 //
+//   5. Ids of calls are unique in the conversation (call-ids.ts).
+//
 // A reader that joins late gets the text of a settled reply with its stored event, without deltas.
 
 import type {
@@ -27,6 +29,7 @@ import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.
 
 import { messageText, normalizeContent } from "../../model/internal.ts";
 import { approvalIdOf, failureText } from "../ui/parts.ts";
+import { CallIds } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";
 
@@ -51,6 +54,7 @@ type OpenReply = {
 /** Translates one turn. */
 export class AgUiTranslator {
   readonly #run: AgUiRun;
+  readonly #ids: CallIds;
   readonly #completed: Json[] = [];
   #reply: OpenReply | null = null;
   #step = 1;
@@ -65,6 +69,7 @@ export class AgUiTranslator {
 
   constructor(run: AgUiRun) {
     this.#run = { ...run, messages: run.messages.filter((message) => !isMessageOf(message, run.turnId)) };
+    this.#ids = new CallIds(this.#run.messages);
     this.#isReadAgain = this.#run.messages.length < run.messages.length;
     const reasoning = run.messages.find(
       (message) => isMessageOf(message, run.turnId) && asFields(message)?.["role"] === "reasoning",
@@ -78,7 +83,7 @@ export class AgUiTranslator {
     const snapshot = { sessionId: threadId, turnId, status: "running" };
     const withdrawal = this.#isReadAgain ? [this.#snapshot(this.#staleReasoning)] : [];
     this.#completed.push(
-      ...results.map(({ toolCallId, content }) => toolMessage(sentResultId(toolCallId), toolCallId, content)),
+      ...results.map(({ messageId, toolCallId, content }) => toolMessage(messageId, toolCallId, content)),
     );
     return [
       { type: "RUN_STARTED", threadId, runId, protocolVersion },
@@ -106,7 +111,13 @@ export class AgUiTranslator {
         // Input that starts a turn is the user message of the client.
         return event.checkpoint === null ? [] : event.inputs.flatMap(({ message }) => this.#steering(message));
       case "tool_progress":
-        return [{ type: "CUSTOM", name: "tool_progress", value: { toolCallId: event.id, progress: event.progress } }];
+        return [
+          {
+            type: "CUSTOM",
+            name: "tool_progress",
+            value: { toolCallId: this.#ids.of(event.id), progress: event.progress },
+          },
+        ];
       case "warning":
         return [{ type: "CUSTOM", name: "warning", value: { ...event.warning } }];
       case "step_reset":
@@ -138,7 +149,7 @@ export class AgUiTranslator {
       outcome:
         outcome.type === "cancelled"
           ? { type: "cancelled" }
-          : outcomeOf(turnId, session.pendingToolCalls, this.#question),
+          : outcomeOf(turnId, session.pendingToolCalls, this.#question, this.#ids),
       usage: [usageOf(end)],
     };
     return [...closing, state, finished];
@@ -201,10 +212,11 @@ export class AgUiTranslator {
     ];
   }
 
-  #startCall(toolCallId: string, toolCallName: string): readonly AgUiEvent[] {
+  #startCall(callId: string, toolCallName: string): readonly AgUiEvent[] {
     const { calls, messageId } = this.#open;
-    if (calls.has(toolCallId)) return [];
-    calls.set(toolCallId, 0);
+    if (calls.has(callId)) return [];
+    calls.set(callId, 0);
+    const toolCallId = this.#ids.begin(callId);
     return [
       ...this.#closeReasoning(),
       { type: "TOOL_CALL_START", toolCallId, toolCallName, parentMessageId: messageId },
@@ -212,11 +224,11 @@ export class AgUiTranslator {
   }
 
   /** A fragment of arguments. It is sent only if all fragments before it were sent; otherwise the snapshot after the reply has the whole. */
-  #arguments(toolCallId: string, delta: string, offset: number | null): readonly AgUiEvent[] {
-    const sent = this.#reply?.calls.get(toolCallId);
+  #arguments(callId: string, delta: string, offset: number | null): readonly AgUiEvent[] {
+    const sent = this.#reply?.calls.get(callId);
     if (typeof sent !== "number" || delta === "" || (offset !== null && offset !== sent)) return [];
-    this.#reply?.calls.set(toolCallId, sent + delta.length);
-    return [{ type: "TOOL_CALL_ARGS", toolCallId, delta }];
+    this.#reply?.calls.set(callId, sent + delta.length);
+    return [{ type: "TOOL_CALL_ARGS", toolCallId: this.#ids.of(callId), delta }];
   }
 
   /** The reply is stored: what was not streamed is sent, and everything is closed. */
@@ -238,7 +250,7 @@ export class AgUiTranslator {
     events.push(...this.#closeReply());
     if (reasoning !== "")
       this.#completed.push({ id: `${reply.messageId}/reasoning`, role: "reasoning", content: reasoning });
-    this.#completed.push(assistantOf(message, reply.messageId));
+    this.#completed.push(assistantOf(message, reply.messageId, this.#ids));
     return isIncomplete ? [...events, this.#snapshot()] : events;
   }
 
@@ -247,14 +259,15 @@ export class AgUiTranslator {
     if (reply === null) return [];
     const events: AgUiEvent[] = [...this.#closeReasoning()];
     if (reply.text === "open") events.push({ type: "TEXT_MESSAGE_END", messageId: reply.messageId });
-    for (const [toolCallId, sent] of reply.calls) {
-      if (sent !== "closed") events.push({ type: "TOOL_CALL_END", toolCallId });
+    for (const [callId, sent] of reply.calls) {
+      if (sent !== "closed") events.push({ type: "TOOL_CALL_END", toolCallId: this.#ids.of(callId) });
     }
     this.#reply = null;
     return events;
   }
 
-  #result(toolCallId: string, content: string): readonly AgUiEvent[] {
+  #result(callId: string, content: string): readonly AgUiEvent[] {
+    const toolCallId = this.#ids.of(callId);
     const messageId = `${this.#run.turnId}/result/${toolCallId}`;
     this.#completed.push(toolMessage(messageId, toolCallId, content));
     return [{ type: "TOOL_CALL_RESULT", messageId, toolCallId, content, role: "tool" }];
@@ -277,8 +290,10 @@ export class AgUiTranslator {
   /** The attempt was thrown away (rule 2). */
   #reset(): readonly AgUiEvent[] {
     if (this.#reply === null) return [];
-    const { reasoning, messageId } = this.#reply;
-    return [...this.#closeReply(), this.#snapshot(reasoning === "none" ? null : `${messageId}/reasoning`)];
+    const { reasoning, messageId, calls } = this.#reply;
+    const closing = this.#closeReply();
+    for (const callId of calls.keys()) this.#ids.withdraw(callId);
+    return [...closing, this.#snapshot(reasoning === "none" ? null : `${messageId}/reasoning`)];
   }
 
   /** The conversation. `emptied`: the id of a reasoning message that the client has to empty. */
@@ -289,14 +304,17 @@ export class AgUiTranslator {
 }
 
 /** The result of a call that a request gave: a denial, or the answer to a question. */
-export type SentResult = { readonly toolCallId: string; readonly content: string };
+export type SentResult = { readonly messageId: string; readonly toolCallId: string; readonly content: string };
 
-/** Its event. The id is not that of a message of the turn: the event is sent once, and not when the turn is read again. */
-export function resultEvent({ toolCallId, content }: SentResult): AgUiEvent {
-  return { type: "TOOL_CALL_RESULT", messageId: sentResultId(toolCallId), toolCallId, content, role: "tool" };
+/** The result that the answer to an interrupt gives. The id of its message is not that of a message of the turn: it is sent once, and not when the turn is read again. */
+export function sentResult(interruptId: string, toolCallId: string, content: string): SentResult {
+  return { messageId: `${interruptId}/result`, toolCallId, content };
 }
 
-const sentResultId = (toolCallId: string) => `${toolCallId}/result`;
+/** The event of a result that a request gave. */
+export function resultEvent({ messageId, toolCallId, content }: SentResult): AgUiEvent {
+  return { type: "TOOL_CALL_RESULT", messageId, toolCallId, content, role: "tool" };
+}
 
 function toolMessage(id: string, toolCallId: string, content: string): JsonObject {
   return { id, role: "tool", toolCallId, content };
@@ -329,10 +347,10 @@ function reasoningOf({ content }: AssistantMessage): string {
 }
 
 /** A reply as a message of AG-UI. */
-function assistantOf(message: AssistantMessage, id: string): JsonObject {
+function assistantOf(message: AssistantMessage, id: string, ids: CallIds): JsonObject {
   const text = messageText(message);
   const toolCalls = message.toolCalls.map((call) => ({
-    id: call.id,
+    id: ids.of(call.id),
     type: "function",
     function: { name: call.name, arguments: argumentsText(call) },
   }));
@@ -374,13 +392,14 @@ export function outcomeOf(
   turnId: string | null,
   pending: readonly PendingToolCall[],
   asked: AskedQuestion | null,
+  ids: CallIds,
 ): AgUiOutcome {
   const open = pending.filter(({ decision }) => decision === null);
-  const waits = open.flatMap((call) => interruptOf(turnId, call));
-  const isListed = asked === null || waits.some(({ toolCallId }) => toolCallId === asked.toolCallId);
-  const interrupts = isListed ? waits : [...waits, questionOf(turnId, asked)];
+  const waits = open.flatMap((call) => interruptOf(turnId, call, ids.of(call.id)));
+  const isListed = asked === null || waits.some(({ toolCallId }) => toolCallId === ids.of(asked.toolCallId));
+  const interrupts = isListed ? waits : [...waits, questionOf(turnId, asked, ids.of(asked.toolCallId))];
   if (interrupts.length > 0) return { type: "interrupt", interrupts };
-  const pendingToolCallIds = open.map(({ id }) => id);
+  const pendingToolCallIds = open.map(({ id }) => ids.of(id));
   return { type: "success", ...(pendingToolCallIds.length === 0 ? {} : { pendingToolCallIds }) };
 }
 
@@ -400,13 +419,13 @@ const approvalSchema = {
   required: ["approved"],
 };
 
-function questionOf(turnId: string | null, asked: AskedQuestion): AgUiInterrupt {
-  const { toolCallId, question: message } = asked;
+function questionOf(turnId: string | null, asked: AskedQuestion, toolCallId: string): AgUiInterrupt {
+  const { question: message } = asked;
   return { id: questionIdOf(turnId, asked), reason: "question", toolCallId, message, responseSchema: answerSchema };
 }
 
-function interruptOf(turnId: string | null, call: PendingToolCall): readonly AgUiInterrupt[] {
-  const { id: toolCallId, name, reason, question, opts, arguments: args } = call;
+function interruptOf(turnId: string | null, call: PendingToolCall, toolCallId: string): readonly AgUiInterrupt[] {
+  const { name, reason, question, opts, arguments: args } = call;
   const id = approvalIdOf(turnId, call);
   const hints = Object.keys(opts).length === 0 ? {} : { opts };
   switch (reason) {

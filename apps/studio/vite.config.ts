@@ -1,14 +1,34 @@
-// Builds the studio into the published package: lib/studio. The server serves it under /studio/.
+// Builds the studio into the published package: lib/studio. The server serves it under /studio/. `npm run build` calls this configuration through
+// tools/package/studio.ts.
+//
+// The server sends the page with a strict Content-Security-Policy: no inline script or style, and no data: URLs for fonts (`assetsInlineLimit: 0`).
 
 import react from "@vitejs/plugin-react";
 import { defaultClientConditions, defineConfig } from "vite";
 
+/** The server that answers requests of the development page, which `vite` alone serves. */
+const target = process.env["EVERTURN_URL"] ?? "http://127.0.0.1:4242";
+
 export default defineConfig({
+  root: import.meta.dirname,
   base: "/studio/",
   plugins: [react()],
   // The client is bundled from its sources, so that the studio needs no build of the library first.
   resolve: { conditions: ["source", ...defaultClientConditions] },
-  build: { outDir: "../../lib/studio", emptyOutDir: true, target: "es2023", assetsInlineLimit: 0 },
-  // `vite` alone serves the page for development, and passes requests to a server that `npm start` has started.
-  server: { port: 5173, proxy: { "^/(?!studio/)": "http://127.0.0.1:4242" } },
+  build: {
+    outDir: "../../lib/studio",
+    emptyOutDir: true,
+    target: "es2023",
+    sourcemap: false,
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    // Every browser of the target has it; the polyfill would only add bytes.
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  // The server rejects requests that pages of other origins send.
+  server: {
+    port: 5173,
+    proxy: { "^/(?!studio(?:/|$))": { target, changeOrigin: true, headers: { origin: target } } },
+  },
 });

@@ -81,18 +81,36 @@ describe("licences", () => {
 });
 
 describe("contents", () => {
-  const files = ["package.json", "README.md", "LICENSE", "bin/everturn.js", "dist/index.js", "dist/licenses.txt"];
+  const files = [
+    "package.json",
+    "README.md",
+    "LICENSE",
+    "bin/everturn.js",
+    "dist/index.js",
+    "dist/licenses.txt",
+  ].concat("studio/index.html", "studio/THIRD-PARTY-LICENSES.txt");
 
   it("pass for the files of the build", () => {
-    expect(checkContents([...files, "dist/types/index.d.ts", "templates/app/src/agent.ts"])).toBe("8 files");
+    expect(
+      checkContents([...files, "dist/types/index.d.ts", "templates/app/src/agent.ts", "studio/assets/index-1-B.js"]),
+    ).toBe("11 files");
   });
 
-  it.each(["src/index.ts", ".env", "dist/.env", "package.json.workspace"])("fail with %s", (name) => {
+  it.each([
+    "src/index.ts",
+    ".env",
+    "dist/.env",
+    "studio/.stamp",
+    "studio/assets/index.js.map",
+    "package.json.workspace",
+  ])("fail with %s", (name) => {
     expect(() => checkContents([...files, name])).toThrow(`unexpected files: ${name}`);
   });
 
   it("fail without the code", () => {
-    expect(() => checkContents(files.slice(0, 4))).toThrow("missing files: dist/index.js, dist/licenses.txt");
+    expect(() => checkContents(files.slice(0, 4))).toThrow(
+      "missing files: dist/index.js, dist/licenses.txt, studio/index.html, studio/THIRD-PARTY-LICENSES.txt",
+    );
   });
 });
 

@@ -8,6 +8,7 @@ import type { Tarball } from "./packed.ts";
 import type { OutputChunk, Plugin } from "rolldown";
 
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
@@ -53,8 +54,13 @@ export const programs = {
 };
 
 const limits = {
+  /** Without the studio, which has limits of its own. */
   unpackedBytes: 2_500_000,
   files: 150,
+  /** The page of the studio with everything that it may load later, compressed with gzip, in 1,000 bytes. */
+  studioKb: 350,
+  studioFontsKb: 200,
+  studioFiles: 40,
   importMs: 25,
   /** The cost of an import as a part of the CPU time of a bare start. */
   importShare: 0.6,
@@ -72,9 +78,12 @@ const limits = {
 export async function measure(tarball: Tarball, project: string): Promise<readonly Measurement[]> {
   const size = (name: keyof typeof programs, inOneFile = false) =>
     bundle(programs[name], project, inOneFile).then(({ first }) => sizeOf(first) / 1000);
+  const files = tarball.files.filter((path) => !isOfStudio(path));
+  const unpackedSize = files.reduce((total, path) => total + (tarball.sizes.get(path) ?? 0), 0);
   return [
-    { name: "unpacked size", value: tarball.unpackedSize, limit: limits.unpackedBytes, unit: "bytes" },
-    { name: "files", value: tarball.files.length, limit: limits.files, unit: "" },
+    { name: "unpacked size", value: unpackedSize, limit: limits.unpackedBytes, unit: "bytes" },
+    { name: "files", value: files.length, limit: limits.files, unit: "" },
+    ...studioSizes(tarball, project),
     importCost(project),
     { name: "hello world, first chunks", value: await size("hello"), limit: limits.helloKb, unit: "KB gzip" },
     {
@@ -86,6 +95,27 @@ export async function measure(tarball: Tarball, project: string): Promise<readon
     { name: "kernel, the machine", value: await size("machine"), limit: limits.machineKb, unit: "KB gzip" },
     { name: "kernel, a turn with tools", value: await size("turn"), limit: limits.turnKb, unit: "KB gzip" },
     { name: "kernel, all exports", value: await size("kernel"), limit: limits.kernelKb, unit: "KB gzip" },
+  ];
+}
+
+function isOfStudio(path: string): boolean {
+  return path.startsWith("studio/");
+}
+
+/** The page of the studio: what a browser may load of it. Fonts are compressed already, and count apart. */
+function studioSizes(tarball: Tarball, project: string): readonly Measurement[] {
+  const files = tarball.files.filter((path) => isOfStudio(path));
+  const assets = files.filter((path) => !path.endsWith(".txt"));
+  const contents = (isFont: boolean) =>
+    assets
+      .filter((path) => path.endsWith(".woff2") === isFont)
+      .map((path) => readFileSync(join(project, "node_modules/everturn", path)));
+  const pageBytes = contents(false).reduce((total, content) => total + gzipSync(content).length, 0);
+  const fontBytes = contents(true).reduce((total, content) => total + content.length, 0);
+  return [
+    { name: "studio, without fonts", value: pageBytes / 1000, limit: limits.studioKb, unit: "KB gzip" },
+    { name: "studio, fonts", value: fontBytes / 1000, limit: limits.studioFontsKb, unit: "KB" },
+    { name: "studio, files", value: files.length, limit: limits.studioFiles, unit: "" },
   ];
 }
 

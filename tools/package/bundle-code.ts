@@ -7,15 +7,13 @@
 // Comments are left out, except annotations for bundlers and licences: the doc comments are in the declaration files. Names are kept, and every statement
 // has a line, so that stack traces can be read.
 
-import type { OutputChunk } from "rolldown";
-
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 
 import { rolldown } from "rolldown";
 
 import { breakLines } from "./break-lines.ts";
 import { inputModules, library, readManifest, root } from "./entry-files.ts";
+import { licenceTexts } from "./licences.ts";
 import { pureInitializers } from "./pure-initializers.ts";
 
 /**
@@ -72,33 +70,6 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
   await bundle.close();
   const outputChunks = output.filter((file) => file.type === "chunk");
   const files = new Map(outputChunks.map(({ fileName, code }) => [fileName, breakLines(code, fileName)]));
-  files.set("licenses.txt", licenses(outputChunks));
+  files.set("licenses.txt", licenceTexts(outputChunks.flatMap(({ moduleIds }) => moduleIds)));
   return files;
-}
-
-/** The licence texts of the packages whose modules are in the bundle. */
-function licenses(chunks: readonly OutputChunk[]): string {
-  const folders = new Set(
-    chunks.flatMap(({ moduleIds }) =>
-      moduleIds.flatMap((id) => (id.includes("/node_modules/") ? [packageOf(id)] : [])),
-    ),
-  );
-  const texts = [...folders].sort().map((folder) => {
-    const { name, version }: { readonly name: string; readonly version: string } = JSON.parse(
-      readFileSync(join(folder, "package.json"), "utf8"),
-    );
-    const file = readdirSync(folder).find((path) => /^licen[cs]e/i.test(path));
-    if (file === undefined) throw new Error(`${name} has no licence file, so it cannot be part of the bundle`);
-    return `${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
-  });
-  return `The files in this folder contain code of these packages.\n\n${texts.join(`\n${"-".repeat(80)}\n\n`)}`;
-}
-
-function packageOf(module: string): string {
-  let folder = dirname(module);
-  // Packages have package.json files without a name in inner folders.
-  while (!existsSync(join(folder, "package.json")) || !/node_modules\/(?:@[^/]+\/)?[^/]+$/.test(folder)) {
-    folder = dirname(folder);
-  }
-  return folder;
 }

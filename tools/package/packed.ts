@@ -12,8 +12,8 @@ const run = promisify(execFile);
 export type Tarball = {
   readonly path: string;
   readonly files: readonly string[];
-  /** Bytes on the disk after the installation. */
-  readonly unpackedSize: number;
+  /** Bytes on the disk after the installation, by file. */
+  readonly sizes: ReadonlyMap<string, number>;
   /** Bytes of the download. */
   readonly size: number;
 };
@@ -24,14 +24,14 @@ export async function pack(folder: string, source = library): Promise<Tarball> {
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: source });
   type Packed = {
     readonly filename: string;
-    readonly files: readonly { readonly path: string }[];
-    readonly unpackedSize: number;
+    readonly files: readonly { readonly path: string; readonly size: number }[];
     readonly size: number;
   };
   const [packed]: readonly Packed[] = JSON.parse(stdout);
   if (packed === undefined) throw new Error("npm pack wrote no tarball");
-  const { filename, files, unpackedSize, size } = packed;
-  return { path: join(folder, filename), files: files.map(({ path }) => path), unpackedSize, size };
+  const { filename, files, size } = packed;
+  const sizes = new Map(files.map((file) => [file.path, file.size]));
+  return { path: join(folder, filename), files: [...sizes.keys()], sizes, size };
 }
 
 /** Unpacks the tarball into `node_modules/everturn` of a project, beside links to its dependencies in the workspace. Returns the folder of the package. */

@@ -140,7 +140,10 @@ function releaseFiles(): ReleaseFiles {
   return {
     library: readManifest(),
     others: Object.fromEntries(
-      ["apps/cli", "apps/server", "apps/create-everturn"].map((folder) => [folder, readPackage(join(root, folder))]),
+      ["apps/cli", "apps/server", "apps/studio", "apps/create-everturn"].map((folder) => [
+        folder,
+        readPackage(join(root, folder)),
+      ]),
     ),
     lockedVersion: lock.packages["lib"]?.version,
     changelog: readFileSync(join(root, "CHANGELOG.md"), "utf8"),
@@ -152,7 +155,9 @@ function readPackage(folder: string): PackageFields {
 }
 
 function checkPackageLicences(folder: string): string {
-  const bundled = bundledPackages(readFileSync(join(folder, "dist/licenses.txt"), "utf8"));
+  const bundled = ["dist/licenses.txt", "studio/THIRD-PARTY-LICENSES.txt"].flatMap((path) =>
+    bundledPackages(readFileSync(join(folder, path), "utf8")),
+  );
   const names = [...Object.keys(readManifest().dependencies ?? {}), ...bundled];
   if (readFileSync(join(folder, "LICENSE"), "utf8") !== readFileSync(join(root, "LICENSE"), "utf8")) {
     throw new Error("LICENSE of the package differs from that of the repository");

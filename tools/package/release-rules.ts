@@ -55,8 +55,8 @@ function sectionOf(changelog: string, heading: string): string | undefined {
   return changelog.split(/^## /m).find((text) => /^\S*/.exec(text)?.[0].replaceAll(/[[\]]/g, "") === heading);
 }
 
-/** Licences that may be combined with ours. */
-const allowedLicences = new Set(["MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD"]);
+/** Licences that may be combined with ours. The fonts of the studio have OFL-1.1, which allows to bundle them with software. */
+const allowedLicences = new Set(["MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD", "OFL-1.1"]);
 
 /** Checks the licences of the dependencies and of the code in the bundle. */
 export function checkLicences(packages: readonly PackageFields[]): string {
@@ -77,7 +77,7 @@ export function bundledPackages(licences: string): readonly string[] {
 }
 
 const publishedFile =
-  /^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|templates\/.+|dist\/(?:types\/)?[^/]+\.(?:js|js\.map|d\.ts|txt))$/;
+  /^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|templates\/.+|studio\/(?:index\.html|icon\.svg|THIRD-PARTY-LICENSES\.txt|assets\/[^/.][^/]*\.(?:js|css|woff2|svg))|dist\/(?:types\/)?[^/]+\.(?:js|js\.map|d\.ts|txt))$/;
 
 /** Checks that the tarball has the files that are meant to be published, and no others. */
 export function checkContents(files: readonly string[]): string {
@@ -90,6 +90,8 @@ export function checkContents(files: readonly string[]): string {
     "bin/everturn.js",
     "dist/index.js",
     "dist/licenses.txt",
+    "studio/index.html",
+    "studio/THIRD-PARTY-LICENSES.txt",
   ].filter((path) => !files.includes(path));
   if (missing.length > 0) throw new Error(`missing files: ${missing.join(", ")}`);
   return `${files.length} files`;

@@ -70,7 +70,7 @@ const rootExamples = `Examples:
   everturn chat                                chat in the terminal
   everturn run "What time is it? Use clock."   run one turn
   git diff | everturn run "Review this"        run one turn with piped input
-  everturn serve                               serve the HTTP API
+  everturn serve                               serve the studio and the HTTP API
   everturn init my-app                         create a project
   everturn doctor                              check the settings
 

@@ -42,6 +42,7 @@ import { MisuseError } from "everturn/model";
 import { RequestLog } from "./request-log.ts";
 import { sendStream } from "./send-stream.ts";
 import { withStaticFiles } from "./static-files.ts";
+import { isStudioBuilt, withStudio } from "./studio-files.ts";
 
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
 export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated"> & {
@@ -64,6 +65,8 @@ export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" |
   readonly connectionsPerAddress?: number;
   /** A folder whose files are served without authentication, before the routes of the API. Default: none. */
   readonly staticFolder?: string;
+  /** Whether the studio is served at `/studio/`, without authentication: the page contains no secret, and the API that it calls needs the token. Default: false. */
+  readonly studio?: boolean;
   /** Receives an entry for every request, when its response is complete or its connection is closed. Default: no request log. */
   readonly onRequest?: (entry: RequestEntry) => void;
 };
@@ -75,6 +78,8 @@ export type RunningServer = {
   /** The base URL, without a trailing slash. */
   readonly url: string;
   readonly port: number;
+  /** The URL of the studio; `null`: it is not served, or was not built. */
+  readonly studioUrl: string | null;
   /** Shuts down gracefully (see the header). `graceMs`: the time for open turns and responses, in milliseconds. Default: 10,000. Idempotent. */
   readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
 };
@@ -102,6 +107,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     onRequest,
     connectionsPerAddress,
     staticFolder,
+    studio = false,
     ...handlerOptions
   } = options;
   if (auth === "none" && !isLoopback(host)) {
@@ -126,7 +132,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     shutdown: stopping.signal,
     ...(hosts === null ? {} : { hosts }),
   });
-  const handler = staticFolder === undefined ? api : withStaticFiles(api, { folder: staticFolder, hosts });
+  const hasStudio = studio && isStudioBuilt();
+  const pages = hasStudio ? withStudio(api, { hosts }) : api;
+  const handler = staticFolder === undefined ? pages : withStaticFiles(pages, { folder: staticFolder, hosts });
   const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
   const withAddress = (request: Request, incoming: object) => {
     if (incoming instanceof IncomingMessage) addresses.set(request, networkOf(incoming.socket.remoteAddress ?? ""));
@@ -146,10 +154,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
   const socketAddress = server.address();
   const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
+  const url = `http://${name}:${boundPort}`;
   let closing: Promise<void> | null = null;
   return {
-    url: `http://${name}:${boundPort}`,
+    url,
     port: boundPort,
+    studioUrl: hasStudio ? `${url}/studio/` : null,
     close: ({ graceMs = 10_000 } = {}) =>
       (closing ??= close({ server, drained, sessions, working, stopping }, graceMs)),
   };

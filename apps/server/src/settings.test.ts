@@ -81,6 +81,7 @@ describe("precedence is flag, environment variable, configuration file, default"
       [["/project/a.mjs", "/project/b.mjs"], ["/project/c.mjs", "/d.mjs"], ["/etc/e/e.mjs"], []],
     ],
     ["static", "a", ["EVERTURN_STATIC", "/b"], "c", ["/project/a", "/b", "/etc/e/c", null]],
+    ["studio", "off", ["EVERTURN_STUDIO", "off"], false, [false, false, false, true]],
     ["instructions", "A", ["EVERTURN_INSTRUCTIONS", "B, b"], "C", ["A", "B, b", "C", null]],
     ["whenBusy", "queue", ["EVERTURN_WHEN_BUSY", "interrupt"], "reject", ["queue", "interrupt", "reject", null]],
     [

@@ -89,6 +89,8 @@ export type SettingValues = {
   readonly requestLog: boolean;
   /** The absolute path of a folder whose files the server serves; `null`, the default: none. */
   readonly static: string | null;
+  /** Whether the server serves the studio at `/studio/`. Default: true. */
+  readonly studio: boolean;
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive: "here" | "restate";
   /** The URL of Restate's ingress, to which turns are sent. Default: http://127.0.0.1:8080. */
@@ -254,6 +256,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: file,
     fallback: () => ({ value: null, why: defaultReason }),
   },
+  studio: {
+    flag: "--no-studio",
+    variable: "EVERTURN_STUDIO",
+    list: false,
+    read: onOff,
+    fallback: () => ({ value: true, why: defaultReason }),
+  },
   drive: {
     flag: "--drive",
     variable: "EVERTURN_DRIVE",
@@ -372,6 +381,7 @@ export function resolveSettings(sources: {
     completions: resolve("completions"),
     requestLog: resolve("requestLog"),
     static: resolve("static"),
+    studio: resolve("studio"),
     drive: resolve("drive"),
     restateIngress: resolve("restateIngress"),
     restateListen: resolve("restateListen"),

@@ -35,6 +35,11 @@ const contentTypes: { readonly [extension: string]: string } = {
   ".wasm": "application/wasm",
 };
 
+/** The media type of a file, by the extension of its name. */
+export function contentTypeOf(path: string): string {
+  return contentTypes[extname(path).toLowerCase()] ?? "application/octet-stream";
+}
+
 /** A handler that serves the files of the folder, and passes every other request on. */
 export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptions): Handler {
   return async (request) => {
@@ -44,7 +49,7 @@ export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptio
     const path = await fileAt(folder, pathname);
     if (path === null) return handler(request);
     const headers = {
-      "content-type": contentTypes[extname(path).toLowerCase()] ?? "application/octet-stream",
+      "content-type": contentTypeOf(path),
       "cache-control": "no-cache",
       "x-content-type-options": "nosniff",
       "x-frame-options": "SAMEORIGIN",

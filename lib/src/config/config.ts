@@ -81,6 +81,8 @@ export type EverturnConfig = {
   readonly requestLog?: boolean | "on" | "off";
   /** A folder whose files `serve` serves without authentication, for example a chat page. A file takes precedence over a route of the API with the same path. Default: none. */
   readonly static?: string;
+  /** Whether `serve` serves the studio at `/studio/`. Default: true. */
+  readonly studio?: boolean | "on" | "off";
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive?: "here" | "restate";
   /** The URL of Restate's ingress. Default: http://127.0.0.1:8080. */

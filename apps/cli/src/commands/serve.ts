@@ -16,6 +16,19 @@ import { redactor, requestLine, turnFailureLine } from "./server-log.ts";
 import { stopSignal } from "./stop-signal.ts";
 import { brief } from "./text.ts";
 
+/** Turn options that callers may set if every caller is the operator: those that the playground of the studio offers. */
+const operatorOptions: NonNullable<ServerOptions["allow"]> = [
+  "model",
+  "instructions",
+  "temperature",
+  "topP",
+  "maxTokens",
+  "stopSequences",
+  "seed",
+  "toolChoice",
+  "maxTurns",
+];
+
 export async function serve(context: CommandContext): Promise<number> {
   const { say, note, err, io } = context;
   const settings = await context.settings();
@@ -37,10 +50,13 @@ export async function serve(context: CommandContext): Promise<number> {
       ...(completions.value ? { openai } : {}),
       // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: auth === "none",
+      // The same holds for the settings of turns, which the playground of the studio changes.
+      allow: auth === "none" ? operatorOptions : [],
       inspect: true,
       // Restate calls this process or another one for every turn.
       ...(isRestate ? { work: false } : {}),
       ...http,
+      studio: settings.studio.value,
       ...(settings.static.value === null ? {} : { staticFolder: settings.static.value }),
       onError: (error) => note(err.red(log(`error: ${brief(error instanceof Error ? error.message : error, 500)}`))),
       ...(requestLog.value ? { onRequest: (entry) => note(err.dim(log(requestLine(entry)))) } : {}),
@@ -49,6 +65,7 @@ export async function serve(context: CommandContext): Promise<number> {
       throw usageErrorOf(error, host.value, port.value);
     });
     say(`everturn listens on ${server.url}`);
+    if (server.studioUrl !== null) say(`The studio is at ${server.studioUrl}`);
     if (service !== null) say(`Restate calls ${service.url}`);
     note(
       err.dim(

@@ -75,6 +75,8 @@ export function contextOf(command: Command, io: Io): CommandContext {
     restateKeys: list("restateKey"),
     engine: text("engine"),
     static: text("static"),
+    // Commander sets `studio` to false for `--no-studio`, and to true without it.
+    studio: options["studio"] === false ? "off" : undefined,
   };
   const flags: GivenFlags = Object.fromEntries(
     Object.entries(settingFlags).filter(([, flagValue]) => flagValue !== undefined),

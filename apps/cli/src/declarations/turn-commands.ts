@@ -99,7 +99,7 @@ export function addRun(program: Command, io: Io, done: Done): void {
 export function addServe(program: Command, io: Io, done: Done): void {
   program
     .command("serve")
-    .summary("serve the HTTP API: sessions, turns, events")
+    .summary("serve the studio and the HTTP API: sessions, turns, events")
     .description(
       "Serve sessions over HTTP, and drive queued and abandoned turns. Listens on loopback only, unless a token is set.",
     )
@@ -114,6 +114,7 @@ export function addServe(program: Command, io: Io, done: Done): void {
     .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
     .option("--limit <limit>", limitHelp, collect)
     .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
+    .option("--no-studio", "do not serve the studio at /studio/; default: it is served (EVERTURN_STUDIO=off)")
     .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .option("--drive <here|restate>", "who drives turns: this process, or Restate; default: here (EVERTURN_DRIVE)")

@@ -11,6 +11,9 @@ export type EventListener = (events: readonly RuntimeEvent[]) => void;
 
 type Stream = { readonly listeners: Set<EventListener>; readonly aborting: AbortController; failed: Error | null };
 
+/** Listeners that open no stream, by session. */
+const joined = new Map<string, Set<EventListener>>();
+
 const streams = new WeakMap<EverturnClient, Map<string, Stream>>();
 
 /**
@@ -43,6 +46,7 @@ export function followSession(
         const events = group;
         group = [];
         for (const listener of opened.listeners) listener(events);
+        for (const listener of joined.get(sessionId) ?? []) listener(events);
       };
       const signal = opened.aborting.signal;
       for await (const event of client.events(sessionId, { signal, ...(after === null ? {} : { after }) })) {
@@ -62,6 +66,17 @@ export function followSession(
     if (current.listeners.size > 0) return;
     current.aborting.abort();
     if (ofClient.get(sessionId) === current) ofClient.delete(sessionId);
+  };
+}
+
+/** Receives the events of a session from now on, as long as another view follows the session. Opens no stream. */
+export function listenToSession(sessionId: string, onEvents: EventListener): () => void {
+  const listeners = joined.get(sessionId) ?? new Set();
+  joined.set(sessionId, listeners);
+  listeners.add(onEvents);
+  return () => {
+    listeners.delete(onEvents);
+    if (listeners.size === 0 && joined.get(sessionId) === listeners) joined.delete(sessionId);
   };
 }
 

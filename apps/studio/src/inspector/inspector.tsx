@@ -2,17 +2,106 @@
 
 import type { ReactNode } from "react";
 
+import { useConnection } from "../data/connection.tsx";
+import { useQuery } from "../data/query.ts";
+import { exportTurn } from "../replay/export-turn.ts";
+import { navigate } from "../route.ts";
+import { attempt } from "../shell/toasts.tsx";
+import { useTurnData } from "../timeline/turn-data.ts";
+import { shownTurn, turnName, useTurns } from "../timeline/turns.ts";
+import { curlOfEffect, curlOfTurn } from "./copy.ts";
+import { EffectView } from "./effect-view.tsx";
+import { OpenEffectView } from "./open-effect-view.tsx";
+import { CopyButton } from "./parts.tsx";
+import { TurnView } from "./turn-view.tsx";
+import "./inspector.css";
+
 export function Inspector({
+  sessionId,
   turnId,
-  effect,
+  effect: ordinal,
 }: {
   readonly sessionId: string;
   readonly turnId: string | null;
   readonly effect: number | null;
 }): ReactNode {
+  const { inspector, server, client } = useConnection();
+  const turns = useTurns(sessionId);
+  const shown = shownTurn(turns, turnId);
+  const { timeline, open, error } = useTurnData(sessionId, shown.turnId);
+  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
+  const key = ordinal === null || shown.turnId === null ? null : `effect ${sessionId} ${shown.turnId} ${ordinal}`;
+  const effect = timeline?.effects.find((row) => row.ordinal === ordinal) ?? null;
+  const detail = useQuery(effect === null ? null : key, async (signal) =>
+    inspector.effect(sessionId, shown.turnId ?? "", ordinal ?? 0, { signal }),
+  );
+  if (timeline === null) {
+    return (
+      <p className="insp-empty" role="status">
+        {error !== null
+          ? `The turn cannot be read: ${error.message}`
+          : shown.turnId === null && !turns.isLoading
+            ? "Send a message: the inspector shows what the turn does."
+            : "Loading…"}
+      </p>
+    );
+  }
+  const { turn } = timeline;
+  const tools = engines.data?.find(({ name }) => name === turn.engine)?.tools ?? [];
+  const rerunOf = (name: string | null): string | null => tools.find((tool) => tool.name === name)?.rerun ?? null;
+  const { durability } = server;
+  const playground = (
+    <button type="button" className="btn" onClick={() => navigate({ view: "playground", from: sessionId })}>
+      Open in playground
+    </button>
+  );
+  if (effect !== null) {
+    return (
+      <EffectView
+        key={`${turn.turnId} ${effect.ordinal}`}
+        effect={effect}
+        turn={turn}
+        detail={detail.data}
+        detailError={detail.error}
+        rerun={rerunOf(effect.name)}
+        durability={durability}
+        actions={
+          <>
+            <CopyButton
+              label="Copy as curl"
+              text={() => curlOfEffect(location.origin, sessionId, turn.turnId, effect.ordinal)}
+            />
+            {playground}
+          </>
+        }
+      />
+    );
+  }
+  const next = (timeline.effects.at(-1)?.ordinal ?? 0) + 1;
+  const [only] = open;
+  if (ordinal === next && open.length === 1 && only !== undefined) {
+    return <OpenEffectView effect={only} rerun={rerunOf(only.name)} durability={durability} />;
+  }
   return (
-    <p className="loading">
-      {turnId} {effect}
-    </p>
+    <TurnView
+      name={turnName(shown)}
+      timeline={timeline}
+      nextTurnAt={shown.nextTurnAt}
+      actions={
+        <>
+          {server.records && (
+            <button
+              type="button"
+              className="btn"
+              onClick={() => attempt(async () => exportTurn(client, sessionId, turn.turnId))}
+            >
+              Export record
+            </button>
+          )}
+          <CopyButton label="Copy as curl" text={() => curlOfTurn(location.origin, sessionId, turn.turnId)} />
+          {playground}
+        </>
+      }
+    />
   );
 }

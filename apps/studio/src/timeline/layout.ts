@@ -1,0 +1,461 @@
+// Computes what the timeline of a turn shows: lanes, bars, commits, crashes, the time axis, the critical path and the totals. Pure: the same rows give the same
+// layout. plot.tsx draws it; draw.ts selects what is visible.
+//
+// Rules
+//   1. Every row of the journal is a commit. A model call, tool call or code cell is also a bar; bookkeeping rows (checkpoint, environment, restart) are commits only.
+//   2. Calls of one tool share a lane unless they overlap: then each parallel slot has a lane of its own.
+//   3. An attempt whose result was not recorded is a bar of its own, in the lane of its effect.
+//   4. A wait for a person ends the turn. Its bar ends when the next turn begins, or grows until then.
+//   5. Times are in milliseconds since the turn was accepted, by the clock of the server.
+//   6. The cost is O(n log n) in the number of rows.
+
+import type { Span, TimeScale } from "./time-scale.ts";
+import type { DiscardedAttempt, TimelineEffect, TurnClaim, TurnTimeline } from "everturn/client";
+
+import { cost, count, duration } from "../parts/format.ts";
+import { lastIndexAt, timeScaleOf } from "./time-scale.ts";
+
+/** What a lane holds. `queue`: the turn waits for a process or a limit. */
+export type LaneKind = "model" | "tool" | "code" | "agent" | "person" | "queue";
+
+export type Lane = {
+  readonly kind: LaneKind;
+  /** The name of the tool, or of the kind. Parallel slots of one tool have the same label. */
+  readonly label: string;
+};
+
+/** What a bar shows. Each has its own hue and its own second sign: hatching for `discarded`, dots for `wait`, an outline for open ones. */
+export type BarKind = "model" | "tool" | "code" | "agent" | "wait" | "queue" | "discarded";
+
+export type Bar = {
+  /** Unique in the layout, and stable while the turn runs. */
+  readonly id: string;
+  /** The index of its lane. */
+  readonly lane: number;
+  readonly kind: BarKind;
+  readonly start: number;
+  readonly end: number;
+  /** When the first content arrived; `null`: not known. */
+  readonly first: number | null;
+  /** Still being performed, or still waiting. */
+  readonly isOpen: boolean;
+  /** The row of the journal; `null`: not recorded yet, or no effect. */
+  readonly ordinal: number | null;
+  readonly step: number;
+  readonly name: string;
+  readonly state: TimelineEffect["state"] | DiscardedAttempt["reason"] | "open";
+};
+
+/** A row of the journal on the axis. */
+export type Commit = { readonly ordinal: number; readonly time: number; readonly isBookkeeping: boolean };
+
+/** A process that ended, and the process that took over. */
+export type Crash = {
+  readonly time: number;
+  readonly resumedAt: number;
+  /** The process that ended; `null`: not known. */
+  readonly died: string | null;
+  readonly continued: string;
+  /** The number of rows that were recorded before, which the new process replays and does not perform again. */
+  readonly replayed: number;
+};
+
+/** Tokens and cost of a step. `null`: unknown. */
+export type StepUsage = {
+  readonly step: number;
+  readonly start: number;
+  readonly end: number;
+  readonly inputTokens: number | null;
+  readonly cachedInputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly cost: number | null;
+};
+
+export type Totals = {
+  /** The time in which something was performed, in milliseconds. */
+  readonly activeMs: number;
+  /** The time in which the turn waited for a person, a process or a limit, and nothing was performed. */
+  readonly waitingMs: number;
+  readonly steps: number;
+  readonly commits: number;
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly cost: number | null;
+  /** From acceptance to the first content of the first reply; `null`: not known. */
+  readonly firstTokenMs: number | null;
+  /** Attempts without a recorded result. */
+  readonly discarded: number;
+};
+
+export type TurnLayout = {
+  readonly lanes: readonly Lane[];
+  /** The bars of each lane, by start. Bars of one lane do not overlap, except in the last of very many parallel slots. */
+  readonly bars: readonly (readonly Bar[])[];
+  readonly commits: readonly Commit[];
+  readonly crashes: readonly Crash[];
+  readonly steps: readonly StepUsage[];
+  readonly scale: TimeScale;
+  /** The end of the axis, in milliseconds. */
+  readonly end: number;
+  readonly totals: Totals;
+  /** The rows have no times, because an older release wrote them: the axis shows their order only. */
+  readonly isOrderOnly: boolean;
+};
+
+/** An effect that is being performed, as live events show it. Times are absolute, in milliseconds. */
+export type OpenEffect = {
+  readonly id: string;
+  readonly kind: "model" | "tool";
+  readonly name: string;
+  readonly step: number;
+  readonly startedAt: number;
+  readonly firstAt: number | null;
+};
+
+export type LayoutOptions = {
+  /** Effects that are being performed now. */
+  readonly open?: readonly OpenEffect[];
+  /** The present time of the server, in milliseconds. Default: `now` of the timeline. */
+  readonly now?: number;
+  /** When the next turn of the session was accepted: the end of waits; `null`: there is none. */
+  readonly nextTurnAt?: number | null;
+};
+
+/** Parallel calls of one tool beyond this number share the last lane. */
+const maxSlots = 12;
+/** The length of a row without times, in milliseconds. */
+const untimedMs = 100;
+/** A turn that is accepted and claimed within this time was not queued. */
+const queueMs = 250;
+
+/** Computes the layout of a turn from all rows of its timeline. */
+export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): TurnLayout {
+  const { turn, effects, claims } = timeline;
+  const origin = turn.acceptedAt;
+  const now = Math.max(options.now ?? timeline.now, origin) - origin;
+  const isOrderOnly = effects.length > 0 && effects.every(({ startedAt }) => startedAt === null);
+  const slots = new LaneSet();
+  const commits: Commit[] = [];
+  const nextTurnAt = options.nextTurnAt ?? null;
+  const waitEnd = nextTurnAt === null ? now : nextTurnAt - origin;
+  const isWaiting = nextTurnAt === null;
+  let before = 0;
+
+  const queuedUntil = claims[0] === undefined ? (turn.end === null ? now : 0) : claims[0].since - origin;
+  if (!isOrderOnly && queuedUntil > queueMs) {
+    slots.add({ kind: "queue", label: "queue" }, queuedUntil, [
+      { ...plainBar("queue", "queue", 0, queuedUntil), isOpen: claims.length === 0 && turn.end === null },
+    ]);
+  }
+  for (const effect of effects) {
+    const span = spanOf(effect, origin, before, isOrderOnly);
+    before = Math.max(before, span.end);
+    commits.push({ ordinal: effect.ordinal, time: before, isBookkeeping: !isPerformed(effect) });
+    if (!isPerformed(effect)) continue;
+    const { ordinal, step, state } = effect;
+    const name = effect.name ?? effect.kind;
+    if (state === "waits") {
+      const end = Math.max(span.end, waitEnd);
+      const bar = { ...plainBar(`r${ordinal}`, "wait", span.start, end), ordinal, step, name, state };
+      slots.add({ kind: "person", label: "person" }, end, [{ ...bar, isOpen: isWaiting }]);
+      continue;
+    }
+    const kind = effect.children.length > 0 ? "agent" : effect.kind === "tool" ? "tool" : effect.kind;
+    if (kind !== "model" && kind !== "tool" && kind !== "code" && kind !== "agent") continue;
+    const discarded = discardedBars(effect, origin, span);
+    // Retries are inside the effect: the bar of the recorded attempt begins after the last of them.
+    const start = discarded.reduce((at, bar) => (bar.end <= span.end ? Math.max(at, bar.end) : at), span.start);
+    const first = effect.firstAt === null ? null : effect.firstAt - origin;
+    const bar: Bar = { ...plainBar(`r${ordinal}`, kind, start, span.end), ordinal, step, name, state, first };
+    slots.add(laneOf(kind, name), span.end, [...discarded, bar]);
+  }
+  for (const open of options.open ?? []) {
+    const start = Math.max(0, open.startedAt - origin);
+    const { id, kind, step, name } = open;
+    const first = open.firstAt === null ? null : open.firstAt - origin;
+    const bar = plainBar(`open:${id}`, kind, start, Math.max(start, now));
+    slots.add(laneOf(kind, name), now, [{ ...bar, step, name, first, state: "open", isOpen: true }]);
+  }
+
+  const { lanes, bars } = slots.result();
+  const all = bars.flat();
+  const end = Math.max(
+    1,
+    all.reduce((last, bar) => Math.max(last, bar.end), 0),
+    commits.at(-1)?.time ?? 0,
+  );
+  const active = all.filter(({ kind }) => kind !== "wait" && kind !== "queue");
+  const moments = commits.map(({ time }) => ({ start: time, end: time }));
+  const crashes = crashesOf(claims, effects, origin);
+  return {
+    lanes,
+    bars,
+    commits,
+    crashes,
+    steps: stepsOf(effects, all),
+    scale: timeScaleOf([...active, ...moments], end),
+    end,
+    totals: totalsOf(timeline, all, active),
+    isOrderOnly,
+  };
+}
+
+/** Whether a row is a bar: an effect that takes time. */
+function isPerformed({ kind }: TimelineEffect): boolean {
+  return kind === "model" || kind === "tool" || kind === "code";
+}
+
+function plainBar(id: string, kind: BarKind, start: number, end: number): Bar {
+  return { id, lane: 0, kind, start, end, first: null, isOpen: false, ordinal: null, step: 0, name: kind, state: "ok" };
+}
+
+function laneOf(kind: "model" | "tool" | "code" | "agent", name: string): Lane {
+  return { kind, label: kind === "model" || kind === "code" ? kind : name };
+}
+
+/** When a row was performed. A row without times follows the rows before it. */
+function spanOf(effect: TimelineEffect, origin: number, before: number, isOrderOnly: boolean): Span {
+  if (isOrderOnly) return { start: before, end: before + (isPerformed(effect) ? untimedMs : untimedMs / 10) };
+  const start = effect.startedAt === null ? before : Math.max(0, effect.startedAt - origin);
+  return { start, end: Math.max(start, effect.endedAt === null ? start : effect.endedAt - origin) };
+}
+
+/** The attempts of an effect that were not recorded, as far as their times are known. */
+function discardedBars({ ordinal, step, name, kind, discarded }: TimelineEffect, origin: number, span: Span): Bar[] {
+  if (discarded.length === 0) return [];
+  return discarded.flatMap((attempt, index) => {
+    const from = attempt.startedAt ?? (attempt.reason === "retry" ? span.start + origin : attempt.endedAt);
+    if (from === null) return [];
+    const start = Math.max(0, from - origin);
+    const end = Math.max(start, (attempt.endedAt ?? from) - origin);
+    const bar = plainBar(`r${ordinal}.${index}`, "discarded", start, end);
+    return [{ ...bar, ordinal, step, name: name ?? kind, state: attempt.reason }];
+  });
+}
+
+/** Assigns bars to lanes: the first slot of the lane's name that is free when the bars begin. */
+class LaneSet {
+  readonly #slots = new Map<string, { readonly lane: Lane; readonly bars: Bar[]; end: number; first: number }[]>();
+
+  /** Adds the bars of one effect, which end at `end`, to one slot. */
+  add(lane: Lane, end: number, bars: readonly Bar[]): void {
+    const start = bars.reduce((first, bar) => Math.min(first, bar.start), end);
+    const key = `${lane.kind}:${lane.label}`;
+    const slots = this.#slots.get(key) ?? [];
+    this.#slots.set(key, slots);
+    let slot =
+      slots.find((candidate) => candidate.end <= start) ?? (slots.length < maxSlots ? undefined : slots.at(-1));
+    if (slot === undefined) {
+      slot = { lane, bars: [], end: 0, first: start };
+      slots.push(slot);
+    }
+    slot.bars.push(...bars);
+    slot.end = Math.max(slot.end, end);
+    slot.first = Math.min(slot.first, start);
+  }
+
+  /** The slots in the order of the plot: the model first, then by their first bar, slots of one name together. */
+  #ordered(): readonly { readonly lane: Lane; readonly bars: readonly Bar[] }[] {
+    const groups = [...this.#slots.values()].toSorted((a, b) => {
+      const [left, right] = [a[0], b[0]];
+      return left === undefined || right === undefined
+        ? 0
+        : rankOf(left.lane) - rankOf(right.lane) || left.first - right.first;
+    });
+    return groups.flat();
+  }
+
+  /** The lanes with their bars. */
+  result(): Pick<TurnLayout, "lanes" | "bars"> {
+    const slots = this.#ordered();
+    const bars = slots.map((slot, lane) =>
+      slot.bars.map((bar) => ({ ...bar, lane })).toSorted((a, b) => a.start - b.start || a.end - b.end),
+    );
+    return { lanes: slots.map(({ lane }) => lane), bars };
+  }
+}
+
+function rankOf({ kind }: Lane): number {
+  return kind === "queue" ? 0 : kind === "model" ? 1 : 2;
+}
+
+/** The claims that followed a crash. */
+function crashesOf(claims: readonly TurnClaim[], effects: readonly TimelineEffect[], origin: number): readonly Crash[] {
+  return claims.flatMap((claim, index) => {
+    if (!claim.takesOver) return [];
+    const died = claims[index - 1] ?? null;
+    const ends = effects.flatMap(({ discarded }) =>
+      discarded.flatMap(({ reason, epoch, endedAt }) =>
+        reason === "crash" && endedAt !== null && epoch < claim.epoch && epoch >= (died?.epoch ?? 0) ? [endedAt] : [],
+      ),
+    );
+    const resumedAt = Math.max(0, claim.since - origin);
+    const time = ends.length === 0 ? resumedAt : Math.max(0, Math.min(claim.since, Math.max(...ends)) - origin);
+    const replayed = effects.filter(({ epoch }) => epoch < claim.epoch).length;
+    return [{ time, resumedAt, died: died?.owner ?? null, continued: claim.owner, replayed }];
+  });
+}
+
+/** Tokens and cost by step. A step lasts until its last bar ends. */
+function stepsOf(effects: readonly TimelineEffect[], bars: readonly Bar[]): readonly StepUsage[] {
+  const spans = new Map<number, { start: number; end: number }>();
+  for (const { kind, step, start, end } of bars) {
+    if (kind === "wait" || kind === "queue") continue;
+    const span = spans.get(step);
+    if (span === undefined) spans.set(step, { start, end });
+    else {
+      span.start = Math.min(span.start, start);
+      span.end = Math.max(span.end, end);
+    }
+  }
+  const steps = new Map<number, StepUsage>();
+  for (const { step, usage } of effects) {
+    const span = spans.get(step);
+    if (usage === null || span === undefined) continue;
+    const sum = steps.get(step);
+    steps.set(step, {
+      step,
+      ...span,
+      inputTokens: plus(sum?.inputTokens ?? null, usage.inputTokens),
+      cachedInputTokens: plus(sum?.cachedInputTokens ?? null, usage.cachedInputTokens),
+      outputTokens: plus(sum?.outputTokens ?? null, usage.outputTokens),
+      cost: plus(sum?.cost ?? null, usage.totalCost),
+    });
+  }
+  return [...steps.values()].toSorted((a, b) => a.start - b.start);
+}
+
+function plus(left: number | null, right: number | null): number | null {
+  return left === null ? right : right === null ? left : left + right;
+}
+
+function totalsOf({ turn, effects }: TurnTimeline, all: readonly Bar[], active: readonly Bar[]): Totals {
+  const waits = all.filter(({ kind }) => kind === "wait" || kind === "queue");
+  const activeMs = coveredMs(active);
+  const usages = effects.map(({ usage }) => usage);
+  const summed = turn.end === null ? usages : [turn.end.usage];
+  const sum = (field: "inputTokens" | "outputTokens" | "totalCost"): number | null =>
+    summed.reduce<number | null>((total, usage) => plus(total, usage?.[field] ?? null), null);
+  const firstAt = effects.find((effect) => effect.firstAt !== null)?.firstAt ?? null;
+  return {
+    activeMs,
+    waitingMs: coveredMs([...active, ...waits]) - activeMs,
+    steps: new Set(effects.filter(({ kind }) => kind === "model").map(({ step }) => step)).size,
+    commits: effects.length,
+    inputTokens: sum("inputTokens"),
+    outputTokens: sum("outputTokens"),
+    cost: sum("totalCost"),
+    firstTokenMs: firstAt === null ? null : firstAt - turn.acceptedAt,
+    discarded: effects.reduce((total, { discarded }) => total + discarded.length, 0),
+  };
+}
+
+/** The length of the union of periods. */
+export function coveredMs(spans: readonly Span[]): number {
+  let covered = 0;
+  let until = Number.NEGATIVE_INFINITY;
+  for (const { start, end } of spans.toSorted((a, b) => a.start - b.start)) {
+    covered += Math.max(0, end - Math.max(start, until));
+    until = Math.max(until, end);
+  }
+  return covered;
+}
+
+/** Effects are ordered by a commit, which takes time: a predecessor may end this much after its successor began, by the clocks of two processes. */
+const clockToleranceMs = 2;
+
+/**
+ * The ids of the bars on the critical path: the chain of effects that determined when the turn ended. From the bar that ends last, each step goes back to the bar
+ * that ended last before it began. Of parallel tools, this is the one that ended last.
+ */
+export function criticalPath({ bars }: Pick<TurnLayout, "bars">): ReadonlySet<string> {
+  const byEnd = bars.flat().toSorted((a, b) => a.end - b.end || a.start - b.start);
+  const path = new Set<string>();
+  let current = byEnd.at(-1);
+  let limit = byEnd.length - 1;
+  while (current !== undefined) {
+    path.add(current.id);
+    const { start } = current;
+    limit = Math.min(
+      limit - 1,
+      lastIndexAt(byEnd, ({ end }) => end <= start + clockToleranceMs),
+    );
+    current = byEnd[limit];
+  }
+  return path;
+}
+
+/** The time of the commit before (`-1`) or after (`1`) a time; `null`: there is none. */
+export function neighbourCommit(
+  { commits }: Pick<TurnLayout, "commits">,
+  time: number,
+  direction: -1 | 1,
+): number | null {
+  const times = commits.map((commit) => commit.time).toSorted((a, b) => a - b);
+  return (direction === 1 ? times.find((at) => at > time + 0.5) : times.findLast((at) => at < time - 0.5)) ?? null;
+}
+
+/** The bars in the order of the keyboard: by start, then by lane. */
+export function barsInOrder({ bars }: Pick<TurnLayout, "bars">): readonly Bar[] {
+  return bars.flat().toSorted((a, b) => a.start - b.start || a.lane - b.lane);
+}
+
+/** The text inside a bar. */
+export function barLabel(bar: Bar): string {
+  const length = duration(bar.end - bar.start);
+  switch (bar.kind) {
+    case "model":
+      return `step ${bar.step + 1} · ${length}`;
+    case "wait":
+      return bar.isOpen ? `waits ${length}` : `waited ${length}`;
+    case "queue":
+      return `queued ${length}`;
+    case "discarded":
+      return bar.state === "crash" ? "discarded" : "failed";
+    case "tool":
+    case "code":
+    case "agent":
+      return bar.state === "failed" ? `failed · ${length}` : length;
+  }
+}
+
+/** The name of a bar for screen readers and tooltips: kind, name, step, state, duration. */
+export function barTitle(bar: Bar): string {
+  const parts = [kindWords[bar.kind]];
+  if (bar.kind === "tool" || bar.kind === "agent" || bar.kind === "wait") parts.push(bar.name);
+  if (bar.kind !== "queue") parts.push(`step ${bar.step + 1}`);
+  if (bar.kind === "discarded") parts.push(bar.state === "crash" ? "ended by a crash" : "failed and retried");
+  else if (bar.isOpen) parts.push("still open");
+  else if (bar.state !== "ok" && bar.state !== "waits") parts.push(bar.state);
+  parts.push(duration(bar.end - bar.start));
+  return parts.join(", ");
+}
+
+const kindWords: { readonly [kind in BarKind]: string } = {
+  model: "model call",
+  tool: "tool",
+  code: "code",
+  agent: "child agent",
+  wait: "waits for a person",
+  queue: "queued",
+  discarded: "discarded attempt",
+};
+
+/** The heading of the totals: `6.6 s active · 4 m 12 s waiting · 14 commits`. */
+export function totalsText({ activeMs, waitingMs, commits }: Totals): readonly string[] {
+  return [
+    `${duration(activeMs)} active`,
+    ...(waitingMs >= 50 ? [`${duration(waitingMs)} waiting`] : []),
+    `${count(commits)} ${commits === 1 ? "commit" : "commits"}`,
+  ];
+}
+
+/** Tokens and cost of a step in a few characters: `1.8 k · $0.0042`. */
+export function stepText({ inputTokens, outputTokens, cost: dollars }: StepUsage): string {
+  const tokens = plus(inputTokens, outputTokens);
+  return [tokens === null ? "" : `${shortCount(tokens)} tok`, cost(dollars)].filter((text) => text !== "").join(" · ");
+}
+
+function shortCount(value: number): string {
+  return value < 1000 ? `${value}` : `${(value / 1000).toFixed(value < 10_000 ? 1 : 0)} k`;
+}

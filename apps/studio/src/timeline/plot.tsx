@@ -1,0 +1,566 @@
+// Draws a layout: lanes with bars, the axis with the playhead, commits, crashes, breaks and the tokens of each step. Only what is visible is drawn.
+//
+// Accessibility: the bars are the options of a list box whose groups are the lanes; arrow keys move between bars. The axis is a slider that moves the playhead by commits.
+
+import type { Drawn, Window } from "./draw.ts";
+import type { Bar, Crash, Lane, StepUsage, TurnLayout } from "./layout.ts";
+import type { KeyboardEvent, PointerEvent, ReactNode, RefObject } from "react";
+
+import { memo, useEffect, useMemo, useRef, useState } from "react";
+
+import { duration } from "../parts/format.ts";
+import { visibleName } from "../parts/text.ts";
+import { drawnBars, drawnMarks, panned, pixelsPerUnit, revealing, zoomed } from "./draw.ts";
+import { barLabel, barsInOrder, barTitle, neighbourCommit, stepText } from "./layout.ts";
+import { positionOf, ticksOf, timeAt } from "./time-scale.ts";
+
+export type PlotProps = {
+  readonly layout: TurnLayout;
+  readonly label: string;
+  /** The ordinal of the selected row. */
+  readonly selected: number | null;
+  /** The playhead, in milliseconds since the turn was accepted; `null`: the present. */
+  readonly at: number | null;
+  /** The bars on the critical path; `null`: not shown. */
+  readonly critical: ReadonlySet<string> | null;
+  /** The visible part of the axis; `null`: all of it. */
+  readonly view: View | null;
+  readonly onView: (view: View | null) => void;
+  readonly onSelect: (ordinal: number) => void;
+  readonly onScrub: (at: number | null) => void;
+  readonly onHover: (hover: Hover | null) => void;
+};
+
+/** The visible part of the axis, in positions. */
+export type View = { readonly from: number; readonly to: number };
+
+/** The bars under the pointer, and where they are on the screen. */
+export type Hover = { readonly bars: readonly Bar[]; readonly box: DOMRect };
+
+const zoomFactor = 1.6;
+
+export function Plot(props: PlotProps): ReactNode {
+  const { layout, at, view, onView, onScrub, onHover } = props;
+  const { scale } = layout;
+  const plot = useRef<HTMLDivElement>(null);
+  const width = useWidth(plot);
+  const window = useMemo(
+    (): Window => ({ from: view?.from ?? 0, to: Math.min(view?.to ?? scale.width, Math.max(scale.width, 1)), width }),
+    [view, scale.width, width],
+  );
+  const show = ({ from, to }: Window): void => onView(from <= 0.5 && to >= scale.width - 0.5 ? null : { from, to });
+  useWheel(plot, window, (next) => show(next), scale);
+  const drag = useRef<{ readonly x: number; readonly window: Window } | null>(null);
+
+  const onPointerDown = (event: PointerEvent<HTMLDivElement>): void => {
+    if (event.button !== 0 || view === null) return;
+    drag.current = { x: event.clientX, window };
+  };
+  const onPointerMove = (event: PointerEvent<HTMLDivElement>): void => {
+    const from = drag.current;
+    if (from === null || Math.abs(event.clientX - from.x) < 3) return;
+    if (!event.currentTarget.hasPointerCapture(event.pointerId)) event.currentTarget.setPointerCapture(event.pointerId);
+    onHover(null);
+    show(panned(from.window, scale, from.x - event.clientX));
+  };
+  const endDrag = (): void => {
+    drag.current = null;
+  };
+  const x = (time: number): number => (positionOf(scale, time) - window.from) * pixelsPerUnit(window);
+  return (
+    <div className="tl-body">
+      <Names lanes={layout.lanes} hasSteps={layout.steps.length > 0} />
+      <div
+        className="tl-plot"
+        ref={plot}
+        data-pannable={view !== null}
+        onPointerDown={onPointerDown}
+        onPointerMove={onPointerMove}
+        onPointerUp={endDrag}
+        onPointerCancel={endDrag}
+      >
+        {width > 0 && (
+          <>
+            <Axis layout={layout} window={window} at={at} onScrub={onScrub} />
+            <Breaks layout={layout} window={window} />
+            <Lanes {...props} window={window} show={show} />
+            <Commits {...props} window={window} />
+            <Steps steps={layout.steps} x={x} width={width} />
+            {layout.crashes.map((crash) => (
+              <CrashLine key={crash.resumedAt} crash={crash} left={x(crash.time)} width={width} />
+            ))}
+            {at !== null && <div className="tl-playhead" style={{ transform: `translateX(${x(at)}px)` }} />}
+          </>
+        )}
+      </div>
+    </div>
+  );
+}
+
+const Names = memo(function Names({
+  lanes,
+  hasSteps,
+}: {
+  readonly lanes: readonly Lane[];
+  readonly hasSteps: boolean;
+}): ReactNode {
+  return (
+    <div className="tl-names" aria-hidden="true">
+      <div className="tl-axis-space" />
+      {lanes.map(({ kind, label }, index) => (
+        <div key={index} className={`tl-name ${kind}`} title={visibleName(label)}>
+          <span>{visibleName(label)}</span>
+        </div>
+      ))}
+      <div className="tl-name note">
+        <span>commits</span>
+      </div>
+      {hasSteps && (
+        <div className="tl-name note steps">
+          <span>tokens</span>
+        </div>
+      )}
+    </div>
+  );
+});
+
+/** The axis with its marks. Dragging on it moves the playhead; a double click returns to the present. */
+function Axis({
+  layout,
+  window,
+  at,
+  onScrub,
+}: {
+  readonly layout: TurnLayout;
+  readonly window: Window;
+} & Pick<PlotProps, "at" | "onScrub">): ReactNode {
+  const { scale, end, isOrderOnly } = layout;
+  const perUnit = pixelsPerUnit(window);
+  const { ticks } = ticksOf(scale, window.from, window.to, 74 / perUnit);
+  const scrub = (event: PointerEvent<HTMLDivElement>): void => {
+    const left = event.clientX - event.currentTarget.getBoundingClientRect().left;
+    onScrub(Math.round(timeAt(scale, window.from + left / perUnit)));
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const direction = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : null;
+    if (direction !== null) onScrub(neighbourCommit(layout, at ?? end + 1, direction));
+    else if (event.key === "Home") onScrub(0);
+    else if (event.key === "End") onScrub(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <div
+      className="tl-axis tnum"
+      role="slider"
+      tabIndex={0}
+      aria-label="Playhead"
+      aria-valuemin={0}
+      aria-valuemax={Math.round(end)}
+      aria-valuenow={Math.round(at ?? end)}
+      aria-valuetext={at === null ? "the present" : `${duration(at)} after the start`}
+      onPointerDown={(event) => {
+        if (event.button !== 0) return;
+        event.stopPropagation();
+        event.currentTarget.setPointerCapture(event.pointerId);
+        scrub(event);
+      }}
+      onPointerMove={(event) => {
+        if (event.currentTarget.hasPointerCapture(event.pointerId)) scrub(event);
+      }}
+      onDoubleClick={() => onScrub(null)}
+      onKeyDown={onKeyDown}
+    >
+      {!isOrderOnly &&
+        ticks.map(({ time, position, isAfterBreak }) => {
+          const left = (position - window.from) * perUnit;
+          if (left < 0 || left > window.width) return null;
+          return (
+            <span
+              key={time}
+              className={left < 20 ? "at-start" : left > window.width - 30 ? "at-end" : ""}
+              style={{ transform: `translateX(${left}px)` }}
+            >
+              <i />
+              <b>{time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time)}`}</b>
+            </span>
+          );
+        })}
+      {at !== null && (
+        <em style={{ transform: `translateX(${(positionOf(scale, at) - window.from) * perUnit}px)` }}>
+          <b>{duration(at)}</b>
+        </em>
+      )}
+    </div>
+  );
+}
+
+/** Marks are at round times: `0.5 s`, `2 s`, `4 m`. */
+function tickText(time: number): string {
+  if (time < 1000 || time >= 60_000) return duration(time);
+  return `${Number((time / 1000).toFixed(3))} s`;
+}
+
+/** Periods in which nothing happened, drawn shorter than they were. */
+function Breaks({ layout, window }: { readonly layout: TurnLayout; readonly window: Window }): ReactNode {
+  const perUnit = pixelsPerUnit(window);
+  return layout.scale.segments.map(({ isBreak, at, width, from, to }) => {
+    const left = (at - window.from) * perUnit;
+    if (!isBreak || left > window.width || left + width * perUnit < 0) return null;
+    return (
+      <div key={from} className="tl-break tnum" style={{ left, width: width * perUnit }} title={duration(to - from)}>
+        <span>⧸⧸ {duration(to - from)}</span>
+      </div>
+    );
+  });
+}
+
+function Lanes({
+  layout,
+  label,
+  selected,
+  critical,
+  window,
+  show,
+  onSelect,
+  onHover,
+  onView,
+}: PlotProps & { readonly window: Window; readonly show: (window: Window) => void }): ReactNode {
+  const [activeId, setActiveId] = useState<string | null>(null);
+  const inOrder = useMemo(() => barsInOrder(layout), [layout]);
+  const active =
+    inOrder.find(({ id }) => id === activeId) ??
+    inOrder.find(({ ordinal, kind }) => ordinal !== null && ordinal === selected && kind !== "discarded") ??
+    null;
+  const drawn = useMemo(() => layout.bars.map((bars) => drawnBars(bars, layout.scale, window)), [layout, window]);
+  const activeDrawn = active === null ? undefined : drawn[active.lane]?.find(({ bars }) => bars.includes(active));
+
+  const moveTo = (bar: Bar | undefined): void => {
+    if (bar === undefined) return;
+    setActiveId(bar.id);
+    const next = revealing(window, layout.scale, bar.start, bar.end);
+    if (next !== window) show(next);
+    if (bar.ordinal !== null) onSelect(bar.ordinal);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.metaKey || event.ctrlKey || event.altKey) return;
+    const index = active === null ? -1 : inOrder.indexOf(active);
+    const around = positionOf(
+      layout.scale,
+      active === null ? timeAt(layout.scale, (window.from + window.to) / 2) : active.start,
+    );
+    switch (event.key) {
+      case "ArrowRight":
+        moveTo(inOrder[index + 1]);
+        break;
+      case "ArrowLeft":
+        moveTo(inOrder[Math.max(0, index - 1)]);
+        break;
+      case "ArrowDown":
+      case "ArrowUp":
+        moveTo(active === null ? inOrder[0] : nearest(layout, active, event.key === "ArrowDown" ? 1 : -1));
+        break;
+      case "Home":
+        moveTo(inOrder[0]);
+        break;
+      case "End":
+        moveTo(inOrder.at(-1));
+        break;
+      case "+":
+      case "=":
+        show(zoomed(window, layout.scale, zoomFactor, around));
+        break;
+      case "-":
+        show(zoomed(window, layout.scale, 1 / zoomFactor, around));
+        break;
+      case "0":
+        onView(null);
+        break;
+      default:
+        return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const at = (target: EventTarget): { readonly drawn: Drawn; readonly element: Element } | null => {
+    const element = target instanceof Element ? target.closest("[data-drawn]") : null;
+    const [lane = "", index = ""] = element?.getAttribute("data-drawn")?.split(".") ?? [];
+    const found = drawn[Number(lane)]?.[Number(index)];
+    return element === null || found === undefined ? null : { drawn: found, element };
+  };
+  return (
+    <div
+      className="tl-lanes"
+      role="listbox"
+      aria-label={label}
+      tabIndex={0}
+      aria-activedescendant={activeDrawn === undefined ? undefined : drawnId(activeDrawn)}
+      onKeyDown={onKeyDown}
+      onClick={(event) => {
+        const hit = at(event.target)?.drawn;
+        if (hit === undefined) return;
+        const [bar] = hit.bars;
+        if (hit.bars.length > 1) {
+          const last = hit.bars.at(-1);
+          if (bar !== undefined && last !== undefined) show(around(window, layout, bar.start, last.end));
+        }
+        if (bar !== undefined) {
+          setActiveId(bar.id);
+          if (bar.ordinal !== null) onSelect(bar.ordinal);
+        }
+      }}
+      onPointerOver={(event) => {
+        const hit = at(event.target);
+        onHover(hit === null ? null : { bars: hit.drawn.bars, box: hit.element.getBoundingClientRect() });
+      }}
+      onPointerLeave={() => onHover(null)}
+      data-critical={critical !== null}
+    >
+      {layout.lanes.map((lane, index) => (
+        <LaneRow
+          key={index}
+          index={index}
+          lane={lane}
+          drawn={drawn[index] ?? []}
+          selected={selected}
+          activeId={active?.id ?? null}
+          critical={critical}
+        />
+      ))}
+    </div>
+  );
+}
+
+/** The window around a group of narrow bars. */
+function around(window: Window, { scale }: TurnLayout, start: number, end: number): Window {
+  const [from, to] = [positionOf(scale, start), positionOf(scale, end)];
+  const margin = (to - from) * 0.1 + 1;
+  const factor = (window.to - window.from) / (to - from + 2 * margin);
+  const closer = zoomed(window, scale, Math.max(1, factor), (from + to) / 2);
+  return revealing(closer, scale, start, end);
+}
+
+/** The bar of the next lane in a direction whose time is nearest. */
+function nearest({ bars }: TurnLayout, { lane, start, end }: Bar, direction: -1 | 1): Bar | undefined {
+  const middle = (start + end) / 2;
+  for (let index = lane + direction; index >= 0 && index < bars.length; index += direction) {
+    const distance = (bar: Bar): number => Math.abs((bar.start + bar.end) / 2 - middle);
+    const found = bars[index]?.reduce((best, bar) => (distance(bar) < distance(best) ? bar : best));
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+const LaneRow = memo(function LaneRow({
+  index,
+  lane,
+  drawn,
+  selected,
+  activeId,
+  critical,
+}: {
+  readonly index: number;
+  readonly lane: Lane;
+  readonly drawn: readonly Drawn[];
+  readonly activeId: string | null;
+} & Pick<PlotProps, "selected" | "critical">): ReactNode {
+  return (
+    <div className="tl-lane" role="group" aria-label={visibleName(lane.label)}>
+      {drawn.map((item, place) => {
+        const [bar] = item.bars;
+        if (bar === undefined) return null;
+        const isGroup = item.bars.length > 1;
+        const isSelected = item.bars.some(({ ordinal }) => ordinal !== null && ordinal === selected);
+        const isCritical = critical !== null && item.bars.some(({ id }) => critical.has(id));
+        const classes = ["tl-bar", isGroup ? groupKind(item.bars) : bar.kind];
+        if (isGroup) classes.push("group");
+        if (bar.isOpen) classes.push("open");
+        if (bar.state === "failed" || bar.state === "cancelled" || bar.state === "superseded") classes.push(bar.state);
+        if (isSelected) classes.push("selected");
+        if (critical !== null) classes.push(isCritical ? "critical" : "aside");
+        return (
+          <div
+            key={bar.id}
+            id={drawnId(item)}
+            className={classes.join(" ")}
+            role="option"
+            aria-selected={isSelected}
+            aria-label={isGroup ? groupTitle(item.bars) : barTitle(bar)}
+            data-active={activeId !== null && item.bars.some(({ id }) => id === activeId)}
+            data-drawn={`${index}.${place}`}
+            data-ordinal={bar.ordinal ?? undefined}
+            style={{ transform: `translateX(${item.left}px)`, width: item.width }}
+          >
+            {!isGroup && bar.first !== null && item.width > 24 && (
+              <i className="first" style={{ left: `${firstShare(bar) * 100}%` }} />
+            )}
+            {item.width > 30 && <span>{isGroup ? `${item.bars.length}` : barLabel(bar)}</span>}
+          </div>
+        );
+      })}
+    </div>
+  );
+});
+
+function drawnId({ bars }: Drawn): string {
+  return `bar-${bars[0]?.id ?? ""}`;
+}
+
+function groupKind(bars: readonly Bar[]): string {
+  return bars.some(({ kind }) => kind === "discarded") ? "discarded" : (bars[0]?.kind ?? "");
+}
+
+function groupTitle(bars: readonly Bar[]): string {
+  return `${bars.length} effects, steps ${(bars[0]?.step ?? 0) + 1} to ${(bars.at(-1)?.step ?? 0) + 1}`;
+}
+
+function firstShare({ start, end, first }: Bar): number {
+  return first === null ? 0 : Math.max(0, Math.min(1, (first - start) / Math.max(1, end - start)));
+}
+
+/** Rows of the journal as ticks: tall ones for effects, dots for bookkeeping. */
+const Commits = memo(function Commits({
+  layout,
+  window,
+  selected,
+  onSelect,
+}: Pick<PlotProps, "layout" | "selected" | "onSelect"> & { readonly window: Window }): ReactNode {
+  const marks = drawnMarks(layout.commits, layout.scale, window, 3);
+  return (
+    <div
+      className="tl-lane tl-commits"
+      aria-hidden="true"
+      onClick={(event) => {
+        const target = event.target instanceof Element ? event.target.getAttribute("data-ordinal") : null;
+        if (target !== null) onSelect(Number(target));
+      }}
+    >
+      {marks.map(({ left, mark }) => (
+        <i
+          key={mark.ordinal}
+          className={mark.isBookkeeping ? "note" : ""}
+          data-selected={mark.ordinal === selected}
+          data-ordinal={mark.ordinal}
+          title={`commit ${mark.ordinal} at ${duration(mark.time)}`}
+          style={{ transform: `translateX(${left}px)` }}
+        />
+      ))}
+    </div>
+  );
+});
+
+/** Tokens and cost of each step: the height shows the tokens. */
+function Steps({
+  steps,
+  x,
+  width,
+}: {
+  readonly steps: readonly StepUsage[];
+  readonly x: (time: number) => number;
+  readonly width: number;
+}): ReactNode {
+  if (steps.length === 0) return null;
+  const most = steps.reduce((max, step) => Math.max(max, tokensOf(step)), 1);
+  let until = Number.NEGATIVE_INFINITY;
+  return (
+    <div className="tl-lane tl-steps tnum" aria-hidden="true">
+      {steps.map((step) => {
+        const left = x(step.start);
+        const right = x(step.end);
+        if (right < 0 || left > width || right - until < 2) return null;
+        until = right;
+        const cached = (step.cachedInputTokens ?? 0) / Math.max(1, tokensOf(step));
+        return (
+          <div
+            key={step.step}
+            title={`step ${step.step + 1}: ${stepText(step)}`}
+            style={{ transform: `translateX(${left}px)`, width: Math.max(2, right - left - 1) }}
+          >
+            <i style={{ height: `${(tokensOf(step) / most) * 100}%` }}>
+              <i style={{ height: `${cached * 100}%` }} />
+            </i>
+            {right - left > 70 && <span>{stepText(step)}</span>}
+          </div>
+        );
+      })}
+    </div>
+  );
+}
+
+function tokensOf({ inputTokens, outputTokens }: StepUsage): number {
+  return (inputTokens ?? 0) + (outputTokens ?? 0);
+}
+
+/** A dashed line where a process died, with its name and who went on. */
+function CrashLine({
+  crash,
+  left,
+  width,
+}: {
+  readonly crash: Crash;
+  readonly left: number;
+  readonly width: number;
+}): ReactNode {
+  if (left < 0 || left > width) return null;
+  const { died, continued, time, resumedAt, replayed } = crash;
+  const after = resumedAt > time ? ` after ${duration(resumedAt - time)}` : "";
+  const title = `${died ?? "The process"} died. ${continued} went on${after}; ${replayed} recorded effects were replayed, none was performed again.`;
+  return (
+    <div
+      className="tl-crash"
+      style={{ transform: `translateX(${left}px)` }}
+      data-side={left > width / 2 ? "left" : "right"}
+    >
+      <span title={title}>✕ {died === null ? "process" : shortOwner(died)} died</span>
+    </div>
+  );
+}
+
+/** The end of the name of a process, which tells it from others. */
+export function shortOwner(owner: string): string {
+  const name = visibleName(owner);
+  return name.length <= 18 ? name : `…${name.slice(-14)}`;
+}
+
+function useWidth(ref: RefObject<HTMLDivElement | null>): number {
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const element = ref.current;
+    if (element === null) return undefined;
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    setWidth(element.clientWidth);
+    return () => observer.disconnect();
+  }, [ref]);
+  return width;
+}
+
+/** Zooms with the wheel and Ctrl (which is also what a pinch sends), and pans with a horizontal wheel or Shift. A plain vertical wheel scrolls the lanes. */
+function useWheel(
+  ref: RefObject<HTMLDivElement | null>,
+  window: Window,
+  show: (window: Window) => void,
+  scale: TurnLayout["scale"],
+): void {
+  const newest = useRef({ window, show, scale });
+  newest.current = { window, show, scale };
+  useEffect(() => {
+    const element = ref.current;
+    if (element === null) return undefined;
+    const wheel = (event: WheelEvent): void => {
+      const { window: current, show: apply, scale: axis } = newest.current;
+      const distance = event.deltaX === 0 && event.shiftKey ? event.deltaY : event.deltaX;
+      if (event.ctrlKey || event.metaKey) {
+        const left = event.clientX - element.getBoundingClientRect().left;
+        const position = current.from + left / pixelsPerUnit(current);
+        apply(zoomed(current, axis, Math.exp(-event.deltaY * 0.004), position));
+      } else if (distance !== 0) apply(panned(current, axis, distance));
+      else return;
+      event.preventDefault();
+    };
+    // React registers wheel listeners as passive, and a passive listener cannot keep the page from zooming.
+    element.addEventListener("wheel", wheel, { passive: false });
+    return () => element.removeEventListener("wheel", wheel);
+  }, [ref]);
+}

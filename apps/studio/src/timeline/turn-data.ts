@@ -1,0 +1,160 @@
+// The timeline of a turn as it happens: all pages of its rows, and the effects that are being performed. The timeline, the inspector and the conversation share one
+// reader for each turn.
+//
+// Rows are never changed, so after a commit only rows after the last known one are read. A restarted step changes the state of earlier rows, and the end of a turn its summary:
+// then all rows are read again. A running turn is read after events of the session, at most twice a second, and every few seconds without events.
+
+import type { RuntimeEvent } from "../data/types.ts";
+import type { OpenEffect } from "./layout.ts";
+import type { Inspector, TimelineEffect, TurnTimeline } from "everturn/client";
+
+import { useCallback, useSyncExternalStore } from "react";
+
+import { useConnection } from "../data/connection.tsx";
+import { listenToSession } from "../data/session-events.ts";
+import { noOpenEffects, openEffects, withEvents, withTimeline } from "./live.ts";
+
+/** What is known about a turn. */
+export type TurnData = {
+  /** All rows; `null`: not read yet. */
+  readonly timeline: TurnTimeline | null;
+  readonly open: readonly OpenEffect[];
+  /** The clock of the server minus the clock of the page, in milliseconds. */
+  readonly clockOffset: number;
+  readonly error: Error | null;
+};
+
+const nothing: TurnData = { timeline: null, open: [], clockOffset: 0, error: null };
+
+/** The shortest time between two reads after events, and the time between reads without events, in milliseconds. */
+const minIntervalMs = 500;
+const idleIntervalMs = 3000;
+const pageSize = 500;
+
+type Reader = {
+  readonly subscribe: (changed: () => void) => () => void;
+  readonly current: () => TurnData;
+};
+
+const readers = new WeakMap<Inspector, Map<string, Reader>>();
+/** Readers of turns that were shown before are kept, so that going back shows them at once. */
+const maxReaders = 20;
+
+/** The timeline of a turn, live while the turn runs; `turnId: null`: nothing is read. */
+export function useTurnData(sessionId: string, turnId: string | null): TurnData {
+  const { inspector } = useConnection();
+  const reader = turnId === null ? null : readerOf(inspector, sessionId, turnId);
+  const subscribe = useCallback((changed: () => void) => reader?.subscribe(changed) ?? (() => undefined), [reader]);
+  return useSyncExternalStore(subscribe, () => reader?.current() ?? nothing);
+}
+
+function readerOf(inspector: Inspector, sessionId: string, turnId: string): Reader {
+  const ofInspector = readers.get(inspector) ?? new Map<string, Reader>();
+  readers.set(inspector, ofInspector);
+  const key = JSON.stringify([sessionId, turnId]);
+  const known = ofInspector.get(key);
+  if (known !== undefined) return known;
+  const [oldest] = ofInspector.keys();
+  if (ofInspector.size >= maxReaders && oldest !== undefined) ofInspector.delete(oldest);
+  const reader = createReader(inspector, sessionId, turnId);
+  ofInspector.set(key, reader);
+  return reader;
+}
+
+function createReader(inspector: Inspector, sessionId: string, turnId: string): Reader {
+  const listeners = new Set<() => void>();
+  let data = nothing;
+  let live = noOpenEffects;
+  let isReading = false;
+  let isStale = false;
+  let readsAll = true;
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  let lastRead = 0;
+  let stop: (() => void) | null = null;
+
+  const publish = (next: TurnData): void => {
+    data = next;
+    for (const changed of listeners) changed();
+  };
+  const isActive = (): boolean => listeners.size > 0;
+
+  const read = async (): Promise<void> => {
+    isReading = true;
+    isStale = false;
+    lastRead = Date.now();
+    const before = readsAll ? null : data.timeline;
+    readsAll = false;
+    const liveAtStart = live;
+    try {
+      const timeline = await readTimeline(inspector, sessionId, turnId, before);
+      live = withTimeline(live, timeline, liveAtStart);
+      const clockOffset = timeline.now - Date.now();
+      publish({ timeline, open: openEffects(live, timeline), clockOffset, error: null });
+    } catch (error) {
+      readsAll = true;
+      publish({ ...data, error: error instanceof Error ? error : new Error(String(error)) });
+    }
+    isReading = false;
+    schedule();
+  };
+
+  /** Plans the next read: soon after an event, later without one, none once the turn has ended. */
+  const schedule = (): void => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    if (!isActive() || isReading) return;
+    const hasEnded = data.timeline?.turn.status === "ended";
+    if (hasEnded && !isStale) return;
+    const wait = Math.max(0, lastRead + (isStale ? minIntervalMs : idleIntervalMs) - Date.now());
+    timer = setTimeout(() => void read(), wait);
+  };
+
+  const onEvents = (events: readonly RuntimeEvent[]): void => {
+    const own = events.filter((event) => event.turnId === turnId);
+    if (own.length === 0) return;
+    live = withEvents(live, own, Date.now() + data.clockOffset, data.timeline);
+    if (own.some(({ event }) => event.type === "step_reset" || event.type === "chat_completed")) readsAll = true;
+    if (own.some(({ sequence }) => sequence !== null)) isStale = true;
+    if (data.timeline !== null) publish({ ...data, open: openEffects(live, data.timeline) });
+    schedule();
+  };
+
+  return {
+    current: () => data,
+    subscribe: (changed) => {
+      listeners.add(changed);
+      if (listeners.size === 1) {
+        stop = listenToSession(sessionId, onEvents);
+        if (data.timeline?.turn.status !== "ended") {
+          readsAll = true;
+          if (!isReading) void read();
+        }
+      }
+      return () => {
+        listeners.delete(changed);
+        if (listeners.size > 0) return;
+        stop?.();
+        stop = null;
+        if (timer !== null) clearTimeout(timer);
+      };
+    },
+  };
+}
+
+/** Reads the pages of a timeline after the rows of `before`. */
+async function readTimeline(
+  inspector: Inspector,
+  sessionId: string,
+  turnId: string,
+  before: TurnTimeline | null,
+): Promise<TurnTimeline> {
+  const effects: TimelineEffect[] = [...(before?.effects ?? [])];
+  let after = effects.at(-1)?.ordinal ?? null;
+  for (;;) {
+    // Each page names the row after which the next one begins.
+    const page = await inspector.timeline(sessionId, turnId, { limit: pageSize, ...(after === null ? {} : { after }) });
+    effects.push(...page.effects);
+    if (page.next === null) return { ...page, effects };
+    after = page.next;
+  }
+}

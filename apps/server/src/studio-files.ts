@@ -18,7 +18,7 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
@@ -102,7 +102,7 @@ export function withStudio(handler: Handler, { hosts, folder = builtFolder }: St
     const file = files.get(path);
     if (file !== undefined && path !== "index.html") return fileResponse(request, file, path.startsWith("assets/"));
     const page = files.get("index.html");
-    const isMissing = path.startsWith("assets/") || (extname(path) !== "" && !acceptsHtml(request));
+    const isMissing = path.startsWith("assets/") || (/\.[^/]*$/.test(path) && !acceptsHtml(request));
     if (page === undefined || (isMissing && file === undefined)) return textResponse(404, "there is no such file");
     return fileResponse(request, page, false);
   };

@@ -13,10 +13,10 @@ import { Header } from "./shell/header.tsx";
 import { Toasts } from "./shell/toasts.tsx";
 import { Workspace } from "./shell/workspace.tsx";
 
-const Overview = lazy(async () => ({ default: (await import("./pages/overview.tsx")).Overview }));
-const Waiting = lazy(async () => ({ default: (await import("./pages/waiting.tsx")).Waiting }));
-const Playground = lazy(async () => ({ default: (await import("./pages/playground.tsx")).Playground }));
-const Compare = lazy(async () => ({ default: (await import("./pages/compare.tsx")).Compare }));
+const Overview = lazy(async () => ({ default: (await import("./overview/overview-page.tsx")).OverviewPage }));
+const Waiting = lazy(async () => ({ default: (await import("./overview/waiting-page.tsx")).WaitingPage }));
+const Playground = lazy(async () => ({ default: (await import("./playground/playground-page.tsx")).PlaygroundPage }));
+const Compare = lazy(async () => ({ default: (await import("./compare/compare-page.tsx")).ComparePage }));
 const Replay = lazy(async () => ({ default: (await import("./replay/replay.tsx")).Replay }));
 
 export function App(): ReactNode {

@@ -1,0 +1,174 @@
+// Charts of the overview: stacked bars over time. Colours repeat what the legend and a table for screen readers say.
+
+import type { ReactNode } from "react";
+
+/** A part of each bar. `className` gives its colour and pattern. */
+export type Series = { readonly name: string; readonly className: string };
+
+/** The values of one bar, by the name of the series. */
+export type Bar = {
+  readonly at: number;
+  readonly label: string;
+  readonly values: { readonly [series: string]: number };
+};
+
+const width = 720;
+const height = 150;
+const left = 46;
+const bottom = 20;
+
+/**
+ * Bars over a period. Every bucket of the period has a place, also those without values, so that the distances tell the truth. `format` renders the values of the
+ * axis and of the hints.
+ */
+export function BarChart({
+  title,
+  series,
+  bars,
+  from,
+  until,
+  bucketMs,
+  format,
+}: {
+  readonly title: string;
+  readonly series: readonly Series[];
+  readonly bars: readonly Bar[];
+  readonly from: number;
+  readonly until: number;
+  readonly bucketMs: number;
+  readonly format: (value: number) => string;
+}): ReactNode {
+  const places = Math.max(1, Math.ceil((until - from) / bucketMs));
+  const step = (width - left) / places;
+  const highest = niceMaximum(Math.max(0, ...bars.map(totalOf)));
+  const scale = (height - bottom - 8) / highest;
+  const y = (value: number): number => height - bottom - value * scale;
+  return (
+    <figure className="chart">
+      <figcaption>
+        <h2>{title}</h2>
+        <span className="spacer" />
+        {series.map(({ name, className }) => (
+          <span key={name} className="legend">
+            <svg width="10" height="10" aria-hidden="true">
+              <rect className={className} width="10" height="10" rx="2" />
+            </svg>
+            {name}
+          </span>
+        ))}
+      </figcaption>
+      <svg viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
+        <defs>
+          <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <rect width="3" height="6" className="chart-crash" />
+          </pattern>
+        </defs>
+        {[0, 0.5, 1].map((share) => (
+          <g key={share}>
+            <line x1={left} x2={width} y1={y(highest * share)} y2={y(highest * share)} className="grid" />
+            <text x={left - 6} y={y(highest * share) + 4} textAnchor="end">
+              {format(highest * share)}
+            </text>
+          </g>
+        ))}
+        {bars.map((bar) => (
+          <Stack
+            key={bar.at}
+            bar={bar}
+            series={series}
+            x={left + Math.floor((bar.at - from) / bucketMs) * step}
+            {...{ step, y, scale, format }}
+          />
+        ))}
+        {[0, 0.25, 0.5, 0.75].map((share) => (
+          <text key={share} x={left + (width - left) * share} y={height - 5}>
+            {tick(from + (until - from) * share, until - from)}
+          </text>
+        ))}
+      </svg>
+      <table className="visually-hidden">
+        <caption>{title}</caption>
+        <thead>
+          <tr>
+            <th scope="col">time</th>
+            {series.map(({ name }) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {bars.map((bar) => (
+            <tr key={bar.at}>
+              <th scope="row">{bar.label}</th>
+              {series.map(({ name }) => (
+                <td key={name}>{format(bar.values[name] ?? 0)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </figure>
+  );
+}
+
+/** The parts of one bar, from the bottom to the top. */
+function Stack({
+  bar,
+  series,
+  x,
+  step,
+  y,
+  scale,
+  format,
+}: {
+  readonly bar: Bar;
+  readonly series: readonly Series[];
+  readonly x: number;
+  readonly step: number;
+  readonly y: (value: number) => number;
+  readonly scale: number;
+  readonly format: (value: number) => string;
+}): ReactNode {
+  const parts: { readonly name: string; readonly className: string; readonly value: number; readonly top: number }[] =
+    [];
+  let top = 0;
+  for (const { name, className } of series) {
+    const value = bar.values[name] ?? 0;
+    top += value;
+    if (value > 0) parts.push({ name, className, value, top });
+  }
+  const gap = Math.min(2, step * 0.2);
+  return parts.map((part) => (
+    <rect
+      key={part.name}
+      className={part.className}
+      x={x + gap / 2}
+      width={Math.max(1, step - gap)}
+      y={y(part.top)}
+      height={Math.max(1, part.value * scale)}
+    >
+      <title>{`${bar.label}: ${format(part.value)} ${part.name}`}</title>
+    </rect>
+  ));
+}
+
+function totalOf({ values }: Bar): number {
+  return Object.values(values).reduce((sum, value) => sum + value, 0);
+}
+
+/** The next 1, 2 or 5 times a power of ten, which is the top of the axis. An empty chart has an axis too. */
+export function niceMaximum(value: number): number {
+  if (value <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 5, 10].find((factor) => value <= factor * power) ?? 10) * power;
+}
+
+/** A time of the axis: hours within two days, else dates. */
+function tick(at: number, period: number): string {
+  const date = new Date(at);
+  return period <= 48 * 3_600_000
+    ? date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })
+    : date.toLocaleDateString(undefined, { day: "numeric", month: "short" });
+}

@@ -1,0 +1,167 @@
+// The playground: one message, up to four columns with different engines and settings, run side by side. Every run is a session of the server. A run that is kept
+// stays as a session, or as a fork of the session that the playground was opened from; the others are deleted before the next run.
+
+import type { ColumnSettings } from "./column-settings.ts";
+import type { Run } from "./run.ts";
+import type { EngineView } from "everturn/client";
+import type { ReactNode } from "react";
+
+import { useEffect, useRef, useState } from "react";
+
+import { useConnection } from "../data/connection.tsx";
+import { useQuery } from "../data/query.ts";
+import { useTitle } from "../shell/title.ts";
+import { optionsOf, settingsOf } from "./column-settings.ts";
+import { Column } from "./column.tsx";
+import { beginRun, withEnd, withEvent } from "./run.ts";
+import "./playground.css";
+
+type ColumnState = {
+  readonly key: number;
+  readonly settings: ColumnSettings;
+  readonly run: Run | null;
+  readonly isKept: boolean;
+};
+
+const maxColumns = 4;
+
+/** `from`: the session whose messages each run begins with; `null`: each run begins a new conversation. */
+export function PlaygroundPage({ from }: { readonly from: string | null }): ReactNode {
+  useTitle("Playground");
+  const { client, inspector, server } = useConnection();
+  const engines = useQuery("engines", (signal) => inspector.engines({ signal }));
+  const [columns, setColumns] = useState<readonly ColumnState[]>([]);
+  const [message, setMessage] = useState("");
+  const nextKey = useRef(0);
+  const known = engines.data ?? [];
+  const addColumn = (engine: EngineView, settings?: ColumnSettings): void => {
+    const key = nextKey.current++;
+    setColumns((list) => [...list, { key, settings: settings ?? settingsOf(engine), run: null, isKept: false }]);
+  };
+  const change = (key: number, update: (column: ColumnState) => ColumnState): void =>
+    setColumns((list) => list.map((column) => (column.key === key ? update(column) : column)));
+  const discard = async ({ run, isKept }: ColumnState): Promise<void> => {
+    // The run of a session that cannot be deleted now stays in the list of sessions, where it can be deleted.
+    if (run !== null && run.sessionId !== null && !isKept) await client.delete(run.sessionId).catch(() => undefined);
+  };
+  const start = async (column: ColumnState): Promise<void> => {
+    const { key, settings } = column;
+    const { options, issues } = optionsOf(settings, server.allow);
+    if (issues.length > 0) return;
+    const update = (apply: (run: Run) => Run): void =>
+      change(key, (current) => (current.run === null ? current : { ...current, run: apply(current.run) }));
+    change(key, (current) => ({ ...current, isKept: false, run: beginRun(Date.now()) }));
+    try {
+      await discard(column);
+      const turn =
+        from === null
+          ? await client.start(message, { ...options, metadata: { title: titleOf(message) } })
+          : await client.reply(await client.fork(from), message, options);
+      update((run) => ({ ...run, sessionId: turn.sessionId }));
+      for await (const event of turn.events) update((run) => withEvent(run, event, Date.now()));
+      const end = await turn.result;
+      update((run) => withEnd(run, end, Date.now()));
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      update((run) => ({ ...run, failure: text, endedAt: Date.now() }));
+    }
+  };
+  const isRunning = columns.some(({ run }) => run !== null && run.endedAt === null);
+  const canRun = message.trim() !== "" && !isRunning && known.length > 0;
+  const runAll = (): void => {
+    if (!canRun) return;
+    for (const column of columns) void start(column);
+  };
+  const [first] = known;
+  const isEmpty = columns.length === 0;
+  useEffect(() => {
+    if (isEmpty && first !== undefined) addColumn(first);
+  }, [isEmpty, first]);
+  return (
+    <div className="dashboard playground">
+      <div className="dashboard-bar">
+        <h1>Playground</h1>
+        <span className="muted">
+          {from === null ? (
+            "each run begins a new conversation"
+          ) : (
+            <>
+              each run begins with a fork of <bdi>{from}</bdi>
+            </>
+          )}
+        </span>
+        <span className="spacer" />
+        <button
+          type="button"
+          className="btn"
+          disabled={first === undefined || columns.length >= maxColumns}
+          onClick={() => {
+            const last = columns.at(-1);
+            if (first !== undefined) addColumn(first, last?.settings);
+          }}
+        >
+          Add a column
+        </button>
+      </div>
+      {engines.error !== null && (
+        <p className="notice bad" role="alert">
+          The engines could not be read: {engines.error.message}
+        </p>
+      )}
+      <form
+        className="playground-input"
+        onSubmit={(event) => {
+          event.preventDefault();
+          runAll();
+        }}
+      >
+        <label htmlFor="playground-message">Message</label>
+        <textarea
+          id="playground-message"
+          rows={3}
+          value={message}
+          placeholder="The same message goes to every column"
+          onChange={(event) => setMessage(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) runAll();
+          }}
+        />
+        <button type="submit" className="btn primary" disabled={!canRun}>
+          {columns.length > 1 ? `Run ${columns.length} side by side` : "Run"} <span className="kbd">⌘⏎</span>
+        </button>
+      </form>
+      <div className="playground-columns">
+        {columns.map((column, index) => (
+          <Column
+            key={column.key}
+            name={String.fromCodePoint(65 + index)}
+            engines={known}
+            allow={server.allow}
+            settings={column.settings}
+            run={column.run}
+            isKept={column.isKept}
+            onChange={(settings) => change(column.key, (current) => ({ ...current, settings }))}
+            onKeep={() => change(column.key, (current) => ({ ...current, isKept: true }))}
+            onStop={() => {
+              if (column.run !== null && column.run.sessionId !== null)
+                void client.cancel(column.run.sessionId).catch(() => undefined);
+            }}
+            onRemove={
+              columns.length === 1
+                ? null
+                : () => {
+                    void discard(column);
+                    setColumns((list) => list.filter(({ key }) => key !== column.key));
+                  }
+            }
+          />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function titleOf(message: string): string {
+  const line = message.trim().split("\n", 1)[0] ?? "";
+  return `Playground: ${line.slice(0, 80)}`;
+}

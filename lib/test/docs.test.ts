@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 
+import { transform } from "rolldown/utils";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { LoopbackProvider } from "./guides/provider.ts";
@@ -41,6 +42,9 @@ beforeAll(async () => {
   await rm(workplace, { recursive: true, force: true });
   await mkdir(workplace, { recursive: true });
   await Promise.all(snippets.map(({ module, code }) => writeFile(join(workplace, module), code)));
+  const transpiled = programs.filter(({ module }) => module.endsWith(".ts"));
+  await Promise.all(transpiled.map(({ module, code }) => writeJavaScript(module, code)));
+  await writeJavaScript("redirect.ts", await readFile(join(import.meta.dirname, "guides/redirect.ts"), "utf8"));
   const config = {
     extends: "../../../tsconfig.test.json",
     include: ["*.ts"],
@@ -151,14 +155,20 @@ function withoutCodeBlocks(text: string): string {
   return text.replaceAll(/^(`{3,})[^`]*?\n[^]*?^\1$/gm, "");
 }
 
+/** Writes the JavaScript of a program. All programs are transpiled in this process: a loader in each of theirs would take longer than the program. */
+async function writeJavaScript(module: string, code: string): Promise<void> {
+  await writeFile(javaScriptOf(module), (await transform(module, code)).code);
+}
+
+function javaScriptOf(module: string): string {
+  return join(workplace, module.replace(/\.ts$/, ".mjs"));
+}
+
 async function runProgram(
   module: string,
   address: string,
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
   const folder = await mkdtemp(join(tmpdir(), "everturn-guide-"));
-  const transpiled = ["--import", import.meta.resolve("tsx")];
-  const redirect = join(import.meta.dirname, "guides/redirect.ts");
-  const program = join(workplace, module);
   const keys = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2", GEMINI_API_KEY: "sk-3" };
   const env = {
     ...process.env,
@@ -171,7 +181,8 @@ async function runProgram(
   const options = { cwd: folder, env, timeout: 100_000 };
   try {
     if (!module.endsWith(".sh")) {
-      return await promisify(execFile)(process.execPath, [...transpiled, "--import", redirect, program], options);
+      const args = ["--import", javaScriptOf("redirect.ts"), javaScriptOf(module)];
+      return await promisify(execFile)(process.execPath, args, options);
     }
     const command = [process.execPath, join(root, "lib/bin/everturn.js")];
     await writeFile(join(folder, "npx"), `#!/bin/sh\nshift\nexec ${command.join(" ")} "$@"\n`, { mode: 0o755 });
@@ -183,7 +194,10 @@ async function runProgram(
       EVERTURN_DATABASE: join(folder, "sessions.db"),
       OPENAI_BASE_URL: `${address}/v1`,
     };
-    const running = promisify(execFile)("sh", ["-e", program], { ...options, env: { ...env, ...commandEnv } });
+    const running = promisify(execFile)("sh", ["-e", join(workplace, module)], {
+      ...options,
+      env: { ...env, ...commandEnv },
+    });
     running.child.stdin?.end(); // The command reads piped input to its end.
     return await running;
   } finally {

@@ -1,5 +1,5 @@
-// Optional peer dependencies that are not installed: the error names the package to install. Each program runs in a folder that has the library and
-// its dependencies, and none of the optional packages.
+// Optional peer dependencies that are not installed: the error names the package to install. Each program runs in a folder that has the built
+// library and its dependencies, and none of the optional packages.
 
 import { execFile } from "node:child_process";
 import {
@@ -21,12 +21,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 
 const run = promisify(execFile);
 const library = fileURLToPath(new URL("..", import.meta.url));
-const tsx = import.meta.resolve("tsx");
 let folder = "";
 
 type Manifest = {
   readonly dependencies: { readonly [name: string]: string };
-  readonly devDependencies: { readonly [name: string]: string };
   readonly peerDependenciesMeta: { readonly [name: string]: { readonly optional?: boolean } };
 };
 const manifest: Manifest = JSON.parse(readFileSync(join(library, "package.json"), "utf8"));
@@ -35,10 +33,9 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "peers-"));
   const modules = join(folder, "node_modules");
   mkdirSync(join(modules, "everturn"), { recursive: true });
-  cpSync(join(library, "src"), join(modules, "everturn", "src"), { recursive: true });
+  cpSync(join(library, "dist"), join(modules, "everturn", "dist"), { recursive: true });
   cpSync(join(library, "package.json"), join(modules, "everturn", "package.json"));
-  // The worker of the SQLite storage registers tsx itself if it is loaded from its source.
-  for (const name of [...Object.keys({ ...manifest.dependencies, ...manifest.devDependencies }), "tsx"]) {
+  for (const name of Object.keys(manifest.dependencies)) {
     mkdirSync(dirname(join(modules, name)), { recursive: true });
     symlinkSync(realpathSync(join(library, "..", "node_modules", name)), join(modules, name), "dir");
   }
@@ -49,10 +46,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Runs a program and returns what it writes to standard error, which has the message of an uncaught error. */
 async function errorOf(program: string): Promise<string> {
   const path = join(folder, "program.mjs");
-  // The folder has the sources only.
-  const env = { ...process.env, EVERTURN_BUILT_WORKER: "" };
   writeFileSync(path, program);
-  const failed = await run(process.execPath, ["--import", tsx, "--conditions=source", path], { cwd: folder, env }).then(
+  const failed = await run(process.execPath, [path], { cwd: folder }).then(
     ({ stdout }) => `no error: ${stdout}`,
     (error: unknown) => (typeof error === "object" && error !== null && "stderr" in error ? String(error.stderr) : ""),
   );

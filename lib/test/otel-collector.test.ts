@@ -84,7 +84,7 @@ async function startCollector() {
 
 function startProcess(...args: readonly string[]): ChildProcess {
   const program = join(import.meta.dirname, "otel-process.ts");
-  const child = spawn(process.execPath, ["--import", "tsx", "--conditions=source", program, ...args], {
+  const child = spawn(process.execPath, ["--import", "tsx", program, ...args], {
     cwd: join(import.meta.dirname, "../.."),
     stdio: ["ignore", "pipe", "inherit"],
   });

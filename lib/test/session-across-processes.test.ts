@@ -30,12 +30,11 @@ writeFileSync(file, toJson("session", done.session));
 test("a session that waits for an answer is continued by another process", async () => {
   const folder = await mkdtemp(join(tmpdir(), "everturn-"));
   try {
-    const [file, source] = [join(folder, "session.json"), join(root, "lib/.snippets", `process-${process.pid}.mts`)];
+    const [file, source] = [join(folder, "session.json"), join(root, "lib/.snippets", `process-${process.pid}.mjs`)];
     await mkdir(join(root, "lib/.snippets"), { recursive: true });
     await writeFile(source, program);
-    const tsx = join(root, "node_modules/tsx/dist/cli.mjs");
     for (const step of ["1", "2"]) {
-      await run(process.execPath, [tsx, source, step, file]);
+      await run(process.execPath, [source, step, file]);
       const { status } = orThrow(fromJson(await readFile(file, "utf8"), { as: "session" }));
       expect(status).toBe(step === "1" ? "awaiting_user" : "completed");
     }

@@ -32,8 +32,9 @@ async function holder(): Promise<{
   cleanUps.push(() => rmSync(folder, { recursive: true }));
   const path = join(folder, "test.db");
   const program = fileURLToPath(new URL("../../../test/runtime/hold-turn.ts", import.meta.url));
-  const fromSources = ["--import", import.meta.resolve("tsx"), "--conditions=source"];
-  const child = spawn(process.execPath, [...fromSources, program, path], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), program, path], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const exited = once(child, "exit");
   cleanUps.push(async () => {
     child.kill("SIGKILL");

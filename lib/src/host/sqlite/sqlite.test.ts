@@ -765,7 +765,7 @@ function start(
 ): Child {
   const program = [
     `import { createRequire } from "node:module";`,
-    `import { sqliteStorage } from ${JSON.stringify(new URL("sqlite.ts", import.meta.url).href)};`,
+    `import { sqliteStorage } from "everturn/host/sqlite";`,
     `const require = createRequire(${JSON.stringify(import.meta.url)});`,
     `const path = ${JSON.stringify(path)};`,
     `console.log("ready");`,
@@ -774,8 +774,8 @@ function start(
     `const storage = sqliteStorage(database, { pollMs: 2 });`,
     ...lines,
   ];
-  const tsx = pathToFileURL(require.resolve("tsx")).href;
-  const args = ["--import", tsx, "--input-type=module", "--eval", program.join("\n")];
+  // The built package loads in a fifth of the CPU time of its sources.
+  const args = ["--input-type=module", "--eval", program.join("\n")];
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "pipe"] });
   cleanUps.push(() => child.kill());
   const { stdin, stdout, stderr } = child;

@@ -1,4 +1,4 @@
-// Runs every host through the crash matrix (H7). In the memory host the process is killed at every eighth crash point, and at a sample of points twice.
+// Runs every host through the crash matrix (H7). In the memory host the process is killed at every sixteenth crash point, and at a sample of points twice.
 // SQLite and Postgres add that rows are read back from a database; a sample of the points is enough for that. The number of points is printed at the end.
 // `npm run test:long` kills at every point of every host (`EVERTURN_CRASH_POINTS=all`).
 
@@ -37,7 +37,7 @@ const reports = new Map<string, CrashReport[]>();
 const memory: Tried = {
   host: "memory",
   open: async () => ({ host: memoryStorage(), reopen: null, close: async () => undefined }),
-  sample: { every: 8, again: 384, away: 96 },
+  sample: { every: 16, again: 384, away: 96 },
 };
 
 let files = 0;
@@ -63,7 +63,7 @@ const sqlite: Tried = {
       },
     };
   },
-  sample: { every: 32 },
+  sample: { every: 64 },
 };
 
 /** The path form, on one file and one thread: starting a thread for each point would take longer than the point. */
@@ -76,7 +76,7 @@ const sqlitePath: Tried = {
     await empty(storage);
     return { host: storage, reopen: async () => storage, close: async () => undefined };
   },
-  sample: { every: 32 },
+  sample: { every: 64 },
 };
 
 let server: PostgresServer | null = null;

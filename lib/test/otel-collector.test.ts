@@ -25,7 +25,11 @@ type OtlpSpan = {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId?: string;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
 };
+/** A span with its times in nanoseconds. */
+type TimedSpan = ExportedSpan & { readonly start: number; readonly end: number };
 type OtlpMetrics = {
   readonly resourceMetrics: readonly {
     readonly scopeMetrics: readonly { readonly metrics: readonly { readonly name: string }[] }[];
@@ -44,7 +48,7 @@ afterEach(() => {
 
 /** A collector that keeps what it receives. */
 async function startCollector() {
-  const spans: ExportedSpan[] = [];
+  const spans: TimedSpan[] = [];
   const metrics: string[] = [];
   const waiting = new Set<() => void>();
   const server = createServer(async (request, response) => {
@@ -52,8 +56,9 @@ async function startCollector() {
     if (request.url === "/v1/traces") {
       const { resourceSpans }: OtlpTraces = JSON.parse(body);
       const received = resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans));
-      for (const { name, traceId, spanId, parentSpanId = "" } of received) {
-        spans.push({ name, traceId, spanId, parentId: parentSpanId === "" ? null : parentSpanId });
+      for (const { name, traceId, spanId, parentSpanId = "", startTimeUnixNano, endTimeUnixNano } of received) {
+        const times = { start: Number(startTimeUnixNano), end: Number(endTimeUnixNano) };
+        spans.push({ name, traceId, spanId, parentId: parentSpanId === "" ? null : parentSpanId, ...times });
       }
     } else {
       const { resourceMetrics }: OtlpMetrics = JSON.parse(body);
@@ -106,7 +111,9 @@ test(
     const second = startProcess("second", file, collector.url);
     const output = await text(second.stdout ?? Readable.from([]));
     expect(output.trim()).toBe("Done.");
-    expect(treeOf(collector.spans)).toEqual(["invoke_agent helper", "  chat m", "  execute_tool work", "  chat m"]);
+    // Each span is a request of its own, and requests may overtake each other.
+    const inOrder = collector.spans.toSorted((left, right) => left.start - right.start || left.end - right.end);
+    expect(treeOf(inOrder)).toEqual(["invoke_agent helper", "  chat m", "  execute_tool work", "  chat m"]);
     expect(new Set(collector.spans.map(({ traceId }) => traceId)).size).toBe(1);
     expect(defectsOf(collector.spans)).toEqual([]);
     expect(new Set(collector.metrics)).toEqual(

@@ -1,7 +1,8 @@
 // Entry point `everturn/ai-sdk`: the bridge to the AI SDK. Its models as adapters, its tools as tools, and an engine as one of its models.
 
 export type { AiSdkAdapterOptions, AiSdkModelFactory } from "./adapter.ts";
-export type { AiSdkModel, AiSdkModelOptions, AiSdkModelPart, AiSdkModelReply } from "./language-model.ts";
+export type { AiSdkModel, AiSdkModelOptions } from "./language-model.ts";
+export type { AiSdkModelPart, AiSdkModelReply } from "./model-parts.ts";
 export type { AiSdkCallOptions, AiSdkLanguageModel, AiSdkProvider, AiSdkStreamResult } from "./specification.ts";
 export type { AiSdkTool, AiSdkTools, AiSdkToolsOptions } from "./tools.ts";
 

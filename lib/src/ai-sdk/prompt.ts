@@ -2,7 +2,7 @@
 //
 // Theory of operation
 //   One assistant message of the AI SDK can hold several replies of the engine: text, calls of the engine's own tools with their results, more text. Every part that
-//   language-model.ts emits carries the number of its step in its metadata, and the last part of a step carries the whole reply as JSON. The AI SDK returns the metadata as
+//   model-reply.ts emits carries the number of its step in its metadata, and the last part of a step carries the whole reply as JSON. The AI SDK returns the metadata as
 //   `providerOptions`. The parts of one step become one reply, followed by the results of its calls.
 //
 //   The stored reply is used if its text and its calls are those of the parts, so that signatures, order and content without a counterpart in the AI SDK survive. If the program has

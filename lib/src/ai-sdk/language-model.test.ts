@@ -2,6 +2,7 @@
 
 import type { Play, Say } from "../../test/loopback-providers.ts";
 import type { FakeScript } from "everturn";
+import type { JsonObject } from "everturn/model";
 
 import { generateText, jsonSchema, Output, stepCountIs, streamText, tool as aiTool } from "ai";
 import { anthropic, engine, fake, tool } from "everturn";
@@ -107,6 +108,44 @@ describe("generateText", () => {
       "assistant",
       "user",
     ]);
+  });
+
+  test("gives calls unique ids if a provider repeats them, so that each result belongs to its call", async () => {
+    const call = (name: string, args: JsonObject): FakeScript => [{ type: "tool_call", name, arguments: args }];
+    const { model, adapter } = scripted([
+      call("weather", { city: "Oslo" }),
+      call("weather", { city: "Rome" }),
+      call("clock", { zone: "CET" }),
+      call("weather", { city: "Bern" }),
+      [{ type: "text", text: "Done." }],
+    ]);
+    const { steps } = await generateText({ model, prompt: "Go.", tools: { clock }, stopWhen: stepCountIs(5) });
+    const results = steps.flatMap(({ toolResults }) =>
+      toolResults.map(({ toolCallId, input, output }) => [toolCallId, input, output]),
+    );
+    expect(results).toEqual([
+      ["call_0", { city: "Oslo" }, "Sun in Oslo."],
+      ["call_0#2", { city: "Rome" }, "Sun in Rome."],
+      ["call_0#3", { zone: "CET" }, "12:00 CET"],
+      ["call_0#4", { city: "Bern" }, "Sun in Bern."],
+    ]);
+    const sent = adapter.calls.at(-1)?.request.messages.flatMap((message) => {
+      if (message.role === "tool") return [`${message.toolCallId} = ${String(message.content)}`];
+      return message.role === "assistant"
+        ? message.toolCalls.map(({ id, arguments: args }) => `${id} ${JSON.stringify(args)}`)
+        : [];
+    });
+    expect(sent).toEqual([
+      'call_0 {"city":"Oslo"}',
+      "call_0 = Sun in Oslo.",
+      'call_0#2 {"city":"Rome"}',
+      "call_0#2 = Sun in Rome.",
+      'call_0#3 {"zone":"CET"}',
+      "call_0#3 = 12:00 CET",
+      'call_0 {"city":"Bern"}',
+      "call_0 = Sun in Bern.",
+    ]);
+    adapter.assertUsedUp();
   });
 
   test("passes a schema of the output to the engine", async () => {

@@ -70,7 +70,10 @@ export function aiSdkModel<Context extends CallerContext>(
   const run = (call: AiSdkCallOptions) => {
     const messages = readPrompt(call.prompt);
     const callerTools = callerToolsOf(engine, call);
-    return new Reply(call, callerTools, (settings, signal) =>
+    const usedIds = messages.flatMap((message) =>
+      message.role === "assistant" ? message.toolCalls.map(({ id }) => id) : [],
+    );
+    return new Reply(call, callerTools, usedIds, (settings, signal) =>
       stream(engine, messages, { ...settings, context, tools: [...engine.tools, ...callerTools], signal }),
     );
   };

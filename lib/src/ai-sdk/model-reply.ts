@@ -5,7 +5,7 @@ import type { AssistantMessage, ChatResult, Failure, ToolMessage, TurnEvent } fr
 import type { AiSdkModelPart, CallContent, Metadata, ModelWarning, ResultContent } from "./model-parts.ts";
 import type { AiSdkCallOptions } from "./specification.ts";
 
-import { errorFromFailure } from "../model/internal.ts";
+import { errorFromFailure, UniqueCallIds } from "../model/internal.ts";
 import { settingsOf, unsupportedSettings } from "./model-call.ts";
 import { filesOf, finishOf, unifiedOf, warningOf, withMetadata } from "./model-parts.ts";
 import { metadataKey, plainJson } from "./prompt.ts";
@@ -34,8 +34,14 @@ export class Reply {
   #step = 0;
   #blocks = 0;
   readonly #toolNames = new Map<string, string>();
+  /** The AI SDK finds the call of a result by its id, also in earlier steps. */
+  readonly #ids: UniqueCallIds;
+  /** The calls of the step, by the ids of the provider. */
+  readonly #calls = new Set<string>();
 
-  constructor(call: AiSdkCallOptions, callerTools: readonly Tool[], run: Run) {
+  /** `usedIds`: the ids of the calls in the prompt. */
+  constructor(call: AiSdkCallOptions, callerTools: readonly Tool[], usedIds: readonly string[], run: Run) {
+    this.#ids = new UniqueCallIds(usedIds);
     this.#call = call;
     this.#run = run;
     this.#warnings = [...unsupportedSettings(call)];
@@ -57,6 +63,8 @@ export class Reply {
         for (const part of this.#translate(event)) yield part;
         if (event.type === "step_reset" && this.#hasContent && discard !== null) {
           discard(`${this.#step}`);
+          for (const callId of this.#calls) this.#ids.withdraw(callId);
+          this.#calls.clear();
           [this.#open, this.#held, this.#hasContent] = [null, [], false];
           this.#streamed.clear();
         } else if (event.type === "step_reset" && this.#hasContent) {
@@ -91,12 +99,13 @@ export class Reply {
         this.#toolNames.set(event.id, event.name);
         return this.#content([
           ...this.#closeBlock(),
-          { type: "tool-input-start", id: event.id, toolName: event.name, ...this.#runner(event.name) },
+          { type: "tool-input-start", id: this.#begin(event.id), toolName: event.name, ...this.#runner(event.name) },
         ]);
       case "tool_call_delta":
-        return [{ type: "tool-input-delta", id: event.id, delta: event.argumentsDelta }];
+        return [{ type: "tool-input-delta", id: this.#ids.of(event.id), delta: event.argumentsDelta }];
       case "tool_call_completed": {
-        const { id, name, arguments: args, rawArguments } = event;
+        const { name, arguments: args, rawArguments } = event;
+        const id = this.#begin(event.id);
         const input = rawArguments ?? JSON.stringify(args ?? {});
         const call: CallContent = { type: "tool-call", toolCallId: id, toolName: name, input, ...this.#runner(name) };
         return [...this.#release(), { type: "tool-input-end", id }, ...this.#hold([call])];
@@ -107,6 +116,7 @@ export class Reply {
         return this.#content([this.#resultOf(event)]);
       case "step_completed":
         this.#step += 1;
+        this.#calls.clear();
         this.#hasContent = false;
         this.#streamed.clear();
         return [];
@@ -115,6 +125,29 @@ export class Reply {
       default:
         return [];
     }
+  }
+
+  /** The id of a call of the step in the AI SDK. */
+  #begin(callId: string): string {
+    if (this.#calls.has(callId)) return this.#ids.of(callId);
+    this.#calls.add(callId);
+    return this.#ids.begin(callId);
+  }
+
+  /** The reply with the ids of the AI SDK, as it comes back in a later prompt. */
+  #renamed(message: AssistantMessage): AssistantMessage {
+    const { content, toolCalls } = message;
+    if (toolCalls.every(({ id }) => this.#ids.of(id) === id)) return message;
+    return {
+      ...message,
+      content:
+        typeof content === "string"
+          ? content
+          : content.map((part) =>
+              part.type === "tool_call" ? { ...part, toolCallId: this.#ids.of(part.toolCallId) } : part,
+            ),
+      toolCalls: toolCalls.map((call) => ({ ...call, id: this.#ids.of(call.id) })),
+    };
   }
 
   /** Who runs a tool: the engine's calls are those of the provider for the AI SDK, and their names are not known there. */
@@ -189,7 +222,7 @@ export class Reply {
     this.#open = null;
     if (block !== null) this.#hold([{ type: `${block.kind}-end`, id: block.id }]);
     const last = this.#held.at(-1);
-    const marked = last === undefined ? [] : [withMetadata(last, this.#metadata(message))];
+    const marked = last === undefined ? [] : [withMetadata(last, this.#metadata(this.#renamed(message)))];
     this.#held = [...this.#held.slice(0, -1), ...marked];
     return [
       ...this.#start(),
@@ -203,7 +236,7 @@ export class Reply {
     const isError = status === "failure" || status === "cancelled" || status === "not_run";
     return {
       type: "tool-result",
-      toolCallId: id,
+      toolCallId: this.#ids.of(id),
       toolName: this.#toolNames.get(id) ?? "",
       result: typeof content === "string" ? content : (plainJson(content) ?? ""),
       ...(isError ? { isError } : {}),

@@ -47,7 +47,7 @@ export { renderPath } from "./failure/issue.ts";
 // message
 export { toBase64 } from "./message/base64.ts";
 export type { ContentSource } from "./message/content-source.ts";
-export { truncateMiddle } from "./message/truncate-text.ts";
+export { textHead, truncateMiddle } from "./message/truncate-text.ts";
 export { image } from "./message/image.ts";
 export type { AssistantPart, UserPart } from "./message/message.ts";
 export { awaitingUserContent, message, normalizeContent } from "./message/message.ts";
@@ -115,6 +115,7 @@ export type { LastRun } from "./session/session.ts";
 // tool
 export type { AnswerForm, ForwardedAnswer, PendingReason } from "./tool/pending.ts";
 export { answersByReason, deadlineAnswer, handlerWait } from "./tool/pending.ts";
+export { UniqueCallIds } from "./tool/unique-call-ids.ts";
 export type { ToolControl } from "./tool/tool-outcome.ts";
 export { toolFailureText, toolOutcomeParts, toolOutcomeStatus } from "./tool/tool-outcome.ts";
 export type { ProgramValue, ToolValue } from "./tool/tool-value.ts";

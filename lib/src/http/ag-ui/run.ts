@@ -19,7 +19,7 @@ import type { AgUiEvent } from "./events.ts";
 import type { AgUiAnswer, AgUiInput, AgUiResult } from "./input.ts";
 import type { SentResult } from "./translator.ts";
 
-import { RuntimeError, SessionError } from "../../model/internal.ts";
+import { RuntimeError, SessionError, UniqueCallIds } from "../../model/internal.ts";
 import { invalid } from "../foreign-fields.ts";
 import { chunkStream, turnChunks } from "../turn-chunks.ts";
 import {
@@ -31,7 +31,7 @@ import {
   submitAnswer,
 } from "../ui/answers.ts";
 import { approvalIdOf } from "../ui/parts.ts";
-import { CallIds, isIdOf } from "./call-ids.ts";
+import { callIdsOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";
 import { AgUiTranslator, askedIn, isOfTurn, outcomeOf, questionIdOf, resultEvent, sentResult } from "./translator.ts";
@@ -140,7 +140,7 @@ async function answerInterrupts(
   }
   const open = questions.filter(({ call }) => call !== null);
   if (open.length > 0) turn = startedTurn(turn, await answerQuestions(sessions, threadId, open, options));
-  const ids = new CallIds(input.messages);
+  const ids = callIdsOf(input.messages);
   // An answer that is passed to a handler, or to a turn inside it, is no result of the call: the handler runs again.
   const denied = decisions.flatMap(({ approvalId, toolCallId, approved, reason }) =>
     approved || forwarded.has(approvalId)
@@ -220,7 +220,7 @@ async function submitResults(
   const toAnswer = ({ messageId, toolCallId, content }: AgUiResult): readonly UiAnswer[] => {
     const manual = view.session.pendingToolCalls.filter(({ reason }) => reason === "manual");
     // Results that the server sent are not answers, also if a call that waits has the same id.
-    const call = isOfTurn(messageId, turnId) ? undefined : manual.find(({ id }) => isIdOf(toolCallId, id));
+    const call = isOfTurn(messageId, turnId) ? undefined : manual.find(({ id }) => UniqueCallIds.isFor(toolCallId, id));
     return call === undefined ? [] : [{ type: "result", toolCallId: call.id, toolName: call.name, turnId, content }];
   };
   let turn: TurnHandle | null = null;
@@ -283,7 +283,7 @@ async function streamOf(
     const view = await sessions.get(threadId, { messages: 0 });
     const lastTurn = view?.session.lastRun?.turnId ?? null;
     const asked = view === null ? null : askedIn(view.session);
-    const outcome = outcomeOf(lastTurn, view?.session.pendingToolCalls ?? [], asked, new CallIds(messages));
+    const outcome = outcomeOf(lastTurn, view?.session.pendingToolCalls ?? [], asked, callIdsOf(messages));
     const events: readonly AgUiEvent[] = [
       { type: "RUN_STARTED", threadId, runId, protocolVersion },
       ...newResults.map(resultEvent),

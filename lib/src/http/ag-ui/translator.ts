@@ -22,6 +22,7 @@ import type {
   PendingToolCall,
   ToolCall,
   ToolMessage,
+  UniqueCallIds,
   UserMessage,
 } from "../../model/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../runtime/internal.ts";
@@ -29,7 +30,7 @@ import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.
 
 import { messageText, normalizeContent } from "../../model/internal.ts";
 import { approvalIdOf, failureText } from "../ui/parts.ts";
-import { CallIds } from "./call-ids.ts";
+import { callIdsOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";
 
@@ -54,7 +55,7 @@ type OpenReply = {
 /** Translates one turn. */
 export class AgUiTranslator {
   readonly #run: AgUiRun;
-  readonly #ids: CallIds;
+  readonly #ids: UniqueCallIds;
   readonly #completed: Json[] = [];
   #reply: OpenReply | null = null;
   #step = 1;
@@ -69,7 +70,7 @@ export class AgUiTranslator {
 
   constructor(run: AgUiRun) {
     this.#run = { ...run, messages: run.messages.filter((message) => !isMessageOf(message, run.turnId)) };
-    this.#ids = new CallIds(this.#run.messages);
+    this.#ids = callIdsOf(this.#run.messages);
     this.#isReadAgain = this.#run.messages.length < run.messages.length;
     const reasoning = run.messages.find(
       (message) => isMessageOf(message, run.turnId) && asFields(message)?.["role"] === "reasoning",
@@ -347,7 +348,7 @@ function reasoningOf({ content }: AssistantMessage): string {
 }
 
 /** A reply as a message of AG-UI. */
-function assistantOf(message: AssistantMessage, id: string, ids: CallIds): JsonObject {
+function assistantOf(message: AssistantMessage, id: string, ids: UniqueCallIds): JsonObject {
   const text = messageText(message);
   const toolCalls = message.toolCalls.map((call) => ({
     id: ids.of(call.id),
@@ -392,7 +393,7 @@ export function outcomeOf(
   turnId: string | null,
   pending: readonly PendingToolCall[],
   asked: AskedQuestion | null,
-  ids: CallIds,
+  ids: UniqueCallIds,
 ): AgUiOutcome {
   const open = pending.filter(({ decision }) => decision === null);
   const waits = open.flatMap((call) => interruptOf(turnId, call, ids.of(call.id)));

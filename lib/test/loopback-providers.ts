@@ -9,6 +9,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
 import { crc32 } from "node:zlib";
 
+import { tool } from "everturn";
 import { imagePart, user } from "everturn/model";
 
 // The server
@@ -571,4 +572,33 @@ export function spoiled(incoming: ModelRequest, reason: string): ModelRequest {
       ? ({ type: "base64", data: "AAAA" } as const)
       : ({ type: "file", path: "/tmp/cat.png" } as const);
   return { ...incoming, messages: [user([imagePart({ source })])] };
+}
+
+// A tool loop with reasoning
+
+/** The tool of the loop. */
+export const weather = tool({
+  name: "weather",
+  description: "The weather in a city.",
+  schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+  handler: ({ city }) => `Sol i ${String(city)}.`,
+});
+/** The tokens that each reply reports. */
+export const replyUsage = { inputTokens: 20, outputTokens: 10 };
+/** The signatures of the reasoning. */
+export const seals = ["seal-one", "seal-two"];
+
+const thinking = (seal: string, city: string): readonly Say[] => [
+  { type: "reasoning", text: `Først ${city}.`, seal },
+  { type: "call", id: `call_${seal}`, name: "weather", pieces: ['{"city":', `"${city}"}`] },
+];
+
+/** Three replies: reasoning and a call, reasoning and a call, an answer. The chunks cut events and characters. */
+export function toolLoop({ write }: Pick<WireFormat, "write">): readonly Play[] {
+  const says: readonly (readonly Say[])[] = [
+    thinking("seal-one", "Tromsø"),
+    thinking("seal-two", "Ålesund"),
+    [{ type: "text", pieces: ["Sol i Tromsø", " og Ålesund ☀"] }],
+  ];
+  return says.map((parts) => ({ type: "stream", text: write(parts, replyUsage), last: "end", slice: 7 }));
 }

@@ -1,20 +1,29 @@
 // Tests of the adapters against a server on the loopback interface that implements each provider's wire format (lib/test/loopback-providers.ts).
 
-import type { Play, Say, Stage, WireFormat } from "../../test/loopback-providers.ts";
+import type { Play, Stage, WireFormat } from "../../test/loopback-providers.ts";
 import type { Adapter } from "everturn/engine";
 import type { JsonObject, ModelEvent, Thread } from "everturn/model";
 import type { AdapterScenario, AdapterUnderTest } from "everturn/testing";
 
 import { inspect } from "node:util";
 
-import { chat, engine, stream, subscribe, tool } from "everturn";
+import { chat, engine, stream, subscribe } from "everturn";
 import { describeEngine } from "everturn/engine";
 import { fromJson, messageText, orThrow, request, toJson, user } from "everturn/model";
 import * as sessions from "everturn/session";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
-import { LoopbackStages, playOf, spoiled, wireFormats } from "../../test/loopback-providers.ts";
+import {
+  LoopbackStages,
+  playOf,
+  replyUsage,
+  seals,
+  spoiled,
+  toolLoop,
+  weather,
+  wireFormats,
+} from "../../test/loopback-providers.ts";
 import { systemClock } from "../engine/internal.ts";
 import { anthropic } from "./anthropic.ts";
 import { openaiCompatible, preset } from "./compatible.ts";
@@ -152,29 +161,6 @@ function read(adapter: Adapter, signal = new AbortController().signal) {
 
 // A tool loop with reasoning
 
-const weather = tool({
-  name: "weather",
-  description: "The weather in a city.",
-  schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
-  handler: ({ city }) => `Sol i ${String(city)}.`,
-});
-const cost = { inputTokens: 20, outputTokens: 10 };
-const seals = ["seal-one", "seal-two"];
-
-/** Three replies: reasoning and a call, reasoning and a call, an answer. The chunks cut events and characters. */
-function loop({ write }: Wire): readonly Play[] {
-  const thinking = (seal: string, city: string): readonly Say[] => [
-    { type: "reasoning", text: `Først ${city}.`, seal },
-    { type: "call", id: `call_${seal}`, name: "weather", pieces: ['{"city":', `"${city}"}`] },
-  ];
-  const says: readonly (readonly Say[])[] = [
-    thinking("seal-one", "Tromsø"),
-    thinking("seal-two", "Ålesund"),
-    [{ type: "text", pieces: ["Sol i Tromsø", " og Ålesund ☀"] }],
-  ];
-  return says.map((parts) => ({ type: "stream", text: write(parts, cost), last: "end", slice: 7 }));
-}
-
 /** An engine as a new process would create it. */
 function engineAt({ url }: Stage, wire: Wire) {
   const adapter = watched(wire.adapter({ baseURL: url, apiKey: key, timeouts: { connect: 10_000 } }));
@@ -196,7 +182,7 @@ describe("a tool loop of three replies with reasoning", () => {
   ];
 
   test.each(wires)("$name gets its reasoning back, and other routes do not", async (wire) => {
-    const set = stage(...loop(wire));
+    const set = stage(...toolLoop(wire));
     const result = await chat(engineAt(set, wire), "Hvor er det sol?");
     recordedOutput.push(result);
     expect(result).toMatchObject({ haltedReason: "completed", usage: { inputTokens: 60, outputTokens: 30 } });
@@ -210,16 +196,20 @@ describe("a tool loop of three replies with reasoning", () => {
     );
     expect(results).toEqual([[], ["Tromsø"], ["Tromsø", "Ålesund"]]);
 
-    const other = stage({ type: "stream", text: wire.write([{ type: "text", pieces: ["Ja."] }], cost), last: "end" });
+    const other = stage({
+      type: "stream",
+      text: wire.write([{ type: "text", pieces: ["Ja."] }], replyUsage),
+      last: "end",
+    });
     await chat(engineAt(other, wire), [...result.thread.messages, user("Sikker?")]);
     expect(other.requests.map(({ body }) => sealsIn(body))).toEqual([[]]);
   });
 
   test.each(wires)("$name gets the same bodies from a process that parses the thread for each reply", async (wire) => {
-    const reference = stage(...loop(wire));
+    const reference = stage(...toolLoop(wire));
     const { thread } = await chat(engineAt(reference, wire), "Hvor er det sol?");
 
-    const plays = loop(wire);
+    const plays = toolLoop(wire);
     const set = stage(...plays);
     let current = (await chat(engineAt(set, wire), "Hvor er det sol?", { haltWhen: () => true })).thread;
     for (let step = 1; step < plays.length; step += 1) {

@@ -16,13 +16,22 @@ import { createAmazonBedrock } from "@ai-sdk/amazon-bedrock";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
-import { anthropic, chat, engine, gemini, openai, stream, tool } from "everturn";
+import { anthropic, chat, engine, gemini, openai, stream } from "everturn";
 import { aiSdkAdapter } from "everturn/ai-sdk";
 import { fromJson, messageText, orThrow, toJson, user } from "everturn/model";
 import { adapterSuite, transcript } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
-import { LoopbackStages, playOf, spoiled, wireFormats } from "../../test/loopback-providers.ts";
+import {
+  LoopbackStages,
+  playOf,
+  replyUsage,
+  seals,
+  spoiled,
+  toolLoop,
+  weather,
+  wireFormats,
+} from "../../test/loopback-providers.ts";
 
 const stages = new LoopbackStages();
 
@@ -158,29 +167,6 @@ for (const of of packages) {
 
 // A tool loop with reasoning
 
-const weather = tool({
-  name: "weather",
-  description: "The weather in a city.",
-  schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
-  handler: ({ city }) => `Sol i ${String(city)}.`,
-});
-const cost = { inputTokens: 20, outputTokens: 10 };
-const seals = ["seal-one", "seal-two"];
-
-/** Three replies: reasoning and a call, reasoning and a call, an answer. The chunks cut events and characters. */
-function loop({ write }: WireFormat): readonly Play[] {
-  const thinking = (seal: string, city: string): readonly Say[] => [
-    { type: "reasoning", text: `Først ${city}.`, seal },
-    { type: "call", id: `call_${seal}`, name: "weather", pieces: ['{"city":', `"${city}"}`] },
-  ];
-  const says: readonly (readonly Say[])[] = [
-    thinking("seal-one", "Tromsø"),
-    thinking("seal-two", "Ålesund"),
-    [{ type: "text", pieces: ["Sol i Tromsø", " og Ålesund ☀"] }],
-  ];
-  return says.map((parts) => ({ type: "stream", text: write(parts, cost), last: "end", slice: 7 }));
-}
-
 function engineOf(adapter: Adapter, { modelId }: Package) {
   const providerOptions = { openai: { store: false, include: ["reasoning.encrypted_content"] } };
   return engine({ adapter, model: modelId, tools: [weather], retry: false, params: { providerOptions } });
@@ -201,7 +187,7 @@ describe("a tool loop of three replies with reasoning", () => {
   const withReasoning = packages.filter(({ name }) => !name.includes("Chat"));
 
   test.each(withReasoning)("$name gets its reasoning back, and other endpoints do not", async (of) => {
-    const set = stages.stage(...loop(of));
+    const set = stages.stage(...toolLoop(of));
     const result = await chat(engineAt(set, of), "Hvor er det sol?");
     expect(result).toMatchObject({ haltedReason: "completed", usage: { inputTokens: 60, outputTokens: 30 } });
     expect(result.finalResponse?.outputText).toBe("Sol i Tromsø og Ålesund ☀");
@@ -209,7 +195,7 @@ describe("a tool loop of three replies with reasoning", () => {
 
     const other = stages.stage({
       type: "stream",
-      text: of.write([{ type: "text", pieces: ["Ja."] }], cost),
+      text: of.write([{ type: "text", pieces: ["Ja."] }], replyUsage),
       last: "end",
     });
     await chat(engineAt(other, of), [...result.thread.messages, user("Sikker?")]);
@@ -217,9 +203,9 @@ describe("a tool loop of three replies with reasoning", () => {
   });
 
   test.each(packages)("$name gets the same bodies from a process that parses the thread for each reply", async (of) => {
-    const reference = stages.stage(...loop(of));
+    const reference = stages.stage(...toolLoop(of));
     const { thread } = await chat(engineAt(reference, of), "Hvor er det sol?");
-    const plays = loop(of);
+    const plays = toolLoop(of);
     const set = stages.stage(...plays);
     // The endpoint is part of the route, and the route of stored reasoning has to be the same in each process.
     const sameRoute = () => engineOf(aiSdkAdapter(of.model({ baseURL: set.url, apiKey: "key" }, of.modelId)), of);
@@ -233,7 +219,7 @@ describe("a tool loop of three replies with reasoning", () => {
 
   const alsoNative = packages.filter(({ native }) => native !== null);
   test.each(alsoNative)("$name gives the events and the thread of the library's own adapter", async (of) => {
-    const plays = of.name.includes("Chat") ? withoutReasoning(of) : loop(of);
+    const plays = of.name.includes("Chat") ? withoutReasoning(of) : toolLoop(of);
     const native = of.native?.({ baseURL: stages.stage(...plays).url, apiKey: "key" });
     if (native === undefined) throw new Error("no adapter");
     const expected = await recorded(stream(engineOf(native, of), "Hvor er det sol?"));
@@ -251,16 +237,16 @@ describe("the events of the library's own adapter are also those of the AI SDK m
     "for text before two concurrent calls": (of) =>
       [[text, call("Oslo"), call("Roma")], [text]].map((parts) => ({
         type: "stream",
-        text: of.write(parts, cost),
+        text: of.write(parts, replyUsage),
         last: "end",
       })),
     "for an answer in chunks of three bytes": (of) => [
-      { type: "stream", text: of.write([text], cost), last: "end", slice: 3 },
+      { type: "stream", text: of.write([text], replyUsage), last: "end", slice: 3 },
     ],
     "for a refused request": (of) => [of.refuse(failure("invalid_request", 400))],
     "for a rate limit that is retried": (of) => [
       of.refuse(failure("rate_limited", 429)),
-      { type: "stream", text: of.write([text], cost), last: "end" },
+      { type: "stream", text: of.write([text], replyUsage), last: "end" },
     ],
     "for a connection that breaks": (of) => [{ type: "stream", text: of.write([text], null), last: "destroy" }],
   };
@@ -280,7 +266,7 @@ describe("the events of the library's own adapter are also those of the AI SDK m
 
 /** The replies of the loop, for an API without reasoning. */
 function withoutReasoning(of: Package): readonly Play[] {
-  return loop({
+  return toolLoop({
     ...of,
     write: (says, price) =>
       of.write(

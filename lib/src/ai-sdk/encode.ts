@@ -32,7 +32,7 @@ import type {
 import type { Omission } from "../wire/codec-kit.ts";
 import type { AiSdkCallOptions, PromptMessage, Specification, UrlPatterns } from "./specification.ts";
 
-import { AdapterError, replayFor, visibleText } from "../model/internal.ts";
+import { replayFor, visibleText } from "../model/internal.ts";
 import {
   choiceWithoutTools,
   clientCallName,
@@ -41,6 +41,7 @@ import {
   isForced,
   mergeFields,
   nothingToSend,
+  requestError,
   sendableHistory,
   unsupported,
   withProviderTools,
@@ -289,14 +290,6 @@ function mediaOf(
     mediaType,
     data: media.type === "url" ? { type: "url", url: media.url } : { type: "data", data: media.text },
   };
-}
-
-function requestError(
-  message: string,
-  { provider }: ProviderRoute,
-  reason: "unsupported_feature" | "invalid_request" = "unsupported_feature",
-): AdapterError {
-  return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
 }
 
 // Results

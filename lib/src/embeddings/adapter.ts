@@ -94,6 +94,12 @@ export async function request(
   throw errorFromFailure(answer.failure);
 }
 
+/** An embedding of an answer. Throws `AdapterError` if it is not a list of numbers. */
+export function checkedEmbedding(provider: string, value: unknown, requestId: string | null): Embedding {
+  if (Array.isArray(value) && value.every((one) => typeof one === "number" && Number.isFinite(one))) return value;
+  throw malformed(provider, "an embedding of the answer is not a list of numbers", requestId);
+}
+
 /** The error for an answer that is not what the API promises. */
 export function malformed(provider: string, message: string, requestId: string | null): AdapterError {
   return new AdapterError("malformed_response", { provider, requestId, message: `${provider}: ${message}` });

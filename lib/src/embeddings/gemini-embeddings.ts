@@ -8,7 +8,7 @@ import { checkProviderOptions, geminiServer, providerOptionNames, resolveBaseURL
 import { usage } from "../model/internal.ts";
 import { countAt, geminiGenerateContentLoader, objectAt, objectsAt, omitNullish } from "../wire/internal.ts";
 import { checkAdapterOptions, listPrice } from "./adapter-options.ts";
-import { malformed, request } from "./adapter.ts";
+import { checkedEmbedding, request } from "./adapter.ts";
 
 /** Options of {@link geminiEmbeddings}. */
 export type GeminiEmbeddingOptions = ProviderOptions & {
@@ -69,10 +69,9 @@ async function embedTexts(
     }),
   );
   const { body, requestId } = await request(server, { model, path, body: { requests }, api: "embeddings" }, call);
-  const embeddings = objectsAt(body, "embeddings").map(({ values }) => {
-    if (Array.isArray(values) && values.every((one) => typeof one === "number" && Number.isFinite(one))) return values;
-    throw malformed(server.provider, "an embedding of the answer is not a list of numbers", requestId);
-  });
+  const embeddings = objectsAt(body, "embeddings").map(({ values }) =>
+    checkedEmbedding(server.provider, values, requestId),
+  );
   const inputTokens = countAt(objectAt(body, "usageMetadata"), "promptTokenCount");
   return { embeddings, requestId, usage: usage({ inputTokens, totalTokens: inputTokens }) };
 }

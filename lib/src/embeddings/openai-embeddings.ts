@@ -9,7 +9,7 @@ import { checkProviderOptions, openaiServer, providerOptionNames, resolveBaseURL
 import { usage } from "../model/internal.ts";
 import { countAt, objectAt, objectsAt, omitNullish, openaiChatLoader } from "../wire/internal.ts";
 import { checkAdapterOptions, listPrice } from "./adapter-options.ts";
-import { malformed, request } from "./adapter.ts";
+import { checkedEmbedding, malformed, request } from "./adapter.ts";
 
 /** Options of {@link openaiEmbeddings}. */
 export type OpenAIEmbeddingOptions = ProviderOptions & {
@@ -129,11 +129,7 @@ async function embedTexts(
 
 function embeddingAt(provider: string, item: JsonObject, requestId: string | null): Embedding {
   const value = item["embedding"];
-  const numbers = typeof value === "string" ? floatsOf(value) : Array.isArray(value) ? value : null;
-  if (numbers === null || !numbers.every((one) => typeof one === "number" && Number.isFinite(one))) {
-    throw malformed(provider, "an embedding of the answer is not a list of numbers", requestId);
-  }
-  return numbers;
+  return checkedEmbedding(provider, typeof value === "string" ? floatsOf(value) : value, requestId);
 }
 
 /** The numbers of a base64 text of 32-bit floats, little-endian; `null`: it is none. */

@@ -9,3 +9,4 @@ export { inMessage, isForced, choiceWithoutTools, unsupported, warningsOf } from
 export { mergeFields } from "./provider-options.ts";
 export { clientCallName, datedToolName, withProviderTools } from "./provider-tools.ts";
 export { rawChunk, ReplyBuilder } from "./reply-builder.ts";
+export { requestError } from "./request-error.ts";

@@ -32,7 +32,7 @@ import type {
 } from "../../model/internal.ts";
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
-import { AdapterError, replayFor, visibleText } from "../../model/internal.ts";
+import { replayFor, visibleText } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import {
@@ -46,6 +46,7 @@ import {
   unsupported,
 } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
+import { requestError } from "../request-error.ts";
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
@@ -375,14 +376,6 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
     case "file":
       throw requestError(`${name} is a file on disk; read it and send its bytes`, route);
   }
-}
-
-function requestError(
-  message: string,
-  { provider }: ProviderRoute,
-  reason: "unsupported_feature" | "invalid_request" = "unsupported_feature",
-): AdapterError {
-  return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
 }
 
 /**

@@ -1,12 +1,12 @@
 // Messages in the JSON format of the GenAI conventions (`gen_ai.input.messages` and others). Used only with `captureContent`.
 //
 // Limits: each model call repeats the history, so a long session would export texts that grow with the square of its length. An attribute has at most `maxLength` characters;
-// the oldest messages are left out first, and longer texts are cut in the middle. Bytes of images and files are never included.
+// the oldest messages are left out first, then texts are cut in the middle. Bytes of images and files are never included.
 
 import type { AssistantMessage, Json, JsonObject, Message, ModelReply, ModelRequest, Part } from "../model/internal.ts";
 
 import { redacted } from "../engine/internal.ts";
-import { truncateMiddle } from "../model/internal.ts";
+import { textHead, truncateMiddle } from "../model/internal.ts";
 
 /** The messages of a request that fit, and the number of older ones that do not. */
 export function inputMessages(
@@ -17,8 +17,8 @@ export function inputMessages(
   let length = 2;
   const conversation = messages.filter(({ role }) => role !== "system");
   for (const message of conversation.toReversed()) {
-    const json = JSON.stringify(messageOf(message, maxLength));
-    length += json.length + 1;
+    const json = boundedJson((textLength) => JSON.stringify(messageOf(message, textLength)), maxLength - 2);
+    length += json.length + (kept.length === 0 ? 0 : 1);
     if (length > maxLength && kept.length > 0) break;
     kept.push(json);
   }
@@ -27,14 +27,20 @@ export function inputMessages(
 
 /** The system messages of a request; `null`: there are none. */
 export function systemInstructions({ messages }: ModelRequest, maxLength: number): string | null {
-  const parts = messages.flatMap((message) => (message.role === "system" ? partsOf(message, maxLength) : []));
-  return parts.length === 0 ? null : JSON.stringify(parts);
+  const system = messages.filter(({ role }) => role === "system");
+  if (system.length === 0) return null;
+  const parts = (textLength: number) => system.flatMap((message) => partsOf(message, textLength));
+  return boundedJson((textLength) => JSON.stringify(parts(textLength)), maxLength);
 }
 
 /** The reply of a model; `null`: nothing was received. */
 export function outputMessages({ message, finishReason }: ModelReply, maxLength: number): string | null {
   if (message === null) return null;
-  return JSON.stringify([{ ...messageOf(message, maxLength), finish_reason: finishReason ?? "error" }]);
+  const reply = (textLength: number) => ({
+    ...messageOf(message, textLength),
+    finish_reason: finishReason ?? "error",
+  });
+  return boundedJson((textLength) => JSON.stringify([reply(textLength)]), maxLength);
 }
 
 /** The tools that a request offers; `null`: there are none. */
@@ -43,12 +49,24 @@ export function toolDefinitions({ tools }: ModelRequest, maxLength: number): str
   const definitions = tools.map(({ name, description, schema }) => {
     return { type: "function", name, description, parameters: schema };
   });
-  return textOf(JSON.stringify(definitions), maxLength);
+  return jsonText(definitions, maxLength);
 }
 
-/** Any JSON value as text. */
+/** Any JSON value as text. A longer one is cut in the middle, and is then not JSON. */
 export function jsonText(value: Json, maxLength: number): string {
-  return textOf(typeof value === "string" ? value : JSON.stringify(value), maxLength);
+  const text = redacted(typeof value === "string" ? value : JSON.stringify(value), "log");
+  if (text.length <= maxLength) return text;
+  return textHead(truncateMiddle(text, Math.max(1, maxLength - noteLength)), maxLength);
+}
+
+/** The longest note of `truncateMiddle` about what it left out. */
+const noteLength = 64;
+
+/** JSON of at most `maxLength` characters: the length of each text in it is halved until it fits. A value of very many parts is cut at the end, and is then not JSON. */
+function boundedJson(jsonOf: (textLength: number) => string, maxLength: number): string {
+  let json = jsonOf(maxLength);
+  for (let length = maxLength / 2; json.length > maxLength && length >= 1; length /= 2) json = jsonOf(length);
+  return textHead(json, maxLength);
 }
 
 function messageOf(message: Message, maxLength: number): JsonObject {

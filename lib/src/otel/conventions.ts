@@ -85,7 +85,24 @@ const providerNames: { readonly [provider: string]: string } = {
   xai: "x_ai",
 };
 
+/** Names of models of the AI SDK: a package and one of its APIs, such as `openai.responses`. The conventions name the provider without the API. */
+const aiSdkNames: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/^(google\.vertex|vertex|googleVertex)(\.|$)/, "gcp.vertex_ai"],
+  [/^google\.generative-ai$/, "gcp.gemini"],
+  [/^(amazon-bedrock|bedrock)(\.|$)/, "aws.bedrock"],
+  [/^(azure|azure-openai)\.(?!ai\.)/, "azure.ai.openai"],
+  [/^mistral\./, "mistral_ai"],
+  [/^xai\./, "x_ai"],
+  [/^openai\./, "openai"],
+  [/^anthropic\./, "anthropic"],
+  [/^cohere\./, "cohere"],
+  [/^deepseek\./, "deepseek"],
+  [/^groq\./, "groq"],
+  [/^perplexity\./, "perplexity"],
+];
+
 /** The name of a provider in the conventions. A provider that they do not list keeps the name of its adapter. */
 export function providerName(provider: string): string {
-  return Object.hasOwn(providerNames, provider) ? (providerNames[provider] ?? provider) : provider;
+  if (Object.hasOwn(providerNames, provider)) return providerNames[provider] ?? provider;
+  return aiSdkNames.find(([pattern]) => pattern.test(provider))?.[1] ?? provider;
 }

@@ -14,7 +14,7 @@ import * as conventions from "@opentelemetry/semantic-conventions/incubating";
 import { askUser, chat, engine, fake, fakeImages, generate, generateImage, tool } from "everturn";
 import { embed, embedMany, fakeEmbeddings, fakeReranker, rerank } from "everturn/embeddings";
 import { memoryStorage } from "everturn/host/memory";
-import { AdapterError, imageFromUrl } from "everturn/model";
+import { AdapterError, imageFromUrl, textPart, user } from "everturn/model";
 import { instrument, spanIds } from "everturn/otel";
 import { runtime } from "everturn/runtime";
 import { crashMatrix, crashScenarios, handClock } from "everturn/testing";
@@ -54,6 +54,24 @@ describe("the names of attributes and metrics", () => {
         .filter((name) => !known.has(name)),
     ).toEqual([]);
     expect(providerName("toString")).toBe("toString");
+  });
+
+  test("of providers are those of the conventions for models of the AI SDK too", () => {
+    const names = {
+      "amazon-bedrock": "aws.bedrock",
+      "anthropic.messages": "anthropic",
+      "azure.responses": "azure.ai.openai",
+      "google.generative-ai": "gcp.gemini",
+      "google.vertex.chat": "gcp.vertex_ai",
+      "mistral.chat": "mistral_ai",
+      "openai.responses": "openai",
+      "vertex.anthropic.messages": "gcp.vertex_ai",
+      "xai.chat": "x_ai",
+    };
+    expect(Object.fromEntries(Object.keys(names).map((name) => [name, providerName(name)]))).toEqual(names);
+    // A program may give its adapter the name of the conventions.
+    const given = ["azure.ai.openai", "aws.bedrock", "gcp.vertex_ai", "openai", "my.server"];
+    expect(given.map(providerName)).toEqual(given);
   });
 
   test("of the library itself have its prefix", () => {
@@ -311,13 +329,35 @@ describe("content", () => {
     const { spans } = traced({ captureContent: true, maxContentLength: 400 });
     await run("x".repeat(100_000));
     const [first, , second] = spans();
-    expect(String(first?.attributes["gen_ai.input.messages"]).length).toBeLessThan(600);
+    expect(String(first?.attributes["gen_ai.input.messages"]).length).toBeLessThanOrEqual(400);
     expect(JSON.parse(String(second?.attributes["gen_ai.input.messages"]))).toMatchObject([
       { role: "assistant" },
       { role: "tool" },
     ]);
     expect(second?.attributes["everturn.dropped_messages"]).toBe(1);
   });
+});
+
+test("content of many or long parts does not exceed the length of an attribute", async () => {
+  const { spans } = traced({ captureContent: true, maxContentLength: 2000 });
+  const long = plain("long", () => "r".repeat(50_000));
+  const parts = (count: number) => Array.from({ length: count }, () => textPart("x".repeat(5000)));
+  const { engine: of } = playing(
+    [
+      [{ type: "tool_call", id: "c0", name: "long", arguments: { text: "a".repeat(50_000) } }],
+      says("y".repeat(50_000)),
+    ],
+    [long, { ...plain("other", () => "ok"), description: "d".repeat(50_000) }],
+    { instructions: "i".repeat(50_000) },
+  );
+  await chat(of, [user(parts(20))]);
+  await chat({ ...of, adapter: playing([says("ok")]).adapter }, [user(parts(200))]);
+  const values = spans().flatMap(({ attributes: all }) =>
+    Object.values(all).filter((value) => typeof value === "string"),
+  );
+  expect(Math.max(...values.map(({ length }) => length))).toBeLessThanOrEqual(2000);
+  const [first] = spans();
+  expect(JSON.parse(String(first?.attributes["gen_ai.input.messages"]))).toMatchObject([{ role: "user" }]);
 });
 
 describe("metrics", () => {

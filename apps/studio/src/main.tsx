@@ -9,6 +9,7 @@ import "./styles/base.css";
 import "./styles/shell.css";
 import "./styles/sessions.css";
 import "./styles/session.css";
+import "./styles/conversation.css";
 import { App } from "./app.tsx";
 import { applyTheme } from "./shell/theme.ts";
 

@@ -1,8 +1,194 @@
-// The conversation of a session.
+// The conversation of a session: all messages, of which only those in view are in the document, then the open turn, what waits, and the composer.
 
+import type { PendingCall } from "../data/types.ts";
 import type { SessionRoute } from "../route.ts";
+import type { ConversationState, LiveItem } from "./session-store.ts";
+import type { VirtualItem } from "@tanstack/react-virtual";
 import type { ReactNode } from "react";
 
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+
+import { useShortcuts } from "../shell/keyboard.ts";
+import { Composer, focusComposer } from "./composer.tsx";
+import { ConversationTail } from "./conversation-tail.tsx";
+import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
+import { requestDecision } from "./pending-form.tsx";
+import { waitingCalls } from "./session-store.ts";
+import { useConversation, useFeedState, useLoadRange } from "./use-conversation.ts";
+import { useConversationSelection } from "./use-selection.ts";
+
+/** A reader within this distance of the end stays at the end while text arrives, in CSS pixels. */
+const endDistance = 80;
+const estimatedHeight = 96;
+const noCalls: ReadonlyMap<string, PendingCall> = new Map();
+
 export function Conversation({ route }: { readonly route: SessionRoute }): ReactNode {
-  return <p className="loading">{route.sessionId}</p>;
+  const state = useConversation();
+  const feed = useFeedState();
+  if (feed === "gone") {
+    return (
+      <div className="notice" role="alert">
+        <h2>There is no such session</h2>
+        <p className="muted">It was deleted, or belongs to another tenant.</p>
+      </div>
+    );
+  }
+  return (
+    <>
+      {state.head === null ? (
+        <p className="loading" role="status">
+          Loading…
+        </p>
+      ) : (
+        <Messages route={route} state={state} />
+      )}
+      <div className="composer-area">
+        {feed === "reconnecting" && (
+          <p className="reconnecting" role="status">
+            The server does not answer. Reconnecting…
+          </p>
+        )}
+        <Composer />
+      </div>
+    </>
+  );
+}
+
+function Messages({ route, state }: { readonly route: SessionRoute; readonly state: ConversationState }): ReactNode {
+  const scroller = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(route.message === null);
+  const { length, messages, turn, calls, notes, head } = state;
+  const items = turn?.items ?? [];
+  const open = turn?.open ?? null;
+  const count = length + items.length + (open === null ? 0 : 1) + 1;
+  const rows = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => (messages.get(index)?.role === "tool" ? 0 : estimatedHeight),
+    getItemKey: (row) => keyOf(row, length, items, open !== null),
+    overscan: 6,
+  });
+  const visible = rows.getVirtualItems();
+  const { selection, select } = useConversationSelection(route, state);
+  const waiting = useMemo(() => waitingCalls(head), [head]);
+  const lastReply = useMemo(() => lastReplyIndex(state), [state]);
+  const shared = useMemo(() => ({ messages, calls }), [messages, calls]);
+  useLoadRange(visible[0]?.index ?? Math.max(0, length - 1), (visible.at(-1)?.index ?? length) + 1);
+
+  // The view follows the end, unless the reader has scrolled away from it.
+  const size = rows.getTotalSize();
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (isAtEnd.current && element !== null) element.scrollTop = element.scrollHeight;
+  }, [size, count]);
+  useEffect(() => {
+    if (route.message === null || route.message >= count) return;
+    isAtEnd.current = false;
+    rows.scrollToIndex(route.message, { align: "center" });
+    // Only a new selection scrolls, not a new length.
+  }, [route.message, rows]);
+
+  const move = useCallback(
+    (step: number) => {
+      let index = (selection.message ?? (step < 0 ? length : -1)) + step;
+      while (index >= 0 && index < length && messages.get(index)?.role === "tool") index += step;
+      if (index >= 0 && index < length) select(index, null);
+    },
+    [selection.message, length, messages, select],
+  );
+  useShortcuts({
+    j: () => move(1),
+    k: () => move(-1),
+    a: () => requestDecision("approve"),
+    d: () => requestDecision("deny"),
+    s: focusComposer,
+  });
+
+  const renderRow = (row: number): ReactNode => {
+    if (row < length) {
+      const message = messages.get(row);
+      if (message === undefined) return <div className="msg-placeholder" aria-hidden="true" />;
+      const before = notes.get(row) ?? [];
+      return (
+        <>
+          {before.map((note, index) => (
+            <NoteRow key={index} note={note} recovery={selection.recovery} />
+          ))}
+          {message.role !== "tool" && (
+            <MessageRow
+              index={row}
+              message={message}
+              state={shared}
+              waiting={row === lastReply && turn === null ? waiting : noCalls}
+              isSelected={selection.message === row}
+              selectedCall={selection.toolCallId}
+              isCommitted
+              select={select}
+            />
+          )}
+        </>
+      );
+    }
+    const item = items[row - length];
+    if (item?.type === "note") return <NoteRow note={item.note} recovery={selection.recovery} />;
+    if (item !== undefined) {
+      return (
+        <MessageRow
+          index={item.index}
+          message={item.message}
+          state={shared}
+          waiting={noCalls}
+          isSelected={selection.message === item.index}
+          selectedCall={selection.toolCallId}
+          isCommitted={false}
+          select={select}
+        />
+      );
+    }
+    if (open !== null && row === count - 2) return <OpenReplyRow reply={open} />;
+    return <ConversationTail />;
+  };
+  return (
+    <div
+      className="talk"
+      ref={scroller}
+      tabIndex={-1}
+      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+        isAtEnd.current = scrollHeight - scrollTop - clientHeight < endDistance;
+      }}
+    >
+      <div className="talk-col" style={{ height: size }}>
+        {visible.map(({ key, index, start }: VirtualItem) => (
+          <div
+            key={key}
+            ref={rows.measureElement}
+            data-index={index}
+            className="talk-row"
+            style={{ transform: `translateY(${start}px)` }}
+          >
+            {renderRow(index)}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** A message keeps its key when it is committed, so it is not rendered again. */
+function keyOf(row: number, length: number, items: readonly LiveItem[], isOpen: boolean): string {
+  if (row < length) return `m${row}`;
+  const item = items[row - length];
+  if (item !== undefined) return item.type === "message" ? `m${item.index}` : `n${row - length}`;
+  return isOpen && row === length + items.length ? "open" : "tail";
+}
+
+/** The index of the last reply, whose calls may wait. */
+function lastReplyIndex({ length, messages }: ConversationState): number {
+  for (let index = length - 1; index >= 0; index -= 1) {
+    const role = messages.get(index)?.role;
+    if (role === undefined) return -1;
+    if (role === "assistant") return index;
+  }
+  return -1;
 }

@@ -3,7 +3,14 @@
 import type { SessionRoute } from "../route.ts";
 import type { ReactNode } from "react";
 
+import { useState } from "react";
+
 import { Conversation } from "../conversation/conversation.tsx";
+import {
+  ConversationProvider,
+  useConversationPart,
+  useNewConversationStore,
+} from "../conversation/use-conversation.ts";
 import { Inspector } from "../inspector/inspector.tsx";
 import { clearSelection } from "../selection.ts";
 import { ErrorBoundary } from "../shell/error-boundary.tsx";
@@ -13,23 +20,40 @@ import { Timeline } from "../timeline/timeline.tsx";
 import { SessionBar } from "./session-bar.tsx";
 
 export function SessionPage({ route }: { readonly route: SessionRoute }): ReactNode {
-  const { sessionId, turnId, effect } = route;
+  const store = useNewConversationStore(route.sessionId);
+  return (
+    <ConversationProvider value={store}>
+      <SessionPanes route={route} />
+    </ConversationProvider>
+  );
+}
+
+function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
+  const { sessionId, effect } = route;
+  const openTurnId = useConversationPart(({ head, turn }) => head?.openTurn?.turnId ?? turn?.turnId ?? null);
+  const lastTurnId = useConversationPart(({ head }) => head?.session.lastRun?.turnId ?? null);
+  const turnId = route.turnId ?? openTurnId ?? lastTurnId;
   const timeline = usePane("timeline");
   const inspector = usePane("inspector");
+  // On a small screen the inspector covers the conversation while it is open.
+  const [isSheetOpen, setSheetOpen] = useState(false);
   useShortcuts({
     "]": () => togglePane("inspector"),
     "\\": () => togglePane("timeline"),
-    Escape: () => clearSelection(route),
+    Escape: () => {
+      setSheetOpen(false);
+      clearSelection(route);
+    },
   });
   return (
     <div
-      className="session"
+      className={isSheetOpen ? "session sheet-open" : "session"}
       style={{
         gridTemplateColumns: inspector.isHidden ? "minmax(0, 1fr)" : `minmax(0, 1fr) ${inspector.size}px`,
         gridTemplateRows: timeline.isHidden ? "46px minmax(0, 1fr)" : `46px minmax(0, 1fr) ${timeline.size}px`,
       }}
     >
-      <SessionBar sessionId={sessionId} />
+      <SessionBar turnId={turnId} toggleSheet={() => setSheetOpen(!isSheetOpen)} />
       <section className="talk-pane" aria-label="Conversation">
         <ErrorBoundary>
           <Conversation route={route} />
@@ -43,7 +67,7 @@ export function SessionPage({ route }: { readonly route: SessionRoute }): ReactN
           </ErrorBoundary>
         </section>
       )}
-      {!inspector.isHidden && (
+      {(!inspector.isHidden || isSheetOpen) && (
         <aside className="inspector-pane" aria-label="Inspector">
           <Resizer pane="inspector" side="right" label="Width of the inspector" />
           <ErrorBoundary>

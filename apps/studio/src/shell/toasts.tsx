@@ -32,6 +32,14 @@ export function attempt(action: () => Promise<void>): void {
   action().catch(notifyError);
 }
 
+/** Copies a text and says so. */
+export function copyText(text: string): void {
+  attempt(async () => {
+    await navigator.clipboard.writeText(text);
+    notify("Copied");
+  });
+}
+
 export function Toasts(): ReactNode {
   const shown = useSyncExternalStore(subscribe, () => toasts);
   return (

@@ -1,0 +1,187 @@
+// The composer: a message to the session. While a turn runs the message steers it, or waits for the next turn, or interrupts it.
+
+import type { UserInput } from "../data/types.ts";
+import type { Attachment } from "./attachments.ts";
+import type { ClipboardEvent, DragEvent, ReactNode } from "react";
+
+import { useId, useRef, useState } from "react";
+
+import { useConnection } from "../data/connection.tsx";
+import { refreshSession } from "../data/session-feed.ts";
+import { notifyError } from "../shell/toasts.tsx";
+import { contentOf, maxFileBytes, readAttachment } from "./attachments.ts";
+import { useConversationPart } from "./use-conversation.ts";
+
+const policies = {
+  steer: { label: "Steer", text: "Steer this turn: the model reads it at the next step" },
+  queue: { label: "Queue", text: "Queue it: it starts the next turn" },
+  interrupt: { label: "Interrupt", text: "Interrupt: stop this turn, then start the next one" },
+} as const;
+type Policy = keyof typeof policies;
+
+/** Moves the focus into the composer: the shortcut `s`. */
+export function focusComposer(): void {
+  const field = document.querySelector("[data-composer]");
+  if (field instanceof HTMLElement) field.focus();
+}
+
+export function Composer(): ReactNode {
+  const { client } = useConnection();
+  const sessionId = useConversationPart((state) => state.sessionId);
+  const isRunning = useConversationPart(({ head }) => {
+    const status = head?.openTurn?.status;
+    return status === "running" || status === "queued";
+  });
+  const question = useConversationPart(({ head }) => head?.session.pendingQuestion ?? null);
+  const pendingCount = useConversationPart(({ head }) => head?.session.pendingToolCalls.length ?? 0);
+  const [text, setText] = useState("");
+  const [files, setFiles] = useState<readonly Attachment[]>([]);
+  const [policy, setPolicy] = useState<Policy>("steer");
+  const [isSending, setSending] = useState(false);
+  const [isDragged, setDragged] = useState(false);
+  const fileInput = useRef<HTMLInputElement>(null);
+  const id = useId();
+  const isEmpty = text.trim() === "" && files.length === 0;
+
+  const attach = async (list: Iterable<File>): Promise<void> => {
+    for (const file of list) {
+      try {
+        const attachment = await readAttachment(file);
+        if (typeof attachment === "string") notifyError(new Error(attachment));
+        else setFiles((previous) => [...previous, attachment]);
+      } catch (error) {
+        notifyError(error);
+      }
+    }
+  };
+  const send = async (): Promise<void> => {
+    if (isEmpty || isSending) return;
+    setSending(true);
+    try {
+      const message: UserInput = { role: "user", content: contentOf(text, files) };
+      if (isRunning && policy === "steer") await client.steer(sessionId, files.length === 0 ? text : message);
+      else if (files.length === 0) await client.send(sessionId, text, { whenBusy: isRunning ? policy : "steer" });
+      else await client.continue(sessionId, message);
+      setText("");
+      setFiles([]);
+      refreshSession(client, sessionId);
+    } catch (error) {
+      notifyError(error);
+    } finally {
+      setSending(false);
+    }
+  };
+  const drop = (event: DragEvent): void => {
+    event.preventDefault();
+    setDragged(false);
+    void attach(event.dataTransfer.files);
+  };
+  const paste = (event: ClipboardEvent): void => {
+    if (event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    void attach(event.clipboardData.files);
+  };
+  const hint =
+    question !== null
+      ? "Answer the question"
+      : isRunning
+        ? policies[policy].text
+        : pendingCount > 0
+          ? "Write to the session, or decide above"
+          : "Write to the session";
+  return (
+    <form
+      className={isDragged ? "composer dragged" : "composer"}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setDragged(true);
+      }}
+      onDragLeave={() => setDragged(false)}
+      onDrop={drop}
+    >
+      {files.length > 0 && (
+        <ul className="attachments" aria-label="Attached files">
+          {files.map(({ id: fileId, name, bytes }) => (
+            <li key={fileId} className="file">
+              <span dir="auto">{name}</span>
+              <span className="muted tnum">{Math.max(1, Math.round(bytes / 1024))} KB</span>
+              <button
+                type="button"
+                className="icon-btn"
+                aria-label={`Remove ${name}`}
+                onClick={() => setFiles((previous) => previous.filter((file) => file.id !== fileId))}
+              >
+                ×
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div className="composer-row">
+        <button
+          type="button"
+          className="icon-btn"
+          aria-label={`Attach a file, at most ${maxFileBytes / 1_048_576} MB`}
+          title={`Attach images, PDFs or texts, at most ${maxFileBytes / 1_048_576} MB each`}
+          onClick={() => fileInput.current?.click()}
+        >
+          +
+        </button>
+        <input
+          ref={fileInput}
+          type="file"
+          multiple
+          hidden
+          onChange={(event) => {
+            void attach([...(event.target.files ?? [])]);
+            event.target.value = "";
+          }}
+        />
+        <label className="visually-hidden" htmlFor={id}>
+          Message
+        </label>
+        <textarea
+          id={id}
+          data-composer=""
+          className="composer-text"
+          rows={1}
+          dir="auto"
+          placeholder={hint}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          onPaste={paste}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") event.currentTarget.blur();
+            if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+            event.preventDefault();
+            void send();
+          }}
+        />
+        {isRunning && (
+          <select
+            className="select small"
+            aria-label="What the message does while the turn runs"
+            value={policy}
+            onChange={(event) => {
+              const chosen = event.target.value;
+              if (chosen === "steer" || chosen === "queue" || chosen === "interrupt") setPolicy(chosen);
+            }}
+          >
+            {Object.entries(policies).map(([name, { label }]) => (
+              <option key={name} value={name} disabled={name !== "steer" && files.length > 0}>
+                {label}
+              </option>
+            ))}
+          </select>
+        )}
+        <button type="submit" className="btn primary small" disabled={isEmpty || isSending}>
+          {isRunning ? policies[policy].label : "Send"} <span aria-hidden="true">⏎</span>
+        </button>
+      </div>
+    </form>
+  );
+}

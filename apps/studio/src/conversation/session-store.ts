@@ -1,0 +1,374 @@
+// The state of a conversation: messages that are committed, in pages, and the open turn, which is built from its events. Pure: `use-conversation.ts` reads the
+// server and calls these functions; the tests call them without a browser.
+//
+// Theory of operation
+//   Committed messages are addressed by their index in the session, `0` to `length - 1`. Any page of them may be missing and is read when it comes into view.
+//   The events of the open turn become items after them: replies, input that was accepted, retries, discarded attempts, failures. A delta appends to the open
+//   reply; `message_completed` replaces it. When the turn has ended, the head of the session has the new length, and once the messages up to that length are
+//   loaded, `settle` drops the items. What the messages do not contain, the discarded text and the durations of tool calls, is kept beside them.
+//
+// Invariants
+//   1. An event changes the state once: the feed hands out events in order, each once, and a new stream of a turn starts with `startTurn`.
+//   2. The text of a discarded attempt stays visible until the reply that replaces it is complete (`isReplaced`).
+//   3. A delta costs the same whatever came before it (open-text.ts).
+
+import type { PendingCall, RuntimeEvent, SessionView } from "../data/types.ts";
+import type { OpenText } from "./open-text.ts";
+import type { Failure, Json, Message, ToolMessage, Warning } from "everturn/model";
+
+import { appendText, emptyText, wholeText } from "./open-text.ts";
+
+/** A conversation. */
+export type ConversationState = {
+  readonly sessionId: string;
+  /** The session without messages; `null`: not read yet. */
+  readonly head: SessionView | null;
+  /** The number of committed messages that are shown. It follows `head.length` once the new messages are loaded. */
+  readonly length: number;
+  /** Loaded messages by their index. A new map is made when messages are added. */
+  readonly messages: ReadonlyMap<number, Message>;
+  /** The open turn; `null`: none is open. */
+  readonly turn: LiveTurn | null;
+  /** What is known about calls from events: state, progress, duration, answer, by {@link callKey}. Kept after the turn has ended. */
+  readonly calls: ReadonlyMap<string, CallState>;
+  /** Notes by the index of the message that they precede, kept after their turn has ended. */
+  readonly notes: ReadonlyMap<number, readonly LiveNote[]>;
+};
+
+/** A turn as its events show it. */
+export type LiveTurn = {
+  readonly turnId: string;
+  /** The index of the first message that the turn adds. */
+  readonly base: number;
+  readonly items: readonly LiveItem[];
+  readonly open: OpenReply | null;
+  readonly hasEnded: boolean;
+  readonly step: number;
+};
+
+/** One row of the open turn. `index` is the index that the message will have. */
+export type LiveItem =
+  | { readonly type: "message"; readonly index: number; readonly message: Message }
+  | { readonly type: "note"; readonly index: number; readonly note: LiveNote };
+
+/** Something that happened between two messages and is not a message. */
+export type LiveNote =
+  | {
+      readonly type: "discarded";
+      /** `recovery`: a process died and another one continued. `retry`, `fallback`, `restart`: a new attempt was made. */
+      readonly reason: "retry" | "fallback" | "recovery" | "restart";
+      readonly text: string;
+      /** The reply that replaces the text is complete. */
+      readonly isReplaced: boolean;
+    }
+  | { readonly type: "retry"; readonly failure: Failure; readonly delayMs: number; readonly attempt: number | null }
+  | { readonly type: "failure"; readonly failure: Failure }
+  | { readonly type: "warning"; readonly warning: Warning };
+
+/** A reply while it arrives. */
+export type OpenReply = { readonly parts: readonly OpenPart[] };
+
+export type OpenPart =
+  | { readonly type: "text" | "reasoning"; readonly key: string; readonly text: OpenText }
+  /** `length`: the number of characters of the arguments that have arrived. */
+  | { readonly type: "call"; readonly key: string; readonly name: string; readonly length: number };
+
+/** A call of a tool as its events show it. */
+export type CallState = {
+  readonly state: "called" | "running" | "ok" | "failed" | "waits" | "cancelled";
+  /** The last progress that the tool has reported; `null`: none. */
+  readonly progress: Json;
+  readonly durationMs: number | null;
+  /** How often the handler has been started. */
+  readonly attempts: number;
+  /** The answer as the model sees it; `null`: there is none yet, or it is a committed message. */
+  readonly answer: ToolAnswer | null;
+};
+
+export type ToolAnswer = Pick<ToolMessage, "content" | "status" | "code" | "ranArguments">;
+
+/**
+ * Identifies a call in the session: the index of the reply and the id of the call. The id alone does not: some providers count calls from zero in each reply.
+ */
+export function callKey(reply: number, toolCallId: string): string {
+  return `${reply}/${toolCallId}`;
+}
+
+export function emptyConversation(sessionId: string): ConversationState {
+  return {
+    sessionId,
+    head: null,
+    length: 0,
+    messages: new Map(),
+    turn: null,
+    calls: new Map(),
+    notes: new Map(),
+  };
+}
+
+/** The head of the session was read. Its first one says how many messages there are; later ones wait for `addMessages`. */
+export function withHead(state: ConversationState, head: SessionView): ConversationState {
+  const next = { ...state, head, length: state.head === null ? head.length : state.length };
+  const open = head.openTurn;
+  if (open !== null && (state.turn === null || state.turn.turnId !== open.turnId)) {
+    // The messages that the turn was started with are committed with it.
+    return settle({ ...next, turn: newTurn(open.turnId, head.length) });
+  }
+  return settle(next);
+}
+
+/** Committed messages were read: those from the index `from` on. */
+export function addMessages(state: ConversationState, from: number, page: readonly Message[]): ConversationState {
+  if (page.length === 0) return state;
+  const messages = new Map(state.messages);
+  page.forEach((message, offset) => messages.set(from + offset, message));
+  return settle({ ...state, messages });
+}
+
+/** The committed messages that have to be read before the end of the turn can be shown: the range `from` to `until`; `null`: none. */
+export function missingAtEnd({
+  head,
+  length,
+}: ConversationState): { readonly from: number; readonly until: number } | null {
+  return head === null || head.length <= length ? null : { from: length, until: head.length };
+}
+
+/** Shows the committed messages instead of the items of the turn, once the turn has ended and its messages are loaded. */
+function settle(state: ConversationState): ConversationState {
+  const { head, turn, messages } = state;
+  if (head === null) return state;
+  const length = loadedUntil(messages, state.length, head.length);
+  const isOver = turn !== null && head.openTurn?.turnId !== turn.turnId;
+  if (!isOver || length < head.length) {
+    // While a turn is open its messages are not committed, so more messages are those that the turn was started with.
+    return turn === null || turn.base <= length ? { ...state, length } : state;
+  }
+  const notes = new Map(state.notes);
+  for (const item of turn.items) {
+    if (item.type === "note" && item.note.type !== "retry") {
+      notes.set(item.index, [...(notes.get(item.index) ?? []), item.note]);
+    }
+  }
+  return { ...state, length, turn: null, notes };
+}
+
+function loadedUntil(messages: ReadonlyMap<number, Message>, from: number, until: number): number {
+  let index = from;
+  while (index < until && messages.has(index)) index += 1;
+  return index;
+}
+
+function newTurn(turnId: string, base: number): LiveTurn {
+  return { turnId, base, items: [], open: null, hasEnded: false, step: 0 };
+}
+
+/** A turn and the calls while a group of events is applied. Each list is copied at most once for a group, so a group costs the number of its events. */
+type Draft = {
+  items: LiveItem[];
+  calls: Map<string, CallState>;
+  open: OpenReply | null;
+  hasEnded: boolean;
+  step: number;
+};
+
+/** Applies events of a turn, in order. Events of a turn that is not open are ignored. */
+export function withEvents(
+  state: ConversationState,
+  turnId: string,
+  events: readonly RuntimeEvent[],
+): ConversationState {
+  const { turn } = state;
+  if (turn === null || turn.turnId !== turnId) return state;
+  const isOnlyText = events.every(({ event }) => event.type === "text_delta" || event.type === "reasoning_delta");
+  const draft: Draft = {
+    ...turn,
+    items: isOnlyText ? [] : [...turn.items],
+    calls: isOnlyText ? new Map() : new Map(state.calls),
+  };
+  for (const event of events) applyEvent(state, turn, draft, event);
+  const { open, hasEnded, step } = draft;
+  if (isOnlyText) return { ...state, turn: { ...turn, open } };
+  return { ...state, calls: draft.calls, turn: { ...turn, items: draft.items, open, hasEnded, step } };
+}
+
+function applyEvent(state: ConversationState, { base }: LiveTurn, draft: Draft, { event, delta }: RuntimeEvent): void {
+  const addItem = (item: { type: "message"; message: Message } | { type: "note"; note: LiveNote }): void => {
+    draft.items.push({ ...item, index: nextIndex(base, draft.items) });
+  };
+  const changeCall = (id: string, changes: Partial<CallState>): void => {
+    const key = callKey(replyIndex(state, base, draft.items), id);
+    draft.calls.set(key, { ...(draft.calls.get(key) ?? newCall), ...changes });
+  };
+  switch (event.type) {
+    case "message_started":
+      draft.open ??= { parts: [] };
+      return;
+    case "text_delta":
+    case "reasoning_delta": {
+      const type = event.type === "text_delta" ? "text" : "reasoning";
+      const key = delta?.part ?? `${type}/${event.id ?? "0"}`;
+      draft.open = withDelta(draft.open, { type, key, delta: event.delta, offset: delta?.offset ?? null });
+      return;
+    }
+    case "tool_call_started": {
+      const parts = draft.open?.parts ?? [];
+      if (parts.some(({ key }) => key === event.id)) return;
+      draft.open = { parts: [...parts, { type: "call", key: event.id, name: event.name, length: 0 }] };
+      return;
+    }
+    case "tool_call_delta": {
+      const parts = draft.open?.parts ?? [];
+      const position = parts.findIndex(({ key }) => key === event.id);
+      const part = parts[position];
+      if (part?.type !== "call") return;
+      draft.open = { parts: parts.with(position, { ...part, length: part.length + event.argumentsDelta.length }) };
+      return;
+    }
+    case "message_completed":
+      // The reply replaces the open one, and what was discarded before it.
+      draft.open = null;
+      draft.items = draft.items.map((item) =>
+        item.type === "note" && item.note.type === "discarded" && !item.note.isReplaced
+          ? { ...item, note: { ...item.note, isReplaced: true } }
+          : item,
+      );
+      addItem({ type: "message", message: event.message });
+      return;
+    case "warning":
+      addItem({ type: "note", note: { type: "warning", warning: event.warning } });
+      return;
+    case "error":
+      addItem({ type: "note", note: { type: "failure", failure: event.error } });
+      return;
+    case "retry_scheduled": {
+      discardOpen("retry");
+      const attempt = event.attempt?.n ?? null;
+      addItem({ type: "note", note: { type: "retry", failure: event.error, delayMs: event.delayMs, attempt } });
+      return;
+    }
+    case "step_reset":
+      discardOpen(event.reason);
+      return;
+    case "tool_execution_started": {
+      const call = draft.calls.get(callKey(replyIndex(state, base, draft.items), event.id));
+      changeCall(event.id, { state: "running", progress: null, attempts: (call?.attempts ?? 0) + 1 });
+      return;
+    }
+    case "tool_progress":
+      changeCall(event.id, { progress: event.progress });
+      return;
+    case "tool_execution_completed":
+      changeCall(event.id, { durationMs: event.durationMs, state: stateOfOutcome(event.result.type) });
+      return;
+    case "tool_result_encoded":
+      changeCall(event.id, answered(event));
+      return;
+    case "tool_halt":
+      changeCall(event.toolCallId, answered(event));
+      return;
+    case "ask_user_requested":
+    case "approval_requested":
+      changeCall(event.toolCallId, { state: "waits" });
+      return;
+    case "input_accepted":
+      // Input that a turn was started with is committed with its start.
+      if (event.checkpoint === null) return;
+      for (const { message } of event.inputs) addItem({ type: "message", message });
+      return;
+    case "step_completed":
+      draft.step += 1;
+      return;
+    case "chat_completed":
+      draft.hasEnded = true;
+      draft.open = null;
+      return;
+    default:
+      return;
+  }
+
+  /** The text of the open reply is discarded, because another attempt follows. */
+  function discardOpen(reason: Extract<LiveNote, { type: "discarded" }>["reason"]): void {
+    const parts = draft.open?.parts ?? [];
+    const text = parts.reduce((whole, part) => (part.type === "text" ? whole + wholeText(part.text) : whole), "");
+    draft.open = null;
+    if (text === "" && reason !== "recovery") return;
+    addItem({ type: "note", note: { type: "discarded", reason, text, isReplaced: false } });
+  }
+}
+
+/** Appends to a part of the open reply. Text that is already there, as its offset shows, is not repeated. */
+function withDelta(
+  open: OpenReply | null,
+  {
+    type,
+    key,
+    delta,
+    offset,
+  }: {
+    readonly type: "text" | "reasoning";
+    readonly key: string;
+    readonly delta: string;
+    readonly offset: number | null;
+  },
+): OpenReply {
+  const parts = open?.parts ?? [];
+  const position = parts.findIndex((part) => part.key === key);
+  const existing = parts[position];
+  if (existing === undefined || existing.type === "call") {
+    return { parts: [...parts, { type, key, text: appendText(emptyText, delta) }] };
+  }
+  const fresh = offset === null ? delta : delta.slice(Math.max(0, existing.text.length - offset));
+  return { parts: parts.with(position, { ...existing, text: appendText(existing.text, fresh) }) };
+}
+
+/** The index of the next message of a turn: each reply is followed by one message for each of its calls. */
+function nextIndex(base: number, items: readonly LiveItem[]): number {
+  const last = items.findLast((item) => item.type === "message");
+  if (last === undefined) return base;
+  return last.index + 1 + (last.message.role === "assistant" ? last.message.toolCalls.length : 0);
+}
+
+/** The index of the reply whose calls are performed: the last one of the turn, or, in a turn that continues after an answer, the last committed one. */
+function replyIndex({ messages }: ConversationState, base: number, items: readonly LiveItem[]): number {
+  const last = items.findLast((item) => item.type === "message" && item.message.role === "assistant");
+  if (last !== undefined) return last.index;
+  for (let index = base - 1; index >= 0; index -= 1) {
+    const role = messages.get(index)?.role;
+    if (role === "assistant") return index;
+    if (role === undefined) break;
+  }
+  return -1;
+}
+
+const newCall: CallState = { state: "called", progress: null, durationMs: null, attempts: 0, answer: null };
+
+function answered({ content, status, code, ranArguments }: ToolAnswer): Partial<CallState> {
+  const answer = { content, status, code, ranArguments };
+  if (status === "awaiting_user") return { answer, state: "waits" };
+  return { answer, state: status === "success" ? "ok" : status === "cancelled" ? "cancelled" : "failed" };
+}
+
+function stateOfOutcome(type: string): CallState["state"] {
+  if (type === "success" || type === "halt") return "ok";
+  if (type === "cancelled") return "cancelled";
+  return type === "failure" ? "failed" : "waits";
+}
+
+/** The answer to a call of a committed reply: tool messages follow the reply. `null`: there is none, or it is not loaded. */
+export function committedAnswer(
+  { messages }: Pick<ConversationState, "messages">,
+  reply: number,
+  toolCallId: string,
+): ToolMessage | null {
+  for (let index = reply + 1; ; index += 1) {
+    const message = messages.get(index);
+    if (message?.role !== "tool") return null;
+    if (message.toolCallId === toolCallId) return message;
+  }
+}
+
+/** The calls that wait for a person and have no decision yet, by id. */
+export function waitingCalls(head: SessionView | null): ReadonlyMap<string, PendingCall> {
+  const pending = head?.session.pendingToolCalls ?? [];
+  return new Map(pending.filter(({ decision }) => decision === null).map((call) => [call.id, call]));
+}

@@ -1,0 +1,163 @@
+// A call of a tool: name, arguments, progress, result, duration and attempts. A call that waits has the form for its answer.
+
+import type { PendingCall } from "../data/types.ts";
+import type { CallState, ToolAnswer } from "./session-store.ts";
+import type { Json, ToolCall } from "everturn/model";
+import type { ReactNode } from "react";
+
+import { memo } from "react";
+
+import { duration } from "../parts/format.ts";
+import { isObject } from "../parts/json.ts";
+import { visibleName } from "../parts/text.ts";
+import { JsonText, JsonView } from "../text/json-view.tsx";
+import { AnswerContent } from "./message-content.tsx";
+import { PendingForm } from "./pending-form.tsx";
+
+export const ToolCard = memo(function ToolCard({
+  call,
+  live,
+  answer,
+  pending,
+  isSelected,
+  select,
+}: {
+  readonly call: ToolCall;
+  /** What events have reported; `null`: nothing since the page was opened. */
+  readonly live: CallState | null;
+  readonly answer: ToolAnswer | null;
+  readonly pending: PendingCall | null;
+  readonly isSelected: boolean;
+  readonly select: () => void;
+}): ReactNode {
+  const sign = signOf(live, answer, pending);
+  const ran = answer?.ranArguments ?? null;
+  const input: Json = ran ?? call.arguments ?? call.rawArguments ?? {};
+  return (
+    <section
+      className={`card tool-card ${pending === null ? "" : "approval"} ${isSelected ? "sel" : ""}`}
+      aria-label={`Tool ${visibleName(call.name)}, ${sign.text}`}
+    >
+      <div className="head">
+        <button type="button" className="name" onClick={select} title="Show in the timeline and the inspector">
+          {visibleName(call.name)}
+        </button>
+        <span className={`tag ${sign.kind}`}>{sign.text}</span>
+        {live !== null && live.attempts > 1 && <span className="tag crash">{live.attempts} attempts</span>}
+        {ran !== null && <span className="tag wait">edited arguments</span>}
+      </div>
+      {pending === null ? (
+        <div className="body">
+          {answer === null || isEmpty(input) ? (
+            !isEmpty(input) && <JsonView value={input} />
+          ) : (
+            <details className="fold">
+              <summary>{summaryOf(input)}</summary>
+              <JsonText value={input} />
+            </details>
+          )}
+          {live?.state === "running" && <Progress progress={live.progress} />}
+          {answer !== null && answer.status !== "awaiting_user" && (
+            <div className={answer.status === "success" ? "result" : "result failed"}>
+              {answer.code !== null && <span className="tag crash">{answer.code}</span>}
+              <AnswerContent content={answer.content} />
+            </div>
+          )}
+        </div>
+      ) : (
+        <PendingForm pending={pending} />
+      )}
+    </section>
+  );
+});
+
+/** Progress as a bar, if the tool reports a share or a count, and as text. */
+function Progress({ progress }: { readonly progress: Json }): ReactNode {
+  const share = shareOf(progress);
+  return (
+    <div className="progress-row" role="status">
+      {share === null ? (
+        <div className="progress busy" aria-hidden="true">
+          <i />
+        </div>
+      ) : (
+        <div
+          className="progress"
+          role="progressbar"
+          aria-label="Progress"
+          aria-valuenow={Math.round(share * 100)}
+          aria-valuemin={0}
+          aria-valuemax={100}
+        >
+          <i style={{ width: `${share * 100}%` }} />
+        </div>
+      )}
+      {progress !== null && <span className="muted">{progressText(progress)}</span>}
+    </div>
+  );
+}
+
+/** The share of the work that is done, from 0 to 1; `null`: the progress has no number that says it. */
+export function shareOf(progress: Json): number | null {
+  if (typeof progress === "number" && progress >= 0 && progress <= 1) return progress;
+  if (!isObject(progress)) return null;
+  const number = (...names: readonly string[]): number | null => {
+    for (const name of names) {
+      const value = progress[name];
+      if (typeof value === "number" && Number.isFinite(value)) return value;
+    }
+    return null;
+  };
+  const percent = number("percent", "percentage");
+  if (percent !== null) return Math.min(1, Math.max(0, percent / 100));
+  const done = number("done", "progress", "current", "completed", "step");
+  const total = number("total", "of", "steps");
+  if (done !== null && total !== null && total > 0) return Math.min(1, Math.max(0, done / total));
+  return done !== null && done >= 0 && done <= 1 ? done : null;
+}
+
+function progressText(progress: Json): string {
+  if (typeof progress === "string") return progress.slice(0, 200);
+  if (isObject(progress)) {
+    const text = progress["message"] ?? progress["text"] ?? progress["status"];
+    if (typeof text === "string") return text.slice(0, 200);
+  }
+  return JSON.stringify(progress).slice(0, 200);
+}
+
+function signOf(
+  live: CallState | null,
+  answer: ToolAnswer | null,
+  pending: PendingCall | null,
+): { readonly text: string; readonly kind: string } {
+  if (pending !== null) {
+    const texts = { approval: "approval", question: "question", manual: "manual", outcome_unknown: "outcome unknown" };
+    return { text: texts[pending.reason], kind: "wait" };
+  }
+  const time = live?.durationMs ?? null;
+  if (answer !== null && answer.status !== "awaiting_user") {
+    if (answer.status === "success") return { text: time === null ? "done" : duration(time), kind: "tool" };
+    const text = answer.status === "not_run" ? "not run" : answer.status === "failure" ? "failed" : "cancelled";
+    return { text: time === null ? text : `${text} · ${duration(time)}`, kind: "crash" };
+  }
+  if (answer?.status === "awaiting_user") return { text: "asked", kind: "wait" };
+  if (live?.state === "running") return { text: "running", kind: "tool" };
+  if (live?.state === "waits") return { text: "waits", kind: "wait" };
+  if (live?.state === "ok") return { text: time === null ? "done" : duration(time), kind: "tool" };
+  return { text: "called", kind: "" };
+}
+
+/** The arguments on one line. */
+function summaryOf(input: Json): string {
+  if (!isObject(input)) return visibleName(String(input)).slice(0, 100);
+  return visibleName(
+    Object.entries(input)
+      .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`.slice(0, 60))
+      .join(" · ")
+      .slice(0, 140),
+  );
+}
+
+function isEmpty(input: Json): boolean {
+  return typeof input === "object" && input !== null && Object.keys(input).length === 0;
+}

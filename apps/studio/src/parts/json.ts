@@ -1,0 +1,8 @@
+// Tells JSON values apart.
+
+import type { Json, JsonObject } from "everturn/model";
+
+/** Whether a JSON value is an object, not a list. */
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,68 @@
+// JSON values: the fields of a small object as a list, everything else as indented text.
+
+import type { Json, JsonObject } from "everturn/model";
+import type { ReactNode } from "react";
+
+import { isObject } from "../parts/json.ts";
+import { visibleName } from "../parts/text.ts";
+import { LongText } from "./long-text.tsx";
+
+const maxFields = 12;
+const maxValueLength = 300;
+
+/** An object whose values are short is a list of fields; other values are shown as JSON. */
+export function JsonView({ value }: { readonly value: Json }): ReactNode {
+  if (isObject(value) && isFlat(value)) {
+    return (
+      <dl className="fields">
+        {Object.entries(value).map(([name, field]) => (
+          <div key={name}>
+            <dt dir="auto">{visibleName(name)}</dt>
+            <dd dir="auto">{typeof field === "string" ? field : JSON.stringify(field)}</dd>
+          </div>
+        ))}
+      </dl>
+    );
+  }
+  return <JsonText value={value} />;
+}
+
+/** A value as indented JSON, or a text as it is. */
+export function JsonText({ value }: { readonly value: Json }): ReactNode {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return (
+    <LongText
+      text={text}
+      limit={1500}
+      render={(part) => (
+        <pre className="data" dir="auto">
+          {part}
+        </pre>
+      )}
+    />
+  );
+}
+
+/** The JSON value of a text, if it is an object or a list; otherwise `null`. Long texts are not parsed. */
+export function parsedJson(text: string): Json {
+  if (text.length > 200_000 || !/^\s*[[{]/.test(text)) return null;
+  try {
+    const value: Json = JSON.parse(text);
+    return value;
+  } catch {
+    return null;
+  }
+}
+
+function isFlat(value: JsonObject): boolean {
+  const fields = Object.values(value);
+  return (
+    fields.length > 0 &&
+    fields.length <= maxFields &&
+    fields.every((field) =>
+      typeof field === "string"
+        ? field.length <= maxValueLength
+        : typeof field !== "object" || field === null || JSON.stringify(field).length <= 80,
+    )
+  );
+}

@@ -1,0 +1,54 @@
+// Long texts, cut at a length: the rest is shown in steps, so that one megabyte on one line does not block the page.
+
+import type { ReactNode } from "react";
+
+import { useState } from "react";
+
+import { count } from "../parts/format.ts";
+import { beginning } from "../parts/text.ts";
+
+/** Renders the beginning of a text, and a button for more. Each further step shows eight times as much. */
+export function LongText({
+  text,
+  limit,
+  render,
+}: {
+  readonly text: string;
+  readonly limit: number;
+  readonly render: (text: string) => ReactNode;
+}): ReactNode {
+  const [shown, setShown] = useState(limit);
+  if (text.length <= shown) return render(text);
+  const step = Math.min(text.length - shown, shown * 7);
+  return (
+    <>
+      {render(beginning(text, shown))}
+      <button type="button" className="btn small more" onClick={() => setShown(shown + step)}>
+        Show {step === text.length - shown ? "all" : `${count(step)} more`} of {count(text.length)} characters
+      </button>
+    </>
+  );
+}
+
+/** A text as it is, with line breaks, cut if it is long. */
+export function PlainText({
+  text,
+  limit = 4000,
+  className = "plain",
+}: {
+  readonly text: string;
+  readonly limit?: number;
+  readonly className?: string;
+}): ReactNode {
+  return (
+    <LongText
+      text={text}
+      limit={limit}
+      render={(part) => (
+        <div className={className} dir="auto">
+          {part}
+        </div>
+      )}
+    />
+  );
+}

@@ -4,6 +4,7 @@ export type {
   Cancelled,
   LedgerSum,
   LimitWait,
+  Overview,
   Page,
   Recovered,
   RuntimeEvent,
@@ -14,6 +15,7 @@ export type {
 } from "../model/internal.ts";
 export type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 export type { ForkOptions } from "./verbs/fork.ts";
+export type { OverviewOptions } from "./verbs/overview.ts";
 export type { Swept, SweepOptions } from "./verbs/sweep.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { OpenTurnReplay } from "./verbs/replay-open.ts";

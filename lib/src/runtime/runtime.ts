@@ -21,6 +21,7 @@ import type {
   JsonObject,
   LedgerSum,
   Message,
+  Overview,
   Page,
   Recovered,
   RuntimeEvent,
@@ -48,6 +49,7 @@ import type { MessagePageOptions } from "./verbs/browse.ts";
 import type { CancelOptions } from "./verbs/cancel.ts";
 import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { ForkOptions } from "./verbs/fork.ts";
+import type { OverviewOptions } from "./verbs/overview.ts";
 import type { TurnRecord } from "./verbs/record.ts";
 import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
@@ -77,6 +79,7 @@ import { driveSession } from "./verbs/drive-session.ts";
 import { continueSession, start, step } from "./verbs/drive-verbs.ts";
 import { fork } from "./verbs/fork.ts";
 import { attach, typedHandle, watch } from "./verbs/handles.ts";
+import { overview } from "./verbs/overview.ts";
 import { exportTurn } from "./verbs/record.ts";
 import { recover } from "./verbs/recover.ts";
 import { reply, send } from "./verbs/send.ts";
@@ -206,6 +209,13 @@ export type Runtime = {
    * the usage is added. `model`: the model that caused it; default: none.
    */
   readonly book: (usage: Usage, options?: { readonly model?: string | null }) => Promise<void>;
+
+  /**
+   * Sums over the turns that ended in a period, by default in the last 24 hours: outcomes, latencies, tokens and cost, by engine, tool and tenant. Sums are
+   * kept for 90 days; deleting a session does not change them. Sums of the last 24 hours are exact to five minutes, older ones to the hour. A turn that was
+   * parked counts when it is parked, and again when it ends. The cost of the call depends on the period, not on the number of turns.
+   */
+  readonly overview: (options?: OverviewOptions) => Promise<Overview>;
 
   // Reading events.
 
@@ -375,6 +385,7 @@ function runtimeOf(context: VerbContext): Runtime {
     fork: (...args) => fork(context, ...args),
     usage: (...args) => usageOf(context, ...args),
     book: (...args) => bookUsage(context, ...args),
+    overview: (...args) => overview(context, ...args),
     events: (...args) => watch(context, ...args),
     attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
     export: (...args) => exportTurn(context, ...args),

@@ -334,6 +334,22 @@ if (event === undefined) throw new Error("the museum is empty");
 const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
 const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
 const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, end: null, failure: null } as const;
+const sum = {
+  turns: 3,
+  outcomes: { completed: 1, waiting: 0, failed: 1, cancelled: 0, parked: 1, limited: 0 },
+  inputTokens: 120,
+  cachedInputTokens: 20,
+  outputTokens: 40,
+  nanoCost: 1_500_000,
+  takeovers: 1,
+  duration: [30, 2, 41, 1],
+  firstContent: [12, 3],
+} as const;
+const rollup = {
+  engines: [{ name: "default", ...sum }],
+  tools: [{ name: "pay", calls: 2, failed: 1, duration: [0, 1, 9, 1] }],
+  tenants: [],
+} as const;
 const input = { id: "i1", turn: null, epoch: null, at: 1_700_000_000_000, ownTurn: null } as const;
 
 /** One or more values of every table. */
@@ -478,6 +494,8 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       ],
     },
   ],
+  rollup_lines: [rollup],
+  rollups: [rollup, { ...rollup, tenants: [{ name: "acme", ...sum }] }],
 };
 
 export const rowTables = Object.keys(storedRows).filter((name): name is keyof StoredValues => name in storedRows);

@@ -24,13 +24,13 @@ import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /** The version of the tables that this release writes. */
-export const schemaVersion = 3;
+export const schemaVersion = 4;
 
 /** The name of the writing function, without the prefix. */
 const writeName = `write_${schemaVersion}`;
 
 /** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
-const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes"];
+const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes", "rollups"];
 
 /** Creates the tables and the function, or migrates them. `portable`: only the tables, and without an advisory lock. */
 export async function migrate(

@@ -23,7 +23,7 @@ function versionTwo(open: { readonly [session: string]: string }): Libsql.Databa
   cleanUps.push(() => database.close());
   sqliteStorage(database);
   database.exec(
-    "DROP TABLE everturn_due; DROP TABLE everturn_large; DROP TABLE everturn_slots; DROP TABLE everturn_waiting; DROP TABLE everturn_shared; UPDATE everturn_schema SET version = 2",
+    "DROP TABLE everturn_due; DROP TABLE everturn_large; DROP TABLE everturn_slots; DROP TABLE everturn_waiting; DROP TABLE everturn_shared; DROP TABLE everturn_rollup_lines; DROP TABLE everturn_rollups; UPDATE everturn_schema SET version = 2",
   );
   const insert = database.prepare("INSERT INTO everturn_open VALUES ('t', ?, 0, NULL, ?)");
   for (const [session, value] of Object.entries(open)) insert.run(session, value);

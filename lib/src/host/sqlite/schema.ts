@@ -73,6 +73,11 @@ const steps: readonly Step[] = [
   ],
   // Rows of middleware.
   (prefix) => [table(prefix, "shared", { scope: "TEXT", period: "INTEGER", key: "TEXT" })],
+  // Rollups.
+  (prefix) => [
+    table(prefix, "rollup_lines", { period: "INTEGER", tenant: "TEXT", line: "TEXT" }),
+    table(prefix, "rollups", { length: "INTEGER", period: "INTEGER", scope: "TEXT" }),
+  ],
 ];
 
 /** The version of the tables that this release writes. */

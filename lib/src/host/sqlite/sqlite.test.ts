@@ -359,7 +359,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         for (const child of children) expect(await child.ended).toEqual({ code: 0, signal: null, output: "ready\n" });
         const { database, storage } = open(path);
         expect(await positions(storage)).toEqual([1, 2, 3, 4]);
-        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 5 }]);
+        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 6 }]);
       });
 
       test("waits for a process that creates the same tables", async () => {
@@ -373,7 +373,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
         );
         await second.write(batch(entry(1)));
         expect(first).not.toBeNull();
-        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 5 }]);
+        expect(database.prepare("SELECT * FROM everturn_schema").all()).toEqual([{ id: 1, version: 6 }]);
       });
 
       test("waits for a lock of another connection when it switches to WAL", async () => {
@@ -431,7 +431,7 @@ describe.each([libsql, node])("[lash 81] on $name", (driver) => {
           expect.objectContaining({
             name: "RuntimeError",
             reason: "newer_schema",
-            message: `the tables "everturn_…" of the storage "${path}" have version 7; this release supports versions up to 5. Nothing was changed. Use the release that wrote them or a newer one, or another tablePrefix.`,
+            message: `the tables "everturn_…" of the storage "${path}" have version 7; this release supports versions up to 6. Nothing was changed. Use the release that wrote them or a newer one, or another tablePrefix.`,
           }),
         );
         expect(later.prepare("SELECT * FROM sqlite_master").all()).toEqual(before);

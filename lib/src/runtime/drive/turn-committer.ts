@@ -9,6 +9,7 @@
 //     - the events that readers will see, numbered after the newest event of the session,
 //     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
 //     - the removal of the live pieces that the events replace,
+//     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
 //     - the lease row, extended by one lease time.
 //   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The batch checks the lease
 //   epoch, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
@@ -98,6 +99,7 @@ import { journalPut } from "../rows/journal-rows.ts";
 import { leasePut, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
 import { freedScopes } from "../rows/limits.ts";
+import { outcomeClassOf } from "../rows/rollup.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
 import { summaryOf } from "../rows/summary.ts";
@@ -112,6 +114,7 @@ import { EffectTimes } from "./effect-times.ts";
 import { effectiveRows, DurableJournal } from "./journal.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 import { followingTurn } from "./new-turn.ts";
+import { TurnRollup } from "./turn-rollup.ts";
 
 /** Stops the loop because this process shuts down. The turn is left at its last commit for another process. */
 export class HandedOver extends Error {
@@ -144,6 +147,7 @@ export class TurnCommitter {
   readonly #turn: string;
   readonly #start: TurnStart;
   readonly #times: EffectTimes;
+  readonly #rollup: TurnRollup;
   /** The lease. Every write of the turn goes through it. */
   readonly holder: LeaseHolder;
   /** The session row and the turn row as of the last commit. */
@@ -165,6 +169,16 @@ export class TurnCommitter {
     this.#start = start;
     this.holder = new LeaseHolder(context, stored.key, lease);
     this.#times = new EffectTimes(context.clock);
+    this.#rollup = new TurnRollup(
+      {
+        engine: start.engine,
+        acceptedAt: start.acceptedAt,
+        isParked: stored.turn?.progress.status === "parked",
+        rows,
+        takeovers: stored.turn?.progress.takeovers ?? 0,
+      },
+      lease,
+    );
     this.#stored = stored;
     this.#mayHavePieces = mayHavePieces;
     this.channel = new Channel(id, this.#progress.sequence, events);
@@ -231,6 +245,7 @@ export class TurnCommitter {
     const held = this.#held;
     const ordinal = (held?.ordinal ?? this.#progress.committed) + 1;
     const row = await this.#journalRow(item);
+    this.#rollup.add(row);
     const itemEvents = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.lastAttempt);
     const events = [...(held?.events ?? []), ...itemEvents];
     const handsOver = this.draining;
@@ -323,6 +338,7 @@ export class TurnCommitter {
         nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
         nextLimit: decision?.limit ?? null,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
+        rollup: this.#rollup.line(outcomeClassOf(result.outcome), now),
       },
       events,
       also: merge(also, changes, putting(...deadlines), decision?.changes ?? noChanges),
@@ -360,7 +376,12 @@ export class TurnCommitter {
     const event = ofTurn(this.#turn, this.#progress.committed, -1, { type: "error", error: failure });
     const session = { after, messages: [], history: { length, digest } };
     await this.#write(async (now) => ({
-      change: { now, session, turn: { type: "park", failure }, events: [event] },
+      change: {
+        now,
+        session,
+        turn: { type: "park", failure, rollup: this.#rollup.line("parked", now) },
+        events: [event],
+      },
       releases: true,
     }));
   }
@@ -510,9 +531,9 @@ function awaitsCheckpoint(turn: Turn): boolean {
   return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
 }
 
-/** The lease of the next turn: the next epoch, so that late writes of the turn that ended are fenced. */
+/** The lease of the next turn: the next epoch, so that late writes of the turn that ended are fenced. The next turn was not taken over. */
 function nextLease(lease: Lease): Lease {
-  return { ...lease, epoch: lease.epoch + 1 };
+  return { ...lease, epoch: lease.epoch + 1, takesOver: false };
 }
 
 /** A change to write, and what this process knows once it is written. */

@@ -8,6 +8,7 @@ import { describe, expect, test } from "vitest";
 
 import { startHistory } from "../../kernel/internal.ts";
 import { noUsage, runtimeFailure, newSession, user } from "../../model/internal.ts";
+import { noRollup as rollup } from "./rollup.ts";
 import { keyOf } from "./session-key.ts";
 import { deleteRows, emptyHead, writeSession } from "./session-write.ts";
 import { tables, tablesOfSession } from "./tables.ts";
@@ -121,7 +122,17 @@ describe("writeSession", () => {
     expect(write.after.head.sequence).toBe(4);
     const ended = writeSession(write.after, {
       now: 30,
-      turn: { type: "end", committed: 4, step: 1, end, next: null, nextDue: 0, nextLimit: null, retainedUntil: null },
+      turn: {
+        type: "end",
+        committed: 4,
+        step: 1,
+        end,
+        next: null,
+        nextDue: 0,
+        nextLimit: null,
+        retainedUntil: null,
+        rollup,
+      },
       events,
     });
     expect(ended.events.map(({ sequence }) => sequence)).toEqual([9]);
@@ -151,11 +162,12 @@ describe("writeSession", () => {
       nextDue: 60,
       nextLimit: null,
       retainedUntil: 50,
+      rollup,
     } as const;
     const last = writeSession(stored, { now: 20, turn: { ...ending, next: null } });
     expect(removals(last.changes)).toEqual(["cancels", "due", "open", "recent"]);
     expect(last.changes.removals).toContainEqual({ table: "due", prefix: ["default", "a", 40, "s"] });
-    expect(puts(last.changes)).toEqual(["recent", "retained", "sessions", "turns"]);
+    expect(puts(last.changes)).toEqual(["recent", "retained", "rollup_lines", "sessions", "turns"]);
     const followed = writeSession(stored, { now: 20, turn: { ...ending, next: turn("t2") } });
     expect(removals(followed.changes)).toEqual(["cancels", "due", "open", "recent"]);
     expect(puts(followed.changes)).toEqual([
@@ -164,6 +176,7 @@ describe("writeSession", () => {
       "open",
       "recent",
       "retained",
+      "rollup_lines",
       "sessions",
       "starts",
       "turns",
@@ -180,7 +193,8 @@ describe("writeSession", () => {
 
   test("a parked turn stays the turn of its session and is not open for workers; restarting a step opens it again", () => {
     const failure = runtimeFailure("diverged");
-    const parked = writeSession(stored, { now: 20, turn: { type: "park", failure } });
+    const parked = writeSession(stored, { now: 20, turn: { type: "park", failure, rollup } });
+    expect(puts(parked.changes)).toEqual(["recent", "rollup_lines", "sessions", "turns"]);
     expect(removals(parked.changes)).toEqual(["due", "open", "recent"]);
     expect(parked.after).toMatchObject({ head: { turn: "t1" }, turn: { progress: { status: "parked", failure } } });
     const restarted = writeSession(parked.after, {

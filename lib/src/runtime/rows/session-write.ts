@@ -1,5 +1,5 @@
 // Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the tables `sessions`,
-// `recent`, `entries`, `turns`, `starts`, `contents`, `open`, `due`, `retained` and `events` is built in this file. One other place writes
+// `recent`, `entries`, `turns`, `starts`, `contents`, `open`, `due`, `retained`, `events` and `rollup_lines` is built in this file. One other place writes
 // a turn row: `ActiveTurns` counts takeovers on it.
 //
 // Theory of operation
@@ -15,8 +15,8 @@
 //   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages)
 //   a turn begins            starts, turns (queued), contents (or a check of it), open, due; and the session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
-//   a turn ends              turns (ended), sessions, retained; the rows of the next turn, or the removal of open and due; the removal of cancels
-//   a turn is parked         turns (parked), sessions; open and due are removed, so no worker takes the turn
+//   a turn ends              turns (ended), sessions, retained, rollup_lines; the rows of the next turn, or the removal of open and due; the removal of cancels
+//   a turn is parked         turns (parked), sessions, rollup_lines; open and due are removed, so no worker takes the turn
 //   a step is restarted      turns (running), sessions, open, due
 //
 // Invariants
@@ -29,6 +29,7 @@ import type { TurnHistory } from "../../kernel/internal.ts";
 import type { Failure, JsonObject, Message, Session } from "../../model/internal.ts";
 import type { Pinned } from "../../run/internal.ts";
 import type { Changes } from "./batch.ts";
+import type { Rollup } from "./rollup.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Check, Key, Put, Removal } from "./storage.ts";
 import type { OpenTurn, SessionHead, StoredEvent, TurnLimit, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
@@ -36,6 +37,7 @@ import type { OpenTurn, SessionHead, StoredEvent, TurnLimit, TurnProgress, TurnS
 import { startHistory } from "../../kernel/internal.ts";
 import { merge, noChanges } from "./batch.ts";
 import { limitRemovals } from "./limits.ts";
+import { linePut } from "./rollup.ts";
 import { keyOf, turnKey } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
 import { tablesOfSession } from "./tables.ts";
@@ -121,8 +123,10 @@ type TurnChange =
       readonly nextLimit: TurnLimit | null;
       /** When the journal may be removed, in milliseconds; `null`: never. */
       readonly retainedUntil: number | null;
+      /** What the turn adds to the rollups. */
+      readonly rollup: Rollup;
     }
-  | { readonly type: "park"; readonly failure: Failure }
+  | { readonly type: "park"; readonly failure: Failure; readonly rollup: Rollup }
   | { readonly type: "restart"; readonly committed: number; readonly due: number };
 
 /** An event with its sequence number. */
@@ -158,11 +162,17 @@ export function writeSession(before: StoredSession, change: SessionChange): Sess
       { ...noChanges, puts: eventPuts },
       turn.changes,
       head?.changes ?? noChanges,
+      { ...noChanges, puts: rollupPuts(key, head?.version ?? 0, change) },
       change.also ?? noChanges,
     ),
     after: { key, head: head?.head ?? before.head, version: head?.version ?? before.version, turn: turn.stored },
     events,
   };
+}
+
+/** The line that a turn which ends or is parked adds to the rollups. */
+function rollupPuts(key: SessionKey, version: number, { turn, now }: SessionChange): readonly Put[] {
+  return turn?.type === "end" || turn?.type === "park" ? [linePut(key, version, turn.rollup, now)] : [];
 }
 
 /** The sequence number of the newest event of the session. */

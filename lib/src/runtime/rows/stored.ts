@@ -9,6 +9,7 @@
 import type { CallAnswer, EffectResponse } from "../../kernel/internal.ts";
 import type { Result, ValidationFailure } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
+import type { Rollup, RollupOutcomes, RollupSum, RollupTool } from "./rollup.ts";
 import type { Row } from "./storage.ts";
 import type { TableName } from "./tables.ts";
 import type {
@@ -273,6 +274,44 @@ const limitShape: Shape<TurnLimit> = variant<TurnLimit, "type">("type", {
   }),
 });
 
+const rollupSumShape: Shape<RollupSum> = object<RollupSum>({
+  name: required(string),
+  turns: required(number),
+  outcomes: required(
+    object<RollupOutcomes>({
+      completed: fallback(number, 0),
+      waiting: fallback(number, 0),
+      failed: fallback(number, 0),
+      cancelled: fallback(number, 0),
+      parked: fallback(number, 0),
+      limited: fallback(number, 0),
+    }),
+  ),
+  inputTokens: fallback(number, 0),
+  cachedInputTokens: fallback(number, 0),
+  outputTokens: fallback(number, 0),
+  nanoCost: fallback(number, 0),
+  takeovers: fallback(number, 0),
+  duration: fallback(array(number), []),
+  firstContent: fallback(array(number), []),
+});
+
+const rollupShape: Shape<Rollup> = object<Rollup>({
+  engines: required(array(rollupSumShape)),
+  tools: fallback(
+    array(
+      object<RollupTool>({
+        name: required(string),
+        calls: required(number),
+        failed: fallback(number, 0),
+        duration: fallback(array(number), []),
+      }),
+    ),
+    [],
+  ),
+  tenants: fallback(array(rollupSumShape), []),
+});
+
 /** The lease time of lease rows without the field: the default of the releases that wrote them. */
 const leaseTimeMs = 30_000;
 
@@ -339,6 +378,8 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
     answers: required(array(oneOf(["result", "approve", "deny", "answer"] as const))),
     usedAt: fallback(nullable(number), null),
   }),
+  rollup_lines: rollupShape,
+  rollups: rollupShape,
 };
 
 /** Serialises a value. Throws `MisuseError` (`not_serializable`) for values of `checkedTables` that could not be read back. */

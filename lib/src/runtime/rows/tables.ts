@@ -80,6 +80,13 @@ export const tables = {
    * that old ones are found without a scan. The runtime does not read them.
    */
   shared: [text("scope"), integer("period"), text("key")],
+  /** The sums of one turn that has ended or was parked, until they are folded into `rollups`. `period`: the start of its five minutes. */
+  rollup_lines: [integer("period"), text("tenant"), text("line")],
+  /**
+   * Sums over ended turns (`rollup.ts`), for the overview. `length` and `period`: the length of the period and its start, in milliseconds. `scope`: a tenant,
+   * or all tenants. The tag counts the folds.
+   */
+  rollups: [integer("length"), integer("period"), text("scope")],
 } as const satisfies { readonly [name: string]: readonly Column[] };
 
 /**

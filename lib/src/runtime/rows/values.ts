@@ -18,6 +18,7 @@ import type {
   Usage,
 } from "../../model/internal.ts";
 import type { JournalItem } from "../../run/internal.ts";
+import type { Rollup } from "./rollup.ts";
 
 /** The session row: the session without its messages, which are rows of `entries`. */
 export type SessionHead = {
@@ -248,6 +249,8 @@ export type StoredValues = {
   readonly waiting: WaitingTurn;
   readonly leases: LeaseHolder;
   readonly pieces: Piece;
+  readonly rollup_lines: Rollup;
+  readonly rollups: Rollup;
 };
 
 /** An open turn: some process drives it, or has to. */

@@ -30,10 +30,12 @@ import { closedTurn, dueAndLimit, loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
+import { TurnRollup } from "../drive/turn-rollup.ts";
 import { merge } from "../rows/batch.ts";
 import { epochCheck } from "../rows/lease.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { freedScopes } from "../rows/limits.ts";
+import { outcomeClassOf } from "../rows/rollup.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
@@ -117,9 +119,10 @@ async function endAtBoundary(
   const progress = readValue("turns", turnRow);
   const start =
     startRow === undefined
-      ? { engine: "default", options: {}, context: null, trace: null }
+      ? { engine: "default", options: {}, context: null, trace: null, acceptedAt: null }
       : readValue("starts", startRow);
-  const spent = effectiveRows(journal.flatMap(readable)).map(({ row }) => row);
+  const rows = journal.flatMap(readable);
+  const spent = effectiveRows(rows).map(({ row }) => row);
   const outcome =
     ending.type === "cancelled"
       ? ending
@@ -135,7 +138,9 @@ async function endAtBoundary(
   const history = extendHistory(await historyOf(context, stored), []);
   const now = clock.now();
   const { turn: next, changes } = await followingTurn(context, key, { ...start, id: turnId }, after, history, now);
-  const { committed, step } = progress;
+  const { committed, step, takeovers } = progress;
+  const { engine, acceptedAt } = start;
+  const measured = { engine, acceptedAt, isParked: progress.status === "parked", rows, takeovers };
   const write = writeSession(
     {
       ...stored,
@@ -153,6 +158,7 @@ async function endAtBoundary(
         nextDue: now,
         nextLimit: null,
         retainedUntil: retentionMs === null ? null : now + retentionMs,
+        rollup: new TurnRollup(measured, lease).line(outcomeClassOf(outcome), now),
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],
       also: merge(changes, {

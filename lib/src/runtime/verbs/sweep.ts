@@ -1,4 +1,4 @@
-// `sweep`: what a worker does besides driving turns, once: applies deadlines, removes expired journals and unreferenced rows, restores the index of due work,
+// `sweep`: what a worker does besides driving turns, once: applies deadlines, removes expired journals and unreferenced rows, restores the index of due work, folds rollups,
 // and lists the sessions that are due. For deployments without a worker loop: a cron job calls `sweep` and passes each listed session to `drive`.
 
 import type { VerbContext } from "../context.ts";
@@ -9,6 +9,7 @@ import { nameOf } from "../rows/session-key.ts";
 import { collectUnused } from "./collect.ts";
 import { listEnded } from "./ended-processes.ts";
 import { expire } from "./expire.ts";
+import { foldRollups } from "./fold-rollups.ts";
 import { listDue } from "./list-due.ts";
 import { restoreDue } from "./restore-due.ts";
 import { removeRetained } from "./retention.ts";
@@ -50,6 +51,7 @@ export async function sweep(context: VerbContext, { limit = 256, after = null }:
   const removed = await removeRetained(context);
   await collectUnused(context);
   at.restore = await restoreDue(context, at.restore);
+  await foldRollups(context);
   at.lines = await context.turns.serveAllWaiting(at.lines, { onlyWakes: true });
   // Turns of ended processes get a part of the places; the index leads to them, too, when their leases expire.
   const places = Math.min(maxEnded, Math.floor(limit / 4));

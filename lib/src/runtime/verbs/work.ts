@@ -8,7 +8,7 @@
 //   2. if the storage reports that a process has ended: takes over its turns among all open turns
 //   3. every `upkeepMs`   applies deadlines, removes journals whose retention time is over, and takes over turns of ended processes
 //   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start; without limits every `collectMs`
-//   5. every `collectMs`  removes unreferenced rows, and restores missing rows of the index of due work
+//   5. every `collectMs`  removes unreferenced rows, restores missing rows of the index of due work, and folds rollups
 
 import type { VerbContext } from "../context.ts";
 import type { Taken } from "./ended-processes.ts";
@@ -22,6 +22,7 @@ import { DueTenants } from "./due-tenants.ts";
 import { pickUpDue } from "./due.ts";
 import { takeOverAllEnded, takeOverEnded } from "./ended-processes.ts";
 import { expire } from "./expire.ts";
+import { foldRollups } from "./fold-rollups.ts";
 import { restoreDue } from "./restore-due.ts";
 import { removeRetained } from "./retention.ts";
 
@@ -128,6 +129,7 @@ export async function work(
         collectAt = polledAt;
         await collectUnused(context).catch(() => undefined);
         openCursor = await restoreDue(context, openCursor).catch(() => null);
+        await foldRollups(context).catch(() => undefined);
       }
       // The time of a poll that claimed turns was useful work and is not counted, nor is the search for turns of ended processes.
       const overheadMs = driven > 0 ? 0 : clock.now() - passEndedAt + polledAt - from;

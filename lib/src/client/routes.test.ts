@@ -49,6 +49,7 @@ const verbs: { readonly [operation: string]: keyof EverturnClient } = {
 const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
   getServer: "server",
   listEngines: "engines",
+  getOverview: "overview",
   startScenario: "startScenario",
 };
 

@@ -65,6 +65,7 @@ import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
 import { agUiRoutes } from "./routes/ag-ui-routes.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
 import { inspectionRoutes } from "./routes/inspection-routes.ts";
+import { overviewRoutes } from "./routes/overview-routes.ts";
 import { json, route } from "./routes/route.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
@@ -171,7 +172,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...(records ? [recordRoute] : []),
     ...(options.inspect === undefined || options.inspect === false
       ? []
-      : inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records })),
+      : [...inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records }), ...overviewRoutes]),
     ...uiRoutes(policy),
     ...agUiRoutes(policy),
     ...completions,

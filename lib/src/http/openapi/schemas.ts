@@ -25,6 +25,21 @@ const flag = { type: "boolean" };
 const data = { type: "object" };
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
+/** Quantiles of durations, in milliseconds. */
+const quantiles = objectWith({ p50: nullableCount, p95: nullableCount, p99: nullableCount });
+/** The fields of a sum over turns. */
+const overviewSum = {
+  turns: countType,
+  outcomes: { type: "object", additionalProperties: countType },
+  inputTokens: countType,
+  cachedInputTokens: countType,
+  outputTokens: countType,
+  cost: { type: "number" },
+  takeovers: countType,
+  duration: quantiles,
+  firstContent: quantiles,
+};
+
 /** An object that has all these fields, and possibly more. */
 function objectWith(properties: JsonObject, description?: string): JsonObject {
   const descriptionField = description === undefined ? {} : { description };
@@ -165,6 +180,22 @@ export const schemas = {
     },
   }),
   ScenarioStarted: objectWith({ sessionId: text }),
+  Overview: objectWith(
+    {
+      from: countType,
+      until: countType,
+      bucketMs: countType,
+      buckets: { type: "array", items: objectWith({ at: countType, ...overviewSum }) },
+      total: objectWith(overviewSum),
+      engines: { type: "array", items: objectWith({ name: text, ...overviewSum }) },
+      tenants: { type: "array", items: objectWith({ name: text, ...overviewSum }) },
+      tools: {
+        type: "array",
+        items: objectWith({ name: text, calls: countType, failed: countType, duration: quantiles }),
+      },
+    },
+    "Sums over the turns that ended in a period.",
+  ),
   Health: objectWith({ status: { enum: ["ok"] } }),
 } as const satisfies { readonly [name: string]: JsonObject };
 

@@ -20,6 +20,7 @@ export const packageFolder = join(library, "dist");
 const programs: { readonly [name: string]: string } = {
   cli: "apps/cli/src/main.ts",
   "demo-worker": "apps/cli/src/demo/worker.ts",
+  "scenario-worker": "apps/server/src/scenarios/crash-worker.ts",
 };
 
 export type EntryPoint = {

@@ -35,6 +35,8 @@ export type Workspace = {
   /** The model of that engine, for people. */
   readonly model: string;
   readonly database: OpenDatabase;
+  /** The SQLite file or the URL at which another process can open the database; `null`: it is in memory, or a storage of the configuration file. */
+  readonly databaseTarget: string | null;
   readonly close: () => Promise<void>;
 };
 
@@ -42,6 +44,8 @@ export type Workspace = {
 export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
   /** Restate drives the turns. Default: this process does. */
   readonly restate?: Pick<RestateRuntimeOptions, "restate" | "onSendFailure">;
+  /** Further engines of the runtime, by name. Engines of the configuration file have precedence. Default: none. */
+  readonly moreEngines?: { readonly [name: string]: Engine };
   /** Receives warnings about the tool modules, for example exports that are not used. Default: they are discarded. */
   readonly onWarning?: (message: string) => void;
 };
@@ -53,7 +57,7 @@ export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
 export async function openWorkspace(
   settings: Settings,
   environment: Environment = process.env,
-  { onWarning, restate, ...options }: WorkspaceOptions = {},
+  { onWarning, restate, moreEngines = {}, ...options }: WorkspaceOptions = {},
 ): Promise<Workspace> {
   const created = await createEngines(settings, environment, onWarning);
   checkKey(created, settings, environment);
@@ -69,12 +73,14 @@ export async function openWorkspace(
     drive: true,
   };
   try {
-    const opened = await openOver(settings, engines, runtimeOptions, restate ?? null);
+    const opened = await openOver(settings, { ...moreEngines, ...engines }, runtimeOptions, restate ?? null);
     const close = async () => {
       await opened.close();
       await servers.close();
     };
-    return { ...opened, close, settings, engines, engine, engineName, model };
+    const databaseTarget =
+      hasOwnStorage(settings) || settings.database.value === ":memory:" ? null : settings.database.value;
+    return { ...opened, databaseTarget, close, settings, engines, engine, engineName, model };
   } catch (error) {
     await servers.close();
     throw error;
@@ -127,13 +133,21 @@ async function openOver(
   }
 }
 
+/** Whether the database is the storage of the configuration file. A flag or a variable overrides it. */
+function hasOwnStorage({ database: { source }, program: { storage } }: Settings): boolean {
+  return storage !== null && source.from !== "flag" && source.from !== "environment";
+}
+
 /** Opens the configured database: the one of a flag or a variable, else the storage of the configuration file, else the database that it names. Throws `SettingsError`. */
 async function openNamed(
-  { database: { value, source }, program: { storage } }: Settings,
+  settings: Settings,
   { readOnly = false }: { readonly readOnly?: boolean } = {},
 ): Promise<OpenDatabase> {
-  if (storage !== null && source.from !== "flag" && source.from !== "environment")
-    return openStorage(storage, { readOnly });
+  const {
+    database: { value, source },
+    program: { storage },
+  } = settings;
+  if (storage !== null && hasOwnStorage(settings)) return openStorage(storage, { readOnly });
   if (!isPostgresUrl(value) && statSync(value, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }

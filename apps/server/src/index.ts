@@ -6,6 +6,7 @@ export type { Count, DatabaseStats } from "./database-stats.ts";
 export type { Engines } from "./engines.ts";
 export type { KnownProvider, ProviderName } from "./known-providers.ts";
 export type { RequestEntry } from "./request-log.ts";
+export type { Scenarios } from "./scenarios/scenarios.ts";
 export type { RunningServer, ServerOptions } from "./serve.ts";
 export type { ServerToken } from "./setting-readers.ts";
 export type {
@@ -28,6 +29,8 @@ export { createEngine, createEngines, isOffline, missingKey } from "./engines.ts
 export { addressIn, keyVariable, knownProviders, offlineModel } from "./known-providers.ts";
 export { offline } from "./offline-model.ts";
 export { offlineTools } from "./offline-tools.ts";
+export { createScenarios } from "./scenarios/scenarios.ts";
+export { scenarioEngineName } from "./scenarios/engine.ts";
 export { isLoopback, startServer } from "./serve.ts";
 export { database as readDatabaseSetting, databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
 export { loadSettings, settingNames } from "./settings.ts";

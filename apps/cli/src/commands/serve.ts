@@ -7,7 +7,7 @@ import type { ServerOptions, Settings } from "@everturn/server";
 import type { RestateServer, SendFailure } from "everturn/restate";
 import type { TurnFailure } from "everturn/runtime";
 
-import { isLoopback, startServer } from "@everturn/server";
+import { createScenarios, isLoopback, scenarioEngineName, startServer } from "@everturn/server";
 import { registerRestateDeployment, serveRestate } from "everturn/restate";
 
 import { UsageError, withWorkspace } from "./context.ts";
@@ -36,9 +36,11 @@ export async function serve(context: CommandContext): Promise<number> {
   const redact = redactor(settings, io.environment);
   const log = (line: string): string => `${new Date().toISOString()} ${redact(line)}`;
   const onTurnFailure = (report: TurnFailure): void => note(err.red(log(turnFailureLine(report))));
-  const serving = async ({ sessions, engines, engine, model, database }: Workspace): Promise<number> => {
+  const auth = authOf(settings);
+  const scenarios = offersScenarios(settings, auth) ? createScenarios({ paceMs: settings.pace.value }) : null;
+  const serving = async (workspace: Workspace): Promise<number> => {
+    const { sessions, engines, engine, model, database } = workspace;
     const { host, port, cors, completions, requestLog, program } = settings;
-    const auth = authOf(settings);
     const { openai = { ...engines, [model]: engine }, ...http } = program.http;
     const service = isRestate ? await startService(settings, sessions, (line) => note(err.red(log(line)))) : null;
     const server = await startServer({
@@ -52,7 +54,11 @@ export async function serve(context: CommandContext): Promise<number> {
       records: auth === "none",
       // The same holds for the settings of turns, which the playground of the studio changes.
       allow: auth === "none" ? operatorOptions : [],
-      inspect: true,
+      inspect: {
+        storage: database.driver === "postgres" || database.driver === "custom" ? database.driver : "sqlite",
+        // With Restate, no worker of this process takes over the turn of a killed process.
+        scenarios: scenarios?.over(isRestate ? null : workspace.databaseTarget) ?? [],
+      },
       // Restate calls this process or another one for every turn.
       ...(isRestate ? { work: false } : {}),
       ...http,
@@ -74,6 +80,7 @@ export async function serve(context: CommandContext): Promise<number> {
     );
     await stopSignal(context);
     note(err.dim("shutting down; press Ctrl-C again to exit immediately"));
+    await scenarios?.close();
     // First the turns: other processes continue them while responses are still sent here.
     await service?.close();
     await server.close();
@@ -88,7 +95,19 @@ export async function serve(context: CommandContext): Promise<number> {
       ),
     );
   const restate = { restate: { ingress: settings.restateIngress.value }, onSendFailure };
-  return withWorkspace(context, serving, { onTurnFailure, ...(isRestate ? { restate } : {}) });
+  const moreEngines = scenarios?.engines ?? {};
+  return withWorkspace(context, serving, { onTurnFailure, moreEngines, ...(isRestate ? { restate } : {}) });
+}
+
+/**
+ * Whether the studio offers its scenarios. Their engine is part of the runtime, so they are left out if a caller has a tenant or a list of engines, if a function
+ * decides about callers, and if the configuration file has an engine of that name.
+ */
+function offersScenarios({ studio, program }: Settings, auth: ServerOptions["auth"]): boolean {
+  const isForOperators =
+    auth === "none" ||
+    (typeof auth !== "function" && auth.every((key) => (key.tenant ?? "") === "" && key.engines === undefined));
+  return studio.value && isForOperators && !Object.hasOwn(program.engines ?? {}, scenarioEngineName);
 }
 
 /** Lets Restate call this process, and registers it if the admin API is set. */

@@ -19,7 +19,7 @@ function command(url: string, more: readonly string[]): string {
 }
 
 /** A text as one word of a POSIX shell: in single quotes, in which nothing is expanded. */
-export function quoted(text: string): string {
+function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 

@@ -53,7 +53,7 @@ function facts(failure: AnyFailure): readonly string[] {
 }
 
 /** The chain of causes. */
-export function causesOf({ cause }: AnyFailure): readonly { readonly name: string; readonly message: string }[] {
+function causesOf({ cause }: AnyFailure): readonly { readonly name: string; readonly message: string }[] {
   const causes: { readonly name: string; readonly message: string }[] = [];
   for (let next = cause; next !== null && causes.length < 32; next = next.cause) causes.push(next);
   return causes;

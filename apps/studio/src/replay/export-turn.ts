@@ -9,7 +9,7 @@ export async function exportTurn(client: EverturnClient, sessionId: string, turn
 }
 
 /** A file name without characters that file systems reject. */
-export function fileNameOf(sessionId: string, turnId: string): string {
+function fileNameOf(sessionId: string, turnId: string): string {
   return `${`${sessionId}-${turnId}`.replace(/[^\w.-]+/g, "_").slice(0, 100)}.turn.json`;
 }
 

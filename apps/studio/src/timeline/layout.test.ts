@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { drawnBars, drawnMarks, panned, revealing, zoomed } from "./draw.ts";
-import { barLabel, barTitle, criticalPath, layoutOf, neighbourCommit, stepText, totalsText } from "./layout.ts";
+import { barLabels, barTitle, criticalPath, layoutOf, neighbourCommit, stepText, totalsText } from "./layout.ts";
 import { positionOf, ticksOf, timeAt } from "./time-scale.ts";
 import { acceptedAt, effectOf, longTurn, supportCase, timelineOf, turnOf } from "./turn-fixture.ts";
 
@@ -137,7 +137,7 @@ test("totals count activity once, waits apart, and first content from acceptance
 
 test("labels name the kind, the state and the duration", () => {
   const [first, discarded] = barsOf("model");
-  expect(first === undefined ? "" : barLabel(first)).toBe("step 1 · 600 ms");
+  expect(first === undefined ? [] : barLabels(first)).toEqual(["step 1 · 600 ms", "600 ms", "1"]);
   expect(discarded === undefined ? "" : barTitle(discarded)).toBe(
     "discarded attempt, step 2, ended by a crash, 720 ms",
   );

@@ -351,7 +351,7 @@ function totalsOf({ turn, effects }: TurnTimeline, all: readonly Bar[], active: 
 }
 
 /** The length of the union of periods. */
-export function coveredMs(spans: readonly Span[]): number {
+function coveredMs(spans: readonly Span[]): number {
   let covered = 0;
   let until = Number.NEGATIVE_INFINITY;
   for (const { start, end } of spans.toSorted((a, b) => a.start - b.start)) {
@@ -400,22 +400,24 @@ export function barsInOrder({ bars }: Pick<TurnLayout, "bars">): readonly Bar[] 
   return bars.flat().toSorted((a, b) => a.start - b.start || a.lane - b.lane);
 }
 
-/** The text inside a bar. */
-export function barLabel(bar: Bar): string {
+/** The texts that a bar may show, the longest first. */
+export function barLabels(bar: Bar): readonly string[] {
   const length = duration(bar.end - bar.start);
   switch (bar.kind) {
     case "model":
-      return `step ${bar.step + 1} · ${length}`;
+      return [`step ${bar.step + 1} · ${length}`, length, `${bar.step + 1}`];
     case "wait":
-      return bar.isOpen ? `waits ${length}` : `waited ${length}`;
+      return [bar.isOpen ? `waits ${length}` : `waited ${length}`, length];
     case "queue":
-      return `queued ${length}`;
+      return [`queued ${length}`, length];
     case "discarded":
-      return bar.state === "crash" ? "discarded" : "failed";
+      return bar.state === "crash"
+        ? [`discarded · ${length}`, "discarded", "✕"]
+        : [`failed · ${length}`, "failed", "✕"];
     case "tool":
     case "code":
     case "agent":
-      return bar.state === "failed" ? `failed · ${length}` : length;
+      return bar.state === "failed" ? [`failed · ${length}`, length] : [length];
   }
 }
 

@@ -8,10 +8,10 @@ import type { KeyboardEvent, PointerEvent, ReactNode, RefObject } from "react";
 
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 
-import { duration } from "../parts/format.ts";
+import { count, duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
 import { drawnBars, drawnMarks, panned, pixelsPerUnit, revealing, zoomed } from "./draw.ts";
-import { barLabel, barsInOrder, barTitle, neighbourCommit, stepText } from "./layout.ts";
+import { barLabels, barsInOrder, barTitle, neighbourCommit, stepText } from "./layout.ts";
 import { positionOf, ticksOf, timeAt } from "./time-scale.ts";
 
 export type PlotProps = {
@@ -81,6 +81,7 @@ export function Plot(props: PlotProps): ReactNode {
       >
         {width > 0 && (
           <>
+            <Grid layout={layout} window={window} />
             <Axis layout={layout} window={window} at={at} onScrub={onScrub} />
             <Breaks layout={layout} window={window} />
             <Lanes {...props} window={window} show={show} />
@@ -89,7 +90,11 @@ export function Plot(props: PlotProps): ReactNode {
             {layout.crashes.map((crash) => (
               <CrashLine key={crash.resumedAt} crash={crash} left={x(crash.time)} width={width} />
             ))}
-            {at !== null && <div className="tl-playhead" style={{ transform: `translateX(${x(at)}px)` }} />}
+            {at !== null && (
+              <div className="tl-playhead tnum" style={{ transform: `translateX(${x(at)}px)` }}>
+                <b>{duration(at)}</b>
+              </div>
+            )}
           </>
         )}
       </div>
@@ -109,7 +114,7 @@ const Names = memo(function Names({
       <div className="tl-axis-space" />
       {lanes.map(({ kind, label }, index) => (
         <div key={index} className={`tl-name ${kind}`} title={visibleName(label)}>
-          <span>{visibleName(label)}</span>
+          <span>{slotOf(lanes, index) === 1 ? visibleName(label) : `slot ${slotOf(lanes, index)}`}</span>
         </div>
       ))}
       <div className="tl-name note">
@@ -124,6 +129,14 @@ const Names = memo(function Names({
   );
 });
 
+/** The number of a lane among the parallel slots of one tool, from 1. */
+function slotOf(lanes: readonly Lane[], index: number): number {
+  let slot = 1;
+  while (lanes[index - slot]?.label === lanes[index]?.label && lanes[index - slot]?.kind === lanes[index]?.kind)
+    slot += 1;
+  return slot;
+}
+
 /** The axis with its marks. Dragging on it moves the playhead; a double click returns to the present. */
 function Axis({
   layout,
@@ -136,7 +149,6 @@ function Axis({
 } & Pick<PlotProps, "at" | "onScrub">): ReactNode {
   const { scale, end, isOrderOnly } = layout;
   const perUnit = pixelsPerUnit(window);
-  const { ticks } = ticksOf(scale, window.from, window.to, 74 / perUnit);
   const scrub = (event: PointerEvent<HTMLDivElement>): void => {
     const left = event.clientX - event.currentTarget.getBoundingClientRect().left;
     onScrub(Math.round(timeAt(scale, window.from + left / perUnit)));
@@ -173,25 +185,58 @@ function Axis({
       onKeyDown={onKeyDown}
     >
       {!isOrderOnly &&
-        ticks.map(({ time, position, isAfterBreak }) => {
-          const left = (position - window.from) * perUnit;
-          if (left < 0 || left > window.width) return null;
-          return (
+        visibleTicks(layout, window).map(({ time, left, isAfterBreak, isCovered }) =>
+          isCovered ? null : (
             <span
               key={time}
-              className={left < 20 ? "at-start" : left > window.width - 30 ? "at-end" : ""}
+              className={left < 14 ? "at-start" : left > window.width - 14 ? "at-end" : ""}
               style={{ transform: `translateX(${left}px)` }}
             >
-              <i />
-              <b>{time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time)}`}</b>
+              {time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time)}`}
             </span>
-          );
-        })}
-      {at !== null && (
-        <em style={{ transform: `translateX(${(positionOf(scale, at) - window.from) * perUnit}px)` }}>
-          <b>{duration(at)}</b>
-        </em>
-      )}
+          ),
+        )}
+    </div>
+  );
+}
+
+/** The distance of marks, in pixels. */
+const tickDistance = 74;
+/** The width of the label of a crash, which covers marks. */
+const crashLabelWidth = 150;
+
+/** The marks in the window, in pixels. */
+function visibleTicks(
+  { scale, crashes }: TurnLayout,
+  window: Window,
+): readonly {
+  readonly time: number;
+  readonly left: number;
+  readonly isAfterBreak: boolean;
+  readonly isCovered: boolean;
+}[] {
+  const perUnit = pixelsPerUnit(window);
+  const lines = crashes.map(({ time }) => (positionOf(scale, time) - window.from) * perUnit);
+  return ticksOf(scale, window.from, window.to, tickDistance / perUnit).ticks.map(
+    ({ time, position, isAfterBreak }) => {
+      const left = (position - window.from) * perUnit;
+      const isCovered = lines.some((line) => {
+        const start = line > window.width / 2 ? line - crashLabelWidth : line;
+        return left > start - 20 && left < start + crashLabelWidth + 20;
+      });
+      return { time, left, isAfterBreak, isCovered };
+    },
+  );
+}
+
+/** Lines through all lanes at the marks of the axis. */
+function Grid({ layout, window }: { readonly layout: TurnLayout; readonly window: Window }): ReactNode {
+  if (layout.isOrderOnly) return null;
+  return (
+    <div className="tl-grid" aria-hidden="true">
+      {visibleTicks(layout, window).map(({ time, left }) => (
+        <i key={time} style={{ transform: `translateX(${left}px)` }} />
+      ))}
     </div>
   );
 }
@@ -210,7 +255,8 @@ function Breaks({ layout, window }: { readonly layout: TurnLayout; readonly wind
     if (!isBreak || left > window.width || left + width * perUnit < 0) return null;
     return (
       <div key={from} className="tl-break tnum" style={{ left, width: width * perUnit }} title={duration(to - from)}>
-        <span>⧸⧸ {duration(to - from)}</span>
+        <b aria-hidden="true">//</b>
+        <span>{duration(to - from)}</span>
       </div>
     );
   });
@@ -395,13 +441,26 @@ const LaneRow = memo(function LaneRow({
             {!isGroup && bar.first !== null && item.width > 24 && (
               <i className="first" style={{ left: `${firstShare(bar) * 100}%` }} />
             )}
-            {item.width > 30 && <span>{isGroup ? `${item.bars.length}` : barLabel(bar)}</span>}
+            <BarText texts={isGroup ? groupLabels(item.bars.length) : barLabels(bar)} width={item.width} />
           </div>
         );
       })}
     </div>
   );
 });
+
+/** The longest text that fits. The width of a text is estimated, because measuring would force a layout of the page. */
+function BarText({ texts, width }: { readonly texts: readonly string[]; readonly width: number }): ReactNode {
+  const text = texts.find((candidate) => candidate.length * characterWidth + barPadding <= width);
+  return text === undefined ? null : <span>{text}</span>;
+}
+
+const characterWidth = 6.1;
+const barPadding = 14;
+
+function groupLabels(size: number): readonly string[] {
+  return [`${count(size)} effects`, count(size)];
+}
 
 function drawnId({ bars }: Drawn): string {
   return `bar-${bars[0]?.id ?? ""}`;
@@ -518,7 +577,7 @@ function CrashLine({
 }
 
 /** The end of the name of a process, which tells it from others. */
-export function shortOwner(owner: string): string {
+function shortOwner(owner: string): string {
   const name = visibleName(owner);
   return name.length <= 18 ? name : `…${name.slice(-14)}`;
 }

@@ -23,17 +23,20 @@ export type TimeScale = {
 export type Span = { readonly start: number; readonly end: number };
 
 /** Periods without activity that are longer than this are shown as breaks. */
-export const longestGapMs = 10_000;
+const longestGapMs = 10_000;
 
-/** A break takes this share of the width of what is active, but at least {@link minBreakWidth}. */
-const breakShare = 0.08;
+/** Breaks share this part of the width of what is active, but each has at least and at most these parts of it, and at least {@link minBreakWidth}. */
+const breakShare = 0.3;
+const minBreakShare = 0.03;
+const maxBreakShare = 0.17;
 const minBreakWidth = 250;
 
 /** The axis from 0 (or the first activity before it) to `end`. `active` are the periods in which something happens, in any order. */
 export function timeScaleOf(active: readonly Span[], end: number): TimeScale {
   const gaps = gapsOf(active, end);
   const idle = gaps.reduce((sum, gap) => sum + gap.end - gap.start, 0);
-  const breakWidth = Math.max(minBreakWidth, (end - idle) * breakShare);
+  const share = Math.max(minBreakShare, Math.min(maxBreakShare, breakShare / Math.max(1, gaps.length)));
+  const breakWidth = Math.max(minBreakWidth, (end - idle) * share);
   const segments: Segment[] = [];
   let time = 0;
   let at = 0;

@@ -109,7 +109,7 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
             Fit
           </button>
         </span>
-        <span className="kbd tl-keys">scrub ← →</span>
+        {at === null && <span className="kbd tl-keys">scrub ← →</span>}
       </div>
       {timeline.isJournalRemoved ? (
         <p className="tl-empty">The journal of this turn was removed, because its retention time has passed.</p>

@@ -1,0 +1,94 @@
+// Replay files: records of real turns, which a runtime in memory exports, and damaged ones.
+
+import { engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
+import { beforeAll, describe, expect, test } from "vitest";
+
+import { readReplayFile, ReplayFileError } from "../src/replay/record.ts";
+import { layoutOf } from "../src/timeline/layout.ts";
+import { conversationAt } from "../src/timeline/state-at.ts";
+
+const call = (id: string, name: string) => ({ type: "tool_call", id, name, arguments: { order: 1042 } }) as const;
+const schema = { type: "object" };
+const tools = [
+  tool({ name: "find_order", description: "Finds an order.", schema, handler: () => ({ paid: 189 }) }),
+  tool({
+    name: "track_parcel",
+    description: "Tracks a parcel.",
+    schema,
+    replay: "safe",
+    handler: () => {
+      throw new Error("the carrier does not answer");
+    },
+  }),
+  tool({ name: "refund", description: "Refunds.", schema, needsApproval: true, replay: "ask", handler: () => "done" }),
+];
+
+let text = "";
+
+beforeAll(async () => {
+  const scripts = [
+    [{ type: "text", text: "Let me look." } as const, call("c1", "find_order"), call("c2", "track_parcel")],
+    [{ type: "text", text: "I ask for an approval." } as const, call("c3", "refund")],
+  ];
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
+  const sessions = runtime({ host: memoryStorage(), engines: { support: agent } });
+  const turn = await sessions.start("Order 1042 came broken.", { id: "s1", engine: "support" });
+  await turn.result;
+  text = JSON.stringify(await sessions.export("s1"));
+  await sessions.close();
+});
+
+describe("a record of a real turn", () => {
+  test("has a bar for each effect, with names, states and the wait for a person", () => {
+    const { timeline } = readReplayFile(text);
+    const { lanes, totals } = layoutOf(timeline);
+    expect(lanes.map(({ label }) => label)).toEqual(["model", "find_order", "track_parcel", "person"]);
+    expect(totals.steps).toBe(2);
+    const states = timeline.effects.filter(({ kind }) => kind === "tool").map(({ name, state }) => [name, state]);
+    expect(states.toSorted()).toEqual([
+      ["find_order", "ok"],
+      ["refund", "waits"],
+      ["track_parcel", "failed"],
+    ]);
+    expect(timeline.effects.find(({ name }) => name === "track_parcel")?.failure?.message).toContain("carrier");
+    expect(timeline.turn.end?.outcome.type).toBe("approval");
+    expect(timeline.claims).toHaveLength(1);
+  });
+
+  test("has the messages, and the conversation at a moment is a prefix of them", () => {
+    const { timeline, messages } = readReplayFile(text);
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "tool", "assistant"]);
+    const ofTurn = messages.slice(timeline.turn.base);
+    expect(conversationAt(timeline, ofTurn, 3_600_000).length).toBe(messages.length);
+  });
+
+  test("has the stored data of each row, and the replay policies of the tools", () => {
+    const { details, policies } = readReplayFile(text);
+    expect(details.get(1)?.item).toMatchObject({ type: "response" });
+    expect(Object.fromEntries(policies)).toEqual({ find_order: "never", track_parcel: "safe", refund: "ask" });
+  });
+});
+
+describe("other files are rejected with a reason", () => {
+  const damaged = (change: (record: { data: { [name: string]: unknown } }) => void): string => {
+    const record: { everturn: string; version: number; data: { [name: string]: unknown } } = JSON.parse(text);
+    change(record);
+    return JSON.stringify(record);
+  };
+  test.each([
+    ["not JSON", () => "PK\u0003\u0004", /not JSON/],
+    ["other JSON", () => '{"messages":[]}', /not a turn record/],
+    ["a list", () => "[1]", /not a turn record/],
+    ["a newer version", () => '{"everturn":"turn_record","version":99,"data":{}}', /newer release/],
+    ["no data", () => '{"everturn":"turn_record","version":4}', /“data” is missing/],
+    ["no start", () => damaged(({ data }) => delete data["start"]), /“start” is missing/],
+    ["a damaged row", () => damaged(({ data }) => (data["rows"] = [{ effect: "{", item: {} }])), /row 1 is not JSON/],
+    ["a row without item", () => damaged(({ data }) => (data["rows"] = [7])), /“item” is missing/],
+    ["a damaged message", () => damaged(({ data }) => (data["history"] = [{ role: "king" }])), /message 1/],
+  ])("%s", (_, content, reason) => {
+    expect(() => readReplayFile(content())).toThrow(ReplayFileError);
+    expect(() => readReplayFile(content())).toThrow(reason);
+  });
+});

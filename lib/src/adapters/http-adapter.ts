@@ -92,6 +92,8 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
   const server: Server = { profile, options, baseURL, timeouts, quirks };
   return {
     provider,
+    // Of deployments at one URL, each is a server of its own.
+    endpoint: `${baseURL}${profile.query ?? ""}${profile.sentModel === undefined ? "" : `#${profile.sentModel}`}`,
     checkModel: (model) => void requiredModelName(profile, model),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     checkOptions: (options) => checkCallOptions(provider, options),

@@ -107,6 +107,7 @@ export function aiSdkAdapter(
   const settings: Settings = { source, only, provider, endpoint, timeoutMs };
   return {
     provider,
+    ...(endpoint === "" ? {} : { endpoint }),
     checkModel: (model) => void requiredName(settings, model),
     checkOptions: (adapterOptions) => checkCallOptions(provider, adapterOptions),
     stream: (request, call) => ({ [Symbol.asyncIterator]: () => streamReply(settings, request, call) }),

@@ -72,6 +72,8 @@ export type WrappedCall = {
   readonly requestId: string;
   /** The id of the session; `null` outside a session. */
   readonly sessionId: string | null;
+  /** The tenant of a durable turn, as `runtime.tenant` was given it; empty: the default tenant. `null` in memory. */
+  readonly tenant: string | null;
   /** Aborted when the turn is cancelled, or the call has reached its time limit. */
   readonly signal: AbortSignal;
   /** The clock of the engine. */
@@ -94,6 +96,8 @@ export type ModelCall = WrappedCall & {
   readonly request: ModelRequest;
   /** The provider of the adapter that would be called. */
   readonly provider: string;
+  /** The server of the adapter that would be called (`Adapter.endpoint`); `null`: the adapter names none. */
+  readonly endpoint: string | null;
   /** The settings of the adapter. */
   readonly options: AdapterOptions;
   /** The caller's context, as tool handlers receive it. */

@@ -4,7 +4,7 @@ import type { FakeScript } from "everturn";
 import type { Middleware } from "everturn/engine";
 import type { HostStorage } from "everturn/runtime";
 
-import { chat, engine, fake, stream, tool } from "everturn";
+import { chat, engine, fake, openai, stream, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { sqliteStorage } from "everturn/host/sqlite";
 import {
@@ -111,6 +111,17 @@ describe("responseCache", () => {
     await chat(agent, "hi", { sessionId: "s1", model: modelRef({ id: "m" }), metadata: { trace: "1" } });
     await stream(agent, "hi").result;
     expect(adapter.calls).toHaveLength(5);
+  });
+
+  test("servers of one provider share no replies", async () => {
+    const storage = memoryStorage();
+    const asked = async (baseURL: string) => {
+      const adapter = { ...fake({ script: says(baseURL) }), endpoint: openai({ apiKey: "k", baseURL }).endpoint ?? "" };
+      return answer(engine({ adapter, model: "fake:m", middleware: [responseCache({ storage })] }), "hi");
+    };
+    expect(await asked("https://a.test/v1")).toBe("https://a.test/v1");
+    expect(await asked("https://b.test/v1")).toBe("https://b.test/v1");
+    expect(await asked("https://a.test/v1/")).toBe("https://a.test/v1");
   });
 
   test("a reply expires, and expired rows are removed", async () => {

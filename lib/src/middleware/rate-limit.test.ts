@@ -61,6 +61,8 @@ async function timeOfCall({ model }: Middleware, clock: Clock): Promise<number> 
     attempt: 1,
     requestId: "r",
     sessionId: null,
+      tenant: null,
+      endpoint: null,
     signal: new AbortController().signal,
     clock,
     options: {},

@@ -1,7 +1,7 @@
 // Answers a model call from a storage if the same request was answered before.
 //
-// The key is a SHA-256 digest of the canonical JSON of the request, the provider and the settings of the adapter. Left out is what does not reach the model and differs
-// between equal requests: the session, ids and metadata of messages, prices and limits of the model.
+// The key is a SHA-256 digest of the canonical JSON of the tenant, the request, the provider, its server and the settings of the adapter. Left out is what does not
+// reach the model and differs between equal requests: the session, ids and metadata of messages, prices and limits of the model.
 //
 // Rows are in the table `shared`: one for each reply, in the period (of the length of the time to live) in which it was stored. A lookup reads the current period and
 // the one before it. The first write of a period removes rows of older ones, a page at a time, so the table does not grow with what has expired.
@@ -37,10 +37,10 @@ export type ResponseCacheOptions = {
   /** How long a reply is used, in milliseconds. Default: 24 hours. `Infinity`: for ever. */
   readonly ttlMs?: number;
   /**
-   * Separates replies that must not be shared, for example by tenant: returns a text that becomes part of the key. Default: all calls with the same request share
-   * a reply, whoever makes them.
+   * Who shares replies. A function separates the calls of a tenant further, for example by user: its text becomes part of the key. `all`: replies are also shared
+   * between tenants. Default: all calls of a tenant of the runtime. Calls in memory have no tenant and share replies with each other only.
    */
-  readonly scope?: (call: ModelCall) => string;
+  readonly scope?: "all" | ((call: ModelCall) => string);
   /** Whether a reply is stored. Called for replies that ended with `stop` or `tool_calls`; others are never stored. Default: all of those. */
   readonly shouldStore?: (reply: ModelReply, call: ModelCall) => boolean;
   /** The name of the middleware. Caches with different names share no replies. Default: `response_cache`. */
@@ -80,13 +80,20 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
   if (typeof storage !== "object" || storage === null) {
     throw new MisuseError("invalid_argument", "responseCache: storage is missing", { path: ["storage"] });
   }
+  if (scope !== undefined && scope !== "all" && typeof scope !== "function") {
+    throw new MisuseError("invalid_argument", 'responseCache: scope has to be a function or "all"', { path: ["scope"] });
+  }
+  const sharers = (call: ModelCall): Json => {
+    if (scope === "all") return "all";
+    return scope === undefined ? [call.tenant] : [call.tenant, String(scope(call))];
+  };
   const lifetimeMs = Number.isFinite(ttlMs) ? Math.ceil(ttlMs) : null;
   const owner = crypto.randomUUID();
   const storeOf = "get" in storage ? () => storage : rowStore(storage, name, lifetimeMs);
   return {
     name,
     async *model(call, next) {
-      const key = await keyOf(call, scope?.(call) ?? "");
+      const key = await keyOf(call, sharers(call));
       const store = storeOf(call.clock.now());
       const cached = await lookUp(call, store, key);
       if (cached !== null) {
@@ -116,11 +123,19 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
 }
 
 /** The key of a call: equal for requests to which a model would give the same answer. */
-async function keyOf(call: ModelCall, scope: string): Promise<string> {
+async function keyOf(call: ModelCall, scope: Json): Promise<string> {
   const { stream: _stream, scope: _scope, metadata: _metadata, model: _model, messages, ...settings } = call.request;
   const contents = messages.map(({ id: _id, metadata: _own, ...message }) => message);
   const text = canonicalJson(
-    asJson({ version: 1, scope, model: modelOf(call), options: call.options, messages: contents, settings }),
+    asJson({
+      version: 2,
+      scope,
+      model: modelOf(call),
+      endpoint: call.endpoint,
+      options: call.options,
+      messages: contents,
+      settings,
+    }),
   );
   return sha256(text);
 }

@@ -74,6 +74,21 @@ async function responses(): Promise<readonly (ModelReplied | ToolReturned)[]> {
 }
 
 describe("middleware of a durable turn", () => {
+  test("a response cache shares replies within a tenant, and between tenants only if it is told to", async () => {
+    for (const [scope, calls] of [
+      [undefined, 2],
+      [() => "one user", 2],
+      ["all", 1],
+    ] as const) {
+      let asked = 0;
+      const model = thinker(() => [{ type: "text", text: `reply ${(asked += 1)}` }]);
+      const middleware = [responseCache({ storage: memoryStorage(), ...(scope === undefined ? {} : { scope }) })];
+      const sessions = new World().process(world.engine(model, { middleware }));
+      for (const tenant of ["a", "b", "a"]) await (await sessions.tenant(tenant).start("hi")).result;
+      expect(asked).toBe(calls);
+    }
+  });
+
   test("does not run again for calls that are recorded when another process takes over", async () => {
     const model = worker("pay");
     const agent = () => world.engine(model, { tools: [pay], middleware: [logged] });

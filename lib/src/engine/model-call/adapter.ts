@@ -34,6 +34,8 @@ import { isPlainObject } from "../../model/parse/reading.ts";
 export type Adapter = {
   /** The name of the provider in routes, failures and registries. */
   readonly provider: string;
+  /** Identifies the server that is called, for example its base URL, without secrets. A response cache does not mix replies of different servers. Absent: the provider has one. */
+  readonly endpoint?: string;
   /** Throws `MisuseError` for `adapterOptions` that the adapter does not have. Called by `engine()` and by every verb. Absent: all are accepted. */
   readonly checkOptions?: (options: AdapterOptions) => void;
   /** Makes one model call and yields its events in batches, one per network read. */

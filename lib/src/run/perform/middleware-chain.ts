@@ -84,7 +84,7 @@ export class MiddlewareChain {
     open: (request: ModelRequest) => ModelStream,
     onUsage: (usage: Usage) => void,
   ): ModelStream {
-    const { n, signal, provider } = attempt;
+    const { n, signal, provider, endpoint } = attempt;
     const { adapterOptions: options, context, apiKey } = this.#plan;
     const meter = new ModelMeter(provider, apiKey, onUsage);
     const chain = this.#plan.middleware.filter(({ model }) => model !== undefined);
@@ -103,6 +103,7 @@ export class MiddlewareChain {
       ...this.#callOf(middleware, n, signal),
       request,
       provider,
+      endpoint,
       options,
       context,
       addUsage: (usage) => meter.add(usage),
@@ -178,6 +179,7 @@ export class MiddlewareChain {
       attempt,
       requestId,
       sessionId,
+      tenant: this.#scope.tenant,
       signal,
       clock,
       note: (action, details = {}) => {
@@ -228,6 +230,7 @@ type ModelAttemptCall = {
   readonly n: number;
   readonly signal: AbortSignal;
   readonly provider: string;
+  readonly endpoint: string | null;
   readonly request: ModelRequest;
 };
 

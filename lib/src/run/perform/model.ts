@@ -380,7 +380,8 @@ class ModelCalls {
     if (this.#ports.signal.aborted) return noEvents;
     if (this.#middleware === null) return work.open(request);
     const { signal, collector } = this.#ports;
-    const attempt = { n: this.#attempts, signal, provider: adapter.provider, request };
+    const { provider, endpoint = null } = adapter;
+    const attempt = { n: this.#attempts, signal, provider, endpoint, request };
     return this.#middleware.model(
       attempt,
       (changed) => work.open(changed),

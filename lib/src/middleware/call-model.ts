@@ -1,6 +1,7 @@
 // The model of a call as one name, and checks of options that all middleware of this folder share.
 
 import type { ModelCall } from "../engine/internal.ts";
+import type { Json } from "../model/internal.ts";
 
 import { MisuseError } from "../model/internal.ts";
 
@@ -9,6 +10,12 @@ export function modelOf({ provider, request: { model } }: Pick<ModelCall, "provi
   const id = typeof model === "string" ? model : (model?.id ?? "");
   const prefix = `${provider}:`;
   return id.toLowerCase().startsWith(prefix.toLowerCase()) ? `${prefix}${id.slice(prefix.length)}` : `${prefix}${id}`;
+}
+
+/** The value after a JSON round trip: without undefined properties. */
+export function plainJson(value: object): Json {
+  const plain: Json = JSON.parse(JSON.stringify(value));
+  return plain;
 }
 
 /** Throws `MisuseError` for options with a name that the middleware does not have. A misspelt guard must not be ignored. */

@@ -6,7 +6,8 @@
 // A reply is held back until the guards behind it have passed it: nothing of a blocked reply reaches readers. With guards after the reply, a streamed reply therefore
 // arrives at once, when it is complete. Its tokens are paid for, also if it is blocked.
 //
-// The verdict of guards before a call is recorded (`once`), so a process that takes over does not ask them again. Guards fail closed: one that throws fails the call.
+// The verdict of guards before a call is recorded (`once`), so a process that takes over does not ask them again. The record is for one request: a middleware outside that
+// calls `next` again with another request gets another verdict. Guards fail closed: one that throws fails the call.
 
 import type { Middleware, ModelCall, ToolInvocation } from "../engine/internal.ts";
 import type { Json, ModelEvent, ModelReply, ModelRequest, ToolOutcome } from "../model/internal.ts";
@@ -14,6 +15,7 @@ import type { Json, ModelEvent, ModelReply, ModelRequest, ToolOutcome } from "..
 import {
   AdapterError,
   assistant,
+  canonicalJson,
   messageText,
   MisuseError,
   modelReply,
@@ -21,7 +23,8 @@ import {
   toolFailure,
   user,
 } from "../model/internal.ts";
-import { checkNames, checkPositive } from "./call-model.ts";
+import { sha256 } from "../runtime/host-contract.ts";
+import { checkNames, checkPositive, plainJson } from "./call-model.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
 /** The verdict of a guard: `null` or `undefined` passes, a text blocks and is the reason. */
@@ -96,6 +99,11 @@ export function guardrails(options: GuardrailOptions): Middleware {
     if (Array.isArray(guards) && guards.every((guard) => typeof guard === "function")) continue;
     throw new MisuseError("invalid_argument", `guardrails: ${field} has to be a list of functions`, { path: [field] });
   }
+  if (onBlock !== "reply" && onBlock !== "error") {
+    throw new MisuseError("invalid_argument", 'guardrails: onBlock has to be "reply" or "error"', {
+      path: ["onBlock"],
+    });
+  }
   if (retries !== 0) checkPositive("guardrails", "retries", retries);
 
   function blocked(call: ModelCall, stage: "before" | "after", reason: string): readonly ModelEvent[] {
@@ -121,7 +129,7 @@ export function guardrails(options: GuardrailOptions): Middleware {
   const model: Middleware["model"] = async function* (call, next) {
     if (before.length > 0) {
       const text = newestUserText(call.request);
-      const reason = await call.once("before", () =>
+      const reason = await call.once(await keyOf("before", call.request), () =>
         firstBlock(before.map((guard) => guard(call.request, text, call))),
       );
       if (typeof reason === "string") return yield blocked(call, "before", reason);
@@ -148,7 +156,9 @@ export function guardrails(options: GuardrailOptions): Middleware {
       return { type: "failure", failure: toolFailure("denied", { message: reason, source: "policy" }) };
     };
     if (beforeTool.length > 0) {
-      const reason = await call.once("before_tool", () => firstBlock(beforeTool.map((guard) => guard(call))));
+      const reason = await call.once(await keyOf("before_tool", call.arguments), () =>
+        firstBlock(beforeTool.map((guard) => guard(call))),
+      );
       if (typeof reason === "string") return denied("before", reason);
     }
     const outcome = await next(call.arguments);
@@ -160,6 +170,11 @@ export function guardrails(options: GuardrailOptions): Middleware {
     ...(before.length + after.length === 0 ? {} : { model }),
     ...(beforeTool.length + afterTool.length === 0 ? {} : { tool }),
   };
+}
+
+/** The name of the record of a verdict about this value. */
+async function keyOf(stage: string, value: object): Promise<string> {
+  return `${stage}/${await sha256(canonicalJson(plainJson(value)))}`;
 }
 
 /** The reason of the first verdict that blocks; `null`: none does. Rejects if a guard throws, or returns anything but a verdict. */

@@ -16,7 +16,7 @@ import {
   replyEvents,
   responseCache,
 } from "everturn/middleware";
-import { AdapterError, assistant, modelRef, modelReply, textPart, toolCall } from "everturn/model";
+import { AdapterError, assistant, modelRef, modelReply, textPart, toolCall, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { pino } from "pino";
@@ -142,6 +142,25 @@ describe("responseCache", () => {
     expect(adapter.calls).toHaveLength(3);
   });
 
+  test("expired rows of a longer and of a shorter time to live are removed, some with each write", async () => {
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    const cached = (ttlMs: number) => numbered(responseCache({ storage, ttlMs }), clock).agent;
+    await clock.advance(10_000_000);
+    await chat(cached(1000), "short");
+    await chat(cached(50_000), "long");
+    const expired = Array.from({ length: 1500 }, (_, n) => ["response_cache/response_cache", 1, String(n)] as const);
+    const puts = expired.map((key) => ({ table: "shared", key, tag: 0, value: "{}", ttlMs: 1 }) as const);
+    await storage.write({ checks: [], removals: [], puts });
+    await clock.advance(200_000);
+    const agent = cached(20_000);
+    const count = async () => (await storage.read([{ table: "shared", prefix: [] }]))[0]?.length;
+    await chat(agent, "a");
+    expect(await count()).toBeGreaterThan(100);
+    for (const text of ["b", "c"]) await chat(agent, text);
+    expect(await count()).toBe(3);
+  });
+
   test("stores no failures, no cut replies, and nothing that shouldStore refuses", async () => {
     const scripts: readonly FakeScript[] = [
       [{ type: "error", reason: "invalid_request" }],
@@ -158,6 +177,11 @@ describe("responseCache", () => {
     });
     for (let n = 0; n < 5; n += 1) await chat(agent, "hi");
     expect(adapter.calls).toHaveLength(4);
+    const thrown = () => {
+      throw new Error("a mistake");
+    };
+    const { agent: failing } = numbered(responseCache({ storage: memoryStorage(), shouldStore: thrown }));
+    expect(await chat(failing, "hi")).toMatchObject({ haltedReason: "completed", finalResponse: { error: null } });
   });
 
   test("a store of the program may fail, or return anything: the model is called", async () => {
@@ -424,6 +448,46 @@ describe("guardrails", () => {
     expect(adapter.calls).toHaveLength(0);
   });
 
+  test("a verdict is for one request: a middleware that passes on another one gets another verdict", async () => {
+    const changes: Middleware = {
+      name: "changes",
+      async *model({ request }, next) {
+        await readReply(next(request));
+        yield* next({ ...request, messages: [user("a bomb")] });
+      },
+      tool: async (call, next) => {
+        await next(call.arguments);
+        return next({ ...call.arguments, amount: 1000 });
+      },
+    };
+    const guards = guardrails({
+      before: [(_request, text) => (text.includes("bomb") ? "weapons" : null)],
+      beforeTool: [({ arguments: args }) => (args["amount"] === 1000 ? "too much" : null)],
+    });
+    const { model: wrapModel, tool: wrapTool, name } = changes;
+    const { engine: agent, adapter } = playing([says("a"), says("b")], [], {
+      middleware: [{ name, ...(wrapModel === undefined ? {} : { model: wrapModel }) }, guards],
+    });
+    expect((await chat(agent, "hi")).outcome.type).toBe("filtered");
+    expect(adapter.calls).toHaveLength(1);
+    const amounts: unknown[] = [];
+    const pay = tool({
+      name: "pay",
+      description: "x",
+      schema: { type: "object", properties: { amount: { type: "number" } } },
+      handler: ({ amount }) => amounts.push(amount),
+    });
+    const { engine: payer } = playing(
+      [[{ type: "tool_call", name: "pay", arguments: { amount: 1 } }], says("b")],
+      [pay],
+      {
+        middleware: [{ name, ...(wrapTool === undefined ? {} : { tool: wrapTool }) }, guards],
+      },
+    );
+    await chat(payer, "hi");
+    expect(amounts).toEqual([1]);
+  });
+
   test("a guard after holds the stream back: nothing of a blocked reply is published, and it is billed", async () => {
     const adapter = fake({ scripts: [says("the secret"), says("fine")], usage: { inputTokens: 5, outputTokens: 2 } });
     const middleware = [
@@ -565,6 +629,8 @@ describe("options", () => {
     ["redactPii", () => redactPii({ patterns: { "a b": /x/ } })],
     ["guardrails", () => guardrails(JSON.parse('{"before":[1]}'))],
     ["guardrails", () => guardrails(JSON.parse('{"befor":[]}'))],
+    ["guardrails", () => guardrails(JSON.parse('{"onBlock":"fail"}'))],
+    ["responseCache", () => responseCache({ storage: memoryStorage(), scope: JSON.parse('"tenant"') })],
   ])("%s refuses wrong options", (name, build) => {
     expect(build).toThrow(name);
   });

@@ -1,6 +1,7 @@
 // The rate limit: no minute contains more requests or tokens than allowed, in one process or in several that share a storage.
 
 import type { Clock, Middleware, ModelCall } from "everturn/engine";
+import type { Usage } from "everturn/model";
 import type { HostStorage } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 
@@ -12,7 +13,7 @@ import { chat, engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { sqliteStorage } from "everturn/host/sqlite";
 import { rateLimit, readReply, replyEvents } from "everturn/middleware";
-import { request, user } from "everturn/model";
+import { request, usage, user } from "everturn/model";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
 import { describe, expect, test } from "vitest";
@@ -48,11 +49,11 @@ function skippingClock(): Clock & { skip: (ms: number) => void } {
 }
 
 /** Makes a model call through a middleware, without an engine, and returns the time at which it was sent. */
-async function timeOfCall({ model }: Middleware, clock: Clock): Promise<number> {
+async function timeOfCall({ model }: Middleware, clock: Clock, usage: Usage | null = null): Promise<number> {
   let sentAt = -1;
   async function* adapter() {
     sentAt = clock.now();
-    yield replyEvents("ok");
+    yield [...replyEvents("ok"), ...(usage === null ? [] : [{ type: "usage", usage } as const])];
   }
   const call: ModelCall = {
     request: request([user("hi")], { model: "m" }),
@@ -61,8 +62,8 @@ async function timeOfCall({ model }: Middleware, clock: Clock): Promise<number> 
     attempt: 1,
     requestId: "r",
     sessionId: null,
-      tenant: null,
-      endpoint: null,
+    tenant: null,
+    endpoint: null,
     signal: new AbortController().signal,
     clock,
     options: {},
@@ -93,10 +94,11 @@ describe("requestsPerMinute", () => {
     const { agent, clock, sent } = limited({ requestsPerMinute: 2 }, handClock());
     const order: number[] = [];
     const running = [0, 1, 2, 3, 4].map((n) => chat(agent, String(n)).then(() => order.push(n)));
+    await expect.poll(() => sent).toEqual([0, 0]);
     await clock.advance(1000);
     expect(sent).toEqual([0, 0]);
     await clock.advance(59_000);
-    expect(sent).toEqual([0, 0, 60_000, 60_000]);
+    await expect.poll(() => sent).toEqual([0, 0, 60_000, 60_000]);
     await clock.advance(60_000);
     await Promise.all(running);
     expect(sent).toEqual([0, 0, 60_000, 60_000, 120_000]);
@@ -172,6 +174,19 @@ describe("tokensPerMinute", () => {
     expect(await times(10, 5000, 5000)).toEqual([0, 60_000, 120_000, 180_000, 240_000, 300_000]);
   });
 
+  test("an estimate stays if the provider reports no tokens, and may be infinite", async () => {
+    for (const estimate of [80, Infinity]) {
+      const clock = skippingClock();
+      const limit = rateLimit({
+        tokensPerMinute: 100,
+        estimateTokens: () => estimate,
+        storage: memoryStorage({ clock }),
+      });
+      expect(await timeOfCall(limit, clock, usage())).toBe(0);
+      expect(await timeOfCall(limit, clock, usage())).toBe(60_000);
+    }
+  });
+
   test("the default estimate counts text and maxTokens", async () => {
     const { agent, sent } = limited({ tokensPerMinute: 100 }, skippingClock(), 90);
     // 50 tokens of text and 40 of the reply.
@@ -223,6 +238,24 @@ describe("a shared limit", () => {
     expect(sent.at(-1)).toBeLessThan(180_000);
     const [rows = []] = await storage.read([{ table: "shared", prefix: [] }]);
     expect(rows[0]?.value.length).toBeLessThan(10_000);
+  });
+
+  test("windows that are not used for an hour are removed, and others stay", async () => {
+    const clock = skippingClock();
+    const storage = memoryStorage({ clock });
+    let user = "";
+    const limit = rateLimit({ requestsPerMinute: 5, storage, key: () => user });
+    const callOf = async (name: string) => {
+      user = name;
+      await timeOfCall(limit, clock);
+    };
+    for (let n = 0; n < 250; n += 1) await callOf(`early ${n}`);
+    clock.skip(50 * 60_000);
+    await callOf("early 7");
+    clock.skip(50 * 60_000);
+    for (let n = 0; n < 9; n += 1) await callOf(`late ${n}`);
+    const [rows = []] = await storage.read([{ table: "shared", prefix: [] }]);
+    expect(rows.map(({ key }) => key[2])).toEqual(["early 7", ...Array.from({ length: 9 }, (_, n) => `late ${n}`)]);
   });
 
   test("a row that cannot be read is an empty window", async () => {

@@ -13,6 +13,9 @@
 //      log get the time of the latest one, so merging never allows more.
 //   2. A call that is larger than the token limit is sent when the window has no tokens: it would otherwise wait for ever.
 //   3. A process that stops after it reserved leaves the reservation, which ends with its minute.
+//   4. A window that is not used for an hour is removed, so the number of windows follows from the number of keys in use. A process that adds a window to the storage
+//      examines a bounded number of other windows, at a cursor that goes round, and removes those that have expired; in memory, windows are examined when
+//      their number has doubled.
 
 import type { Clock } from "../clock/clock.ts";
 import type { Middleware, ModelCall } from "../engine/internal.ts";
@@ -150,13 +153,15 @@ export function rateLimit(options: RateLimitOptions): Middleware {
     name,
     async *model(call, next) {
       const window = await windowOf(key(call));
-      const reserved = limits.tokens === Infinity ? 0 : Math.max(0, Math.ceil(estimateTokens(call.request)) || 0);
+      // A call that is larger than the limit counts as the whole limit until its usage is known; an infinite estimate could not be stored.
+      const estimated = limits.tokens === Infinity ? 0 : Math.max(0, Math.ceil(estimateTokens(call.request)) || 0);
+      const reserved = Math.min(estimated, Number.MAX_SAFE_INTEGER / maxEntries);
       const { at, waitedMs } = await admit(call, window, reserved);
       if (waitedMs > 0) call.note("waited", { ms: Math.round(waitedMs) });
       let used: number | null = null;
       try {
         for await (const batch of next(call.request)) {
-          for (const event of batch) if (event.type === "usage") used = tokensOf(event.usage);
+          for (const event of batch) if (event.type === "usage") used = tokensOf(event.usage) ?? used;
           yield batch;
         }
       } finally {
@@ -236,35 +241,65 @@ function corrected(log: readonly Entry[], now: number, at: number, difference: n
 /** Windows of this process. */
 function memoryWindows(): Windows {
   const logs = new Map<string, readonly Entry[]>();
+  let sizeAtSweep = minSweepSize;
   return {
     update: (key, clock, change) => {
-      const { entries, result } = change(logs.get(key) ?? [], clock.now());
+      const now = clock.now();
+      const { entries, result } = change(logs.get(key) ?? [], now);
       if (entries !== null) logs.set(key, entries);
+      if (logs.size > sizeAtSweep) {
+        for (const [window, log] of logs) if ((log.at(-1)?.[0] ?? 0) <= now - windowMs) logs.delete(window);
+        sizeAtSweep = Math.max(minSweepSize, logs.size * 2);
+      }
       return Promise.resolve(result);
     },
   };
 }
 
+/** Windows in memory are not examined before there are this many. */
+const minSweepSize = 1000;
+
 /** How long a window is kept in the storage. It only has to be longer than a minute. */
 const rowTtlMs = 60 * 60 * 1000;
+
+/** How many windows are examined when one is added to the storage. */
+const sweepRows = 100;
 
 /** Windows in the table `shared`. The tag of a row counts its writes. */
 function storedWindows(storage: HostStorage, name: string): Windows {
   const table = "shared";
+  const scope = `rate_limit/${name}`;
+  /** The window after which the next sweep begins; `null`: at the window that was added, so that processes begin at different places. */
+  let cursor: string | null = null;
+
+  /** Removes expired windows among the next ones. A window that is used meanwhile stays, by the checks. */
+  async function sweep(added: string): Promise<void> {
+    const [rows = []] = await storage.read([{ table, prefix: [scope, 0], after: cursor ?? added, limit: sweepRows }]);
+    // After the last window the sweep begins again with the first one.
+    cursor = rows.length < sweepRows ? "" : String(rows.at(-1)?.key[2] ?? "");
+    const expired = rows.filter(({ remainingMs }) => remainingMs !== null && remainingMs <= 0);
+    if (expired.length === 0) return;
+    const checks = expired.map(({ key, tag, expires }) => ({ table, key, tag, expires }) as const);
+    const removals = expired.map(({ key }) => ({ table, prefix: key }) as const);
+    await storage.write({ checks, removals, puts: [], lasting: false });
+  }
+
   return {
     update: async (window, clock, change) => {
-      const key = [`rate_limit/${name}`, 0, window] as const;
+      const key = [scope, 0, window] as const;
       const put = (tag: number, entries: readonly Entry[]) =>
         ({ table, key, tag, value: JSON.stringify(entries), ttlMs: rowTtlMs }) as const;
       for (let conflicts = 0; ;) {
         const [[row] = []] = await storage.read([{ table, prefix: key }]);
         if (row === undefined) {
-          await storage.write({
+          const created = await storage.write({
             checks: [{ table, key, tag: null }],
             removals: [],
             puts: [put(0, [])],
             lasting: false,
           });
+          // A sweep that fails is repeated with the next window.
+          if (created.ok) await sweep(window).catch(() => undefined);
           continue;
         }
         const now = (row.expires ?? 0) - (row.remainingMs ?? 0);
@@ -298,8 +333,9 @@ function entriesOf(value: string): readonly Entry[] {
   });
 }
 
-function tokensOf({ inputTokens, outputTokens }: Usage): number {
-  return (inputTokens ?? 0) + (outputTokens ?? 0);
+/** The tokens of a call; `null`: the provider reported none, so the estimate stays. */
+function tokensOf({ inputTokens, outputTokens }: Usage): number | null {
+  return inputTokens === null && outputTokens === null ? null : (inputTokens ?? 0) + (outputTokens ?? 0);
 }
 
 /** A rough number of tokens: 4 characters each, 1,000 for an image or a file, and the longest reply if it is set. */

@@ -4,7 +4,8 @@
 // reach the model and differs between equal requests: the session, ids and metadata of messages, prices and limits of the model.
 //
 // Rows are in the table `shared`: one for each reply, in the period (of the length of the time to live) in which it was stored. A lookup reads the current period and
-// the one before it. The first write of a period removes rows of older ones, a page at a time, so the table does not grow with what has expired.
+// the one before it. Writes remove expired rows of other periods, at most a few pages each, until none is left, so the table does not grow with what has expired. Rows of
+// later periods exist if the time to live was shorter before.
 //
 // A hit costs nothing, with one exception: a process that takes over may find the reply that its predecessor paid for and could not record. The entry names the effect and
 // the process that stored it, so that the turn which caused the cost is charged for it.
@@ -19,7 +20,7 @@ import { Collector } from "../kernel/internal.ts";
 import { canonicalJson, fromTagged, MisuseError, noUsage, parseJson, toTagged } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 import { sha256 } from "../runtime/host-contract.ts";
-import { checkNames, checkPositive, modelOf } from "./call-model.ts";
+import { checkNames, checkPositive, modelOf, plainJson } from "./call-model.ts";
 import { replyEvents } from "./reply-events.ts";
 
 /** Where {@link responseCache} keeps replies, for a program that has a cache of its own, for example Redis. Values are JSON text. */
@@ -81,7 +82,9 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
     throw new MisuseError("invalid_argument", "responseCache: storage is missing", { path: ["storage"] });
   }
   if (scope !== undefined && scope !== "all" && typeof scope !== "function") {
-    throw new MisuseError("invalid_argument", 'responseCache: scope has to be a function or "all"', { path: ["scope"] });
+    throw new MisuseError("invalid_argument", 'responseCache: scope has to be a function or "all"', {
+      path: ["scope"],
+    });
   }
   const sharers = (call: ModelCall): Json => {
     if (scope === "all") return "all";
@@ -111,8 +114,9 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
       }
       const reply = collector.reply();
       const hasEnded = reply.finishReason === "stop" || reply.finishReason === "tool_calls";
-      if (!hasEnded || reply.error !== null || reply.message === null || shouldStore?.(reply, call) === false) return;
+      if (!hasEnded || reply.error !== null || reply.message === null) return;
       try {
+        if (shouldStore?.(reply, call) === false) return;
         const entry = { owner, effectId: call.effectId, reply: toTagged("reply", reply) };
         await store.set(key, JSON.stringify(entry), lifetimeMs);
       } catch {
@@ -127,7 +131,7 @@ async function keyOf(call: ModelCall, scope: Json): Promise<string> {
   const { stream: _stream, scope: _scope, metadata: _metadata, model: _model, messages, ...settings } = call.request;
   const contents = messages.map(({ id: _id, metadata: _own, ...message }) => message);
   const text = canonicalJson(
-    asJson({
+    plainJson({
       version: 2,
       scope,
       model: modelOf(call),
@@ -138,12 +142,6 @@ async function keyOf(call: ModelCall, scope: Json): Promise<string> {
     }),
   );
   return sha256(text);
-}
-
-/** The value after a JSON round trip: without undefined properties. */
-function asJson(value: object): Json {
-  const plain: Json = JSON.parse(JSON.stringify(value));
-  return plain;
 }
 
 /** A stored reply, with the effect and the process that caused it. */
@@ -182,20 +180,27 @@ function rowStore(storage: HostStorage, name: string, lifetimeMs: number | null)
         const put = { table, key: [scope, period, key], tag: 0, value, ttlMs } as const;
         await storage.write({ checks: [], removals: [], puts: [put], lasting: false });
         if (lifetimeMs === null || cleanedPeriod === period) return;
-        cleanedPeriod = period;
-        await removeBefore(period - 1);
+        // A failure is no failure of the store: the next write tries again.
+        if (await removeExpired(period).catch(() => false)) cleanedPeriod = period;
       },
     };
   };
 
-  /** Removes the rows of periods before this one. */
-  async function removeBefore(period: number): Promise<void> {
-    const page = { table, prefix: [scope], after: 0, before: period, limit: 500, maxLength: 1_000_000 } as const;
-    for (;;) {
-      const [rows = []] = await storage.read([page]);
-      if (rows.length === 0) return;
-      const removals = rows.map(({ key }) => ({ table, prefix: key }) as const);
+  /** Removes expired rows of other periods, and returns whether there are no more. Does a bounded part of the work, because a call waits for it. */
+  async function removeExpired(period: number): Promise<boolean> {
+    const page = { table, prefix: [scope], limit: 250, maxLength: 1_000_000 } as const;
+    for (let pages = 0; pages < 4; pages += 1) {
+      const read = await storage.read([
+        { ...page, after: 0, before: period - 1 },
+        { ...page, after: period },
+      ]);
+      const removals = read
+        .flat()
+        .filter(({ remainingMs }) => remainingMs !== null && remainingMs <= 0)
+        .map(({ key }) => ({ table, prefix: key }) as const);
+      if (removals.length === 0) return true;
       await storage.write({ checks: [], removals, puts: [], lasting: false });
     }
+    return false;
   }
 }

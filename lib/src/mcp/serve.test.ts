@@ -196,6 +196,71 @@ test("a caller reaches only its own sessions, and other hosts and unknown caller
   expect(await statusOf("http://localhost/mcp", { host: "127.0.0.1:3000" })).not.toBe(403);
 });
 
+test("a caller that authorize does not name gets no sessions, and an error of authorize is reported", async () => {
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  const errors: unknown[] = [];
+  for (const [returned, status] of [
+    [() => undefined, 401],
+    [() => null, 401],
+    [() => ({}), 401],
+    [() => "", 401],
+    [() => Promise.reject(new Error("the database is down")), 500],
+  ] as const) {
+    // A program without a compiler may return anything.
+    const options: object = { sessions, authorize: returned, onError: (error: unknown) => errors.push(error) };
+    const handler = await mcpHandler({ ...options });
+    const response = await handler.fetch(new Request("http://localhost/mcp", { method: "POST" }));
+    expect([response.status, await response.text()]).toEqual([status, ""]);
+  }
+  expect(errors).toMatchObject([{ message: "the database is down" }]);
+});
+
+test("clients do not read the text of an unexpected error", async () => {
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  const failing = () => Promise.reject(new Error("postgres://user:secret@host"));
+  const errors: unknown[] = [];
+  const client = await clientOf(
+    { sessions: { ...sessions, list: failing, get: failing, start: failing }, onError: (error) => errors.push(error) },
+    "auto",
+  );
+  const answers = await Promise.allSettled([
+    client.listResources(),
+    client.readResource({ uri: "everturn://sessions/s1" }),
+    client.callTool({ name: "send_message", arguments: { message: "hi" } }),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected", "fulfilled"]);
+  expect(JSON.stringify(answers.map((answer) => ("reason" in answer ? String(answer.reason) : answer)))).not.toContain(
+    "secret",
+  );
+  expect(errors).toHaveLength(3);
+});
+
+test("a client that cancels its request cancels the turn of this request, and no later one", async () => {
+  const waits = tool({
+    name: "wait",
+    description: "Waits.",
+    schema: { type: "object" },
+    handler: (_, { signal }) =>
+      new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true })),
+  });
+  const slow = engine({ adapter: thinker(() => [call("wait")]), model: "fake:m", tools: [waits] });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: slow } });
+  const cancelled: unknown[] = [];
+  const cancel: typeof sessions.cancel = (id, options) => {
+    cancelled.push(options?.turnId);
+    return sessions.cancel(id, options);
+  };
+  const client = await clientOf({ sessions: { ...sessions, cancel } }, "auto");
+  const stop = new AbortController();
+  const onprogress = () => stop.abort();
+  const request = client.callTool(
+    { name: "send_message", arguments: { message: "go" } },
+    { signal: stop.signal, onprogress },
+  );
+  await expect(request).rejects.toThrow();
+  await expect.poll(() => cancelled).toEqual([expect.stringContaining("turn-")]);
+});
+
 test("Everturn calls Everturn: an agent is a tool of another engine", async () => {
   const handler = await mcpHandler({ agents });
   const fetch = (url: string | URL, init?: RequestInit) => handler.fetch(new Request(url, init));

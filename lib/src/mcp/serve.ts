@@ -51,8 +51,8 @@ export type McpAgent = {
 /** Options of {@link mcpHandler}. */
 export type McpHandlerOptions = McpServeOptions & {
   /**
-   * Authenticates a request. `false`: it is answered with 401. An object: the sessions of this caller, in place of `sessions`. Default: every request is accepted, so
-   * the endpoint must not be reachable by others.
+   * Authenticates a request. `false`: it is answered with 401. An object: the sessions of this caller, in place of `sessions`. An error that it throws is answered with 500 and
+   * reported to `onError`. Default: every request is accepted, so the endpoint must not be reachable by others.
    */
   readonly authorize?: (request: Request) => boolean | SessionsOfCaller | Promise<boolean | SessionsOfCaller>;
   /** Allowed host names of the header `Host` and of the header `Origin`, without port. Rejecting others prevents DNS rebinding. Default: `localhost`, `127.0.0.1`, `[::1]`. */
@@ -85,15 +85,26 @@ export async function mcpHandler(options: McpHandlerOptions): Promise<McpHandler
   return {
     fetch: async (request) => {
       if (!isAllowedHost(request, allowedHosts)) return new Response("this host is not allowed", { status: 403 });
-      const caller = authorize === undefined ? true : await authorize(request);
-      if (caller === false) return new Response(null, { status: 401, headers: { "www-authenticate": "Bearer" } });
+      let caller: unknown;
+      try {
+        caller = authorize === undefined ? true : await authorize(request);
+      } catch (error) {
+        options.onError?.(error);
+        return new Response(null, { status: 500 });
+      }
       if (caller === true) return handler.fetch(request);
+      // Also for values that only a program without a compiler returns: a missing caller must not get `sessions`.
+      if (!isSessions(caller)) return new Response(null, { status: 401, headers: { "www-authenticate": "Bearer" } });
       const authInfo = { token: "", clientId: "", scopes: [] };
       sessionsOf.set(authInfo, caller);
       return handler.fetch(request, { authInfo });
     },
     close: () => handler.close(),
   };
+}
+
+function isSessions(value: unknown): value is SessionsOfCaller {
+  return typeof value === "object" && value !== null && typeof Reflect.get(value, "start") === "function";
 }
 
 /**
@@ -166,9 +177,19 @@ function createServer(
     throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, `there is no tool ${params.name}`);
   });
   if (sessionTools !== null) {
-    server.setRequestHandler("resources/list", ({ params }) => sessionTools.listResources(params?.cursor));
+    /** Keeps the text of an unexpected error from clients: the SDK would send it. */
+    const guarded = async <T>(work: Promise<T>): Promise<T> => {
+      try {
+        return await work;
+      } catch (error) {
+        if (isEverturnError(error) || error instanceof MisuseError || error instanceof sdk.ProtocolError) throw error;
+        onError?.(error);
+        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, "the server could not read the sessions");
+      }
+    };
+    server.setRequestHandler("resources/list", ({ params }) => guarded(sessionTools.listResources(params?.cursor)));
     server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: [SessionTools.template] }));
-    server.setRequestHandler("resources/read", ({ params }) => sessionTools.readResource(params.uri));
+    server.setRequestHandler("resources/read", ({ params }) => guarded(sessionTools.readResource(params.uri)));
   }
   return server;
 }

@@ -219,7 +219,10 @@ export class SessionTools {
   async #follow(turn: TurnHandle, context: ServerContext): Promise<Answer> {
     const { sessionId, turnId } = turn;
     const { signal } = context.mcpReq;
-    const cancel = () => void this.#sessions.cancel(sessionId).catch(() => undefined);
+    // Only the turn of this request: another turn of the session may be open.
+    const cancel = () => {
+      if (turnId !== null) void this.#sessions.cancel(sessionId, { turnId }).catch(() => undefined);
+    };
     signal.addEventListener("abort", cancel, { once: true });
     if (signal.aborted) cancel();
     try {

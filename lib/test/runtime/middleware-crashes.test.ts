@@ -43,7 +43,7 @@ const open = async () => ({ host: memoryStorage(), reopen: null, close: async ()
 
 test.each(crashScenarios.map((scenario) => ({ name: scenario.name, scenario })))(
   "$name",
-  { timeout: everyPoint ? 600_000 : 60_000 },
+  { timeout: everyPoint ? 1_800_000 : 60_000 },
   async ({ name, scenario }) => {
     const sample = everyPoint ? { every: 1, away: 5 } : { every: name === "a turn of many steps" ? 199 : 71 };
     const report = await crashMatrix(wrapped(scenario), { open, ...sample });

@@ -29,15 +29,21 @@ export function mcpClient(options: McpOptions): McpClient {
 
 /**
  * Returns the engine with the tools of these servers. Every turn starts with the tools that the servers have then, so a changed list takes effect with the next turn.
- * Throws `MisuseError` if two tools have one name: give the servers a `prefix`.
+ * Throws `MisuseError` if two tools have one name: give the servers a `prefix`. A tool that a server adds later does not replace one of the same name that the engine or an
+ * earlier server has.
  */
 export function withMcp<Context extends CallerContext>(
   engine: Engine<Context>,
   clients: readonly Pick<McpClient, "tools">[],
 ): Engine<Context> {
   const own = engine.tools;
-  const current = (): readonly Tool<Context>[] => [...own, ...clients.flatMap(({ tools }) => tools)];
-  const names = current().map(({ name }) => name);
+  const all = (): readonly Tool<Context>[] => [...own, ...clients.flatMap(({ tools }) => tools)];
+  const current = (): readonly Tool<Context>[] => {
+    const byName = new Map<string, Tool<Context>>();
+    for (const tool of all()) if (!byName.has(tool.name)) byName.set(tool.name, tool);
+    return [...byName.values()];
+  };
+  const names = all().map(({ name }) => name);
   const repeated = names.find((name, index) => names.indexOf(name) !== index);
   if (repeated !== undefined) {
     throw new MisuseError("invalid_argument", `withMcp: two tools are named "${repeated}"; give the servers a prefix`);

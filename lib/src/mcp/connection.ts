@@ -7,7 +7,8 @@
 //
 // Invariants
 //   1. There is at most one connection attempt at a time; all users wait for it.
-//   2. After `close` nothing connects again.
+//   2. After `close` nothing connects again, and a connection attempt that is running ends.
+//   3. A connection attempt, with the question for the protocol version, takes at most `connectTimeoutMs`.
 
 import type { Clock } from "../clock/clock.ts";
 import type { Tool, ToolContext } from "../engine/internal.ts";
@@ -40,7 +41,8 @@ import { isJsonArray, MisuseError } from "../model/internal.ts";
 import { json, jsonObject, read } from "../model/parse/reading.ts";
 import { promptMessages, resourceContents, toolContent } from "./content.ts";
 import { readElicitation } from "./elicitation.ts";
-import { isIncluded, needsApprovalOf, replayOf, toolInfo, toolName } from "./names.ts";
+import { limitedFetch } from "./limited-fetch.ts";
+import { isIncluded, needsApprovalOf, replayOf, toolInfo, toolNames } from "./names.ts";
 import { OpenCalls } from "./open-call.ts";
 import { sample } from "./sampling.ts";
 import { loadClient, loadClientStdio } from "./sdk.ts";
@@ -48,6 +50,8 @@ import { ToolCallRun } from "./tool-call.ts";
 
 /** What is sent to servers as the name of this client. */
 const clientInfo = { name: "everturn", version: "0.1.0" };
+
+const defaultConnectTimeoutMs = 30_000;
 
 const relatedTask = "io.modelcontextprotocol/related-task";
 
@@ -73,6 +77,8 @@ export class McpConnection implements McpClient {
   #transport: Transport | null = null;
   #tools: readonly Tool[] = [];
   #isClosed = false;
+  /** Aborted by `close`. */
+  readonly #closing = new AbortController();
 
   constructor(options: McpOptions) {
     this.#options = options;
@@ -85,7 +91,7 @@ export class McpConnection implements McpClient {
       disconnect: () => this.#disconnect(),
       keep: (id, call) => this.#keep(id, call),
       take: (id) => this.#take(id),
-      fulfil: (method, params) => this.#fulfil(method, params),
+      fulfil: (method, params, { signal }) => this.#fulfil(method, params, signal),
       isInputRequired: (result): result is { readonly requestState?: string } =>
         typeof result === "object" && result !== null && Reflect.get(result, "resultType") === "input_required",
     };
@@ -109,7 +115,8 @@ export class McpConnection implements McpClient {
 
   readonly refresh = async (): Promise<readonly Tool[]> => {
     const { client } = await this.#connected();
-    const { tools } = await client.listTools(undefined, { cacheMode: "refresh" });
+    const { connectTimeoutMs: timeout = defaultConnectTimeoutMs } = this.#options;
+    const { tools } = await client.listTools(undefined, { cacheMode: "refresh", timeout });
     return this.#setTools(tools);
   };
 
@@ -180,6 +187,7 @@ export class McpConnection implements McpClient {
 
   readonly close = async (): Promise<void> => {
     this.#isClosed = true;
+    this.#closing.abort();
     for (const id of this.#kept.keys())
       this.#take(id)?.cancel(new DOMException("the connection is closed", "AbortError"));
     await this.#disconnect();
@@ -187,8 +195,7 @@ export class McpConnection implements McpClient {
 
   /** The open connection, or a new one. */
   #connected(): Promise<Live> {
-    if (this.#isClosed)
-      return Promise.reject(new MisuseError("invalid_argument", `${this.name}: the connection was closed`));
+    if (this.#isClosed) return Promise.reject(this.#closedError());
     if (this.#live !== null) return this.#live;
     const live = this.#connect();
     this.#live = live;
@@ -199,7 +206,14 @@ export class McpConnection implements McpClient {
   }
 
   async #connect(): Promise<Live> {
-    const { protocol = "auto", connectTimeoutMs = 30_000, elicitation, sampling, roots, onError } = this.#options;
+    const {
+      protocol = "auto",
+      connectTimeoutMs = defaultConnectTimeoutMs,
+      elicitation,
+      sampling,
+      roots,
+      onError,
+    } = this.#options;
     const sdk = await loadClient();
     const capabilities = {
       ...(elicitation === "off" ? {} : { elicitation: { form: {}, url: {} } }),
@@ -209,7 +223,11 @@ export class McpConnection implements McpClient {
     const client = new sdk.Client(clientInfo, {
       capabilities,
       inputRequired: { autoFulfill: false },
-      versionNegotiation: { mode: typeof protocol === "object" ? { pin: protocol.version } : protocol },
+      versionNegotiation: {
+        mode: typeof protocol === "object" ? { pin: protocol.version } : protocol,
+        // A program that ignores the question for the version is initialised after it, in the time that is left.
+        ...("command" in this.#options.server ? { probe: { timeoutMs: connectTimeoutMs / 2 } } : {}),
+      },
       listChanged: { tools: { onChanged: (error, tools) => this.#listChanged(error, tools) } },
     });
     const calls = new OpenCalls(
@@ -223,7 +241,9 @@ export class McpConnection implements McpClient {
       });
     }
     if (sampling !== undefined)
-      client.setRequestHandler("sampling/createMessage", ({ params }) => sample(sampling, params));
+      client.setRequestHandler("sampling/createMessage", ({ params }, { mcpReq }) =>
+        sample(sampling, params, mcpReq.signal),
+      );
     if (roots !== undefined) client.setRequestHandler("roots/list", () => rootsResult(roots));
     const onerror = (error: Error) => onError?.(error);
     const onclose = () => {
@@ -232,20 +252,47 @@ export class McpConnection implements McpClient {
       this.#live = null;
     };
     Object.assign(client, { onerror, onclose });
-    const transport = await createTransport(this.#options, sdk);
-    this.#transport = transport;
-    try {
+    await this.#within(connectTimeoutMs, client, async () => {
+      const transport = await createTransport(this.#options, sdk);
+      if (this.#isClosed) throw this.#closedError();
+      this.#transport = transport;
       await client.connect(transport, { timeout: connectTimeoutMs });
-    } catch (error) {
-      await client.close().catch(() => undefined);
-      throw error;
-    }
+    });
     if (this.#isClosed) {
       await client.close();
-      throw new MisuseError("invalid_argument", `${this.name}: the connection was closed`);
+      throw this.#closedError();
     }
     this.#client = client;
     return { client, calls, sdk };
+  }
+
+  /** Does the work of a connection attempt. If it fails, takes too long or is ended by `close`, the transport is closed, which ends the process of a stdio server. */
+  async #within(ms: number, client: Client, work: () => Promise<void>): Promise<void> {
+    const end = new AbortController();
+    const ended = new Promise<never>((_, reject) => {
+      end.signal.addEventListener("abort", () => reject(end.signal.reason), { once: true });
+    });
+    const stopTimer = startTimer(this.#clock, ms, () =>
+      end.abort(new Error(`${this.name}: the server did not connect within ${ms} ms`)),
+    );
+    const { signal } = this.#closing;
+    const onClose = () => end.abort(this.#closedError());
+    signal.addEventListener("abort", onClose, { once: true });
+    try {
+      await Promise.race([work(), ended]);
+    } catch (error) {
+      // Not awaited: a program may take seconds to end.
+      void client.close().catch(() => undefined);
+      void this.#transport?.close().catch(() => undefined);
+      throw error;
+    } finally {
+      stopTimer();
+      signal.removeEventListener("abort", onClose);
+    }
+  }
+
+  #closedError(): MisuseError {
+    return new MisuseError("invalid_argument", `${this.name}: the connection was closed`);
   }
 
   async #disconnect(): Promise<void> {
@@ -264,17 +311,17 @@ export class McpConnection implements McpClient {
   }
 
   #setTools(listed: readonly SdkTool[]): readonly Tool[] {
-    const taken = new Set<string>();
+    const nameOf = toolNames(
+      this.#options.prefix ?? "",
+      listed.map(({ name }) => name),
+    );
     this.#definitions.clear();
     for (const { outputSchema: _, ...definition } of listed) this.#definitions.set(definition.name, definition);
     this.#tools = listed.flatMap((listedTool): readonly Tool[] => {
       const info = toolInfo(listedTool, this.#options);
       if (!isIncluded(this.#options, info)) return [];
-      const name = toolName(this.#options.prefix ?? "", info.name, taken);
       try {
-        const built = this.#tool(name, info, listedTool);
-        taken.add(name);
-        return [built];
+        return [this.#tool(nameOf(info.name), info, listedTool)];
       } catch (cause) {
         // One definition that cannot be used must not hide the other tools.
         const why = cause instanceof Error ? cause.message : String(cause);
@@ -327,23 +374,18 @@ export class McpConnection implements McpClient {
   }
 
   /** Answers a request inside `input_required` that is no question to the user. */
-  async #fulfil(method: string, params: Json): Promise<Json> {
-    const { sampling, roots } = this.#options;
-    const result = await this.#answerOf(method, params, sampling, roots);
+  async #fulfil(method: string, params: Json, signal: AbortSignal): Promise<Json> {
+    const result = await this.#answerOf(method, params, signal);
     const parsed = read(json, result);
     if ("value" in parsed) return parsed.value;
     throw new TypeError(`${this.name}: the server asked for ${method}, which this client cannot answer`);
   }
 
-  async #answerOf(
-    method: string,
-    params: Json,
-    sampling: McpOptions["sampling"],
-    roots: McpOptions["roots"],
-  ): Promise<unknown> {
+  async #answerOf(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
+    const { sampling, roots } = this.#options;
     if (method === "sampling/createMessage" && sampling !== undefined) {
       const { sdk } = await this.#connected();
-      if (sdk.isSpecType.CreateMessageRequestParams(params)) return sample(sampling, params);
+      if (sdk.isSpecType.CreateMessageRequestParams(params)) return sample(sampling, params, signal);
     }
     return method === "roots/list" && roots !== undefined ? rootsResult(roots) : undefined;
   }
@@ -404,7 +446,7 @@ async function createTransport({ server }: McpOptions, sdk: Sdk): Promise<Transp
   return new sdk.StreamableHTTPClientTransport(new URL(url), {
     ...(headers === undefined ? {} : { requestInit: { headers: { ...headers } } }),
     ...(authProvider === undefined ? {} : { authProvider }),
-    ...(fetch === undefined ? {} : { fetch }),
+    fetch: limitedFetch(fetch ?? globalThis.fetch),
   });
 }
 

@@ -48,7 +48,10 @@ export function readElicitation(params: unknown): McpElicitation | null {
   if (!("value" in parsed)) return null;
   const { value } = parsed;
   if (value.mode === "url") {
-    return value.url === undefined ? null : { mode: "url", message: value.message, url: value.url };
+    // Other schemes, such as `javascript:`, could run code in a user interface that makes the address a link.
+    const isAddress =
+      value.url !== undefined && URL.canParse(value.url) && /^https?:$/.test(new URL(value.url).protocol);
+    return value.url !== undefined && isAddress ? { mode: "url", message: value.message, url: value.url } : null;
   }
   if (value.mode !== "form") return null;
   return { mode: "form", message: value.message, schema: value.requestedSchema ?? { type: "object", properties: {} } };

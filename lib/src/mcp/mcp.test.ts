@@ -4,14 +4,21 @@ import type { OAuthClientProvider, OAuthDiscoveryState, StoredOAuthTokens } from
 import type { McpOptions } from "everturn/mcp";
 import type { JsonObject } from "everturn/model";
 
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { ClientCredentialsProvider } from "@modelcontextprotocol/client";
 import { createMcpHandler, Server } from "@modelcontextprotocol/server";
-import { chat, engine, fake, stream } from "everturn";
+import { chat, engine, fake, stream, tool } from "everturn";
 import { connectMcp, mcpClient, withMcp } from "everturn/mcp";
 import { afterEach, expect, test } from "vitest";
 
 import { Agency } from "../../test/mcp/servers.ts";
 import { call, thinker, World } from "../../test/runtime/world.ts";
+import { readElicitation } from "./elicitation.ts";
+import { limitedFetch } from "./limited-fetch.ts";
+import { toolNames } from "./names.ts";
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -192,6 +199,107 @@ test("reports a changed list of tools, and the next turn of a durable session us
   await expect(client.refresh()).rejects.toThrow("was closed");
 });
 
+test("a tool that a server adds later does not replace a tool of the engine", async () => {
+  let isAdded = false;
+  const { agency, client } = await connected({ include: ({ name }) => name !== "sleep" || isAdded });
+  const sleep = tool({ name: "sleep", description: "Ours.", schema: { type: "object" }, handler: () => "ours" });
+  const agent = withMcp(engine({ adapter: caller("sleep"), model: "fake:m", tools: [sleep] }), [client]);
+  agency.names = ["sleep"];
+  isAdded = true;
+  expect((await client.refresh()).map(({ name }) => name)).toEqual(["sleep"]);
+  expect(agent.tools.map(({ name, description }) => [name, description])).toEqual([["sleep", "Ours."]]);
+  const { thread } = await chat(agent, "go");
+  expect(thread.messages.find(({ role }) => role === "tool")).toMatchObject({ content: "ours" });
+});
+
+test("a server that does not answer: the attempt ends after connectTimeoutMs, and its program is stopped", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "everturn-mcp-"));
+  const file = join(folder, "pid");
+  const code = `require("fs").appendFileSync(${JSON.stringify(file)}, process.pid + "\\n"); process.stdin.resume(); setInterval(() => {}, 1000);`;
+  const server = { command: process.execPath, args: ["-e", code] };
+  const isRunning = (pid: number) => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  try {
+    for (const protocol of ["auto", "legacy"] as const) {
+      await expect(connectMcp({ name: "mute", server, protocol, connectTimeoutMs: 1500 })).rejects.toThrow();
+    }
+    const client = mcpClient({ name: "mute", server });
+    const refreshed = expect(client.refresh()).rejects.toThrow("was closed");
+    await client.close();
+    await refreshed;
+    const pids = () => readFileSync(file, "utf8").trim().split("\n").map(Number);
+    await expect.poll(() => pids().filter(isRunning), { timeout: 20_000 }).toEqual([]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}, 60_000);
+
+test("a server that connects and does not list its tools is given up", async () => {
+  const handler = createMcpHandler(() => {
+    const server = new Server({ name: "mute", version: "1" }, { capabilities: { tools: {} } });
+    server.setRequestHandler("tools/list", () => new Promise<never>(() => undefined));
+    return server;
+  });
+  const fetch = (url: string | URL, init?: RequestInit) => handler.fetch(new Request(url, init));
+  closing.push(handler.close);
+  await expect(
+    connectMcp({ server: { url: "http://mute.test/mcp", fetch }, connectTimeoutMs: 2000 }),
+  ).rejects.toThrow();
+}, 30_000);
+
+test("limits the length of a response, and of an event of a stream", async () => {
+  const read = async (type: string, chunks: readonly string[]) => {
+    const body = new ReadableStream({
+      start: (controller) => {
+        for (const chunk of chunks) controller.enqueue(new TextEncoder().encode(chunk));
+        controller.close();
+      },
+    });
+    const fetch = limitedFetch(async () => new Response(body, { headers: { "content-type": type } }), 10);
+    return (await fetch("http://large.test")).text();
+  };
+  const tooLong = "a message of more than 10 bytes";
+  expect(await read("application/json", ["12345", "67890"])).toBe("1234567890");
+  await expect(read("application/json", ["12345", "678901"])).rejects.toThrow(tooLong);
+  const events = ["data:1\n", "\ndata:2\r\n\r\n", "data:3\n\ndata:4\n\n"];
+  expect(await read("text/event-stream", events)).toBe(events.join(""));
+  await expect(read("text/event-stream", ["data:1\n\n", "data:1\ndata:2"])).rejects.toThrow(tooLong);
+});
+
+test("a cancelled turn cancels the model call that a server asked for", async () => {
+  const signals: AbortSignal[] = [];
+  const adapter = {
+    ...fake({ script: [] }),
+    async *stream(_: unknown, { signal }: { readonly signal: AbortSignal }) {
+      signals.push(signal);
+      yield [];
+      await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    },
+  };
+  const { client } = await connected({ sampling: engine({ adapter, model: "fake:m" }), roots: [] });
+  const stop = new AbortController();
+  const { result } = stream(withMcp(engine({ adapter: caller("think"), model: "fake:m" }), [client]), "go", {
+    signal: stop.signal,
+  });
+  await expect.poll(() => signals.length, { timeout: 10_000 }).toBe(1);
+  stop.abort();
+  await result;
+  await expect.poll(() => signals[0]?.aborted).toBe(true);
+});
+
+test("an address that is no web address is not shown to the user", () => {
+  const asked = (url: string) => readElicitation({ mode: "url", message: "Open.", url });
+  expect(asked("https://agency.test/terms")).toMatchObject({ url: "https://agency.test/terms" });
+  for (const url of ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "/relative"]) {
+    expect(asked(url)).toBeNull();
+  }
+});
+
 test("rejects two tools of one name, and a server that cannot be reached", async () => {
   const { client } = await connected();
   expect(() => withMcp(engine(), [client, client])).toThrow('two tools are named "book"');
@@ -227,10 +335,24 @@ test("tools with unusual definitions: names are made unique, and what cannot be 
   const found = client.tools.map(({ name }) => name);
   expect(new Set(found).size).toBe(found.length);
   for (const name of found) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-  expect(found.slice(0, 3)).toEqual(["a_b", "a_b_2", "a_b_3"]);
+  expect(found.slice(0, 3)).toEqual([
+    expect.stringMatching(/^a_b_[0-9a-f]{8}$/),
+    "a_b",
+    expect.stringMatching(/^a_b_[0-9a-f]{8}$/),
+  ]);
   expect(found).not.toContain("auto");
   expect(found.length + errors.length).toBe(names.length + 1);
-  expect(await calling(client, "a_b_3")).toMatchObject({ content: "called a/b" });
+  expect(await calling(client, found[2] ?? "")).toMatchObject({ content: "called a/b" });
+});
+
+test("a name does not pass to another tool when the list changes", () => {
+  const namesOf = (listed: readonly string[]) => listed.map(toolNames("", listed));
+  const hashed = expect.stringMatching(/^a_b_[0-9a-f]{8}$/);
+  const [first, second, third] = namesOf(["a b", "a/b", "c.d"]);
+  expect([first, second, third]).toEqual([hashed, hashed, "c_d"]);
+  expect(namesOf(["a/b", "c.d"])).toEqual(["a_b", "c_d"]);
+  expect(namesOf(["a/b", "a_b"])).toEqual([second, "a_b"]);
+  expect(() => namesOf(["a", "a"])).toThrow("taken");
 });
 
 test("large results, and 50 calls at a time", async () => {

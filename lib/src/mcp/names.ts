@@ -9,20 +9,40 @@ import { reservedToolNames } from "../model/internal.ts";
 const maxNameLength = 64;
 
 /**
- * The name for the model: prefix and name, with other characters replaced by underscores. A name that is too long, reserved or taken ends with a number, in
- * the order of the list, so that the same list always gives the same names.
+ * Returns the function from a name of the list to the name for the model: prefix and name, with other characters replaced by underscores. A name that is changed, and is
+ * too long, reserved or equal to that of another tool of the list, ends with a hash of the name at the server. So a name never passes from one tool to another when the
+ * list changes: a call that waits for an approval then fails, and does not call another tool.
  */
-export function toolName(prefix: string, name: string, taken: ReadonlySet<string>): string {
-  const plain = `${prefix}${name}`.replaceAll(/[^A-Za-z0-9_-]/g, "_");
-  const isUsable = (candidate: string) =>
-    !taken.has(candidate) && !reservedToolNames.some((word) => word === candidate);
-  const cut = plain.slice(0, maxNameLength);
-  if (cut !== "" && isUsable(cut)) return cut;
-  for (let n = 2; ; n += 1) {
-    const suffix = `_${n}`;
-    const candidate = `${plain.slice(0, maxNameLength - suffix.length)}${suffix}`;
-    if (isUsable(candidate)) return candidate;
+export function toolNames(prefix: string, listed: readonly string[]): (name: string) => string {
+  const counts = new Map<string, number>();
+  for (const name of new Set(listed)) {
+    const plain = plainName(prefix, name);
+    counts.set(plain, (counts.get(plain) ?? 0) + 1);
   }
+  const given = new Set<string>();
+  return (name) => {
+    const plain = plainName(prefix, name);
+    const isReserved = reservedToolNames.some((word) => word === plain);
+    const isUnchanged = plain === `${prefix}${name}`;
+    const isUsable = plain !== "" && !isReserved && (isUnchanged || counts.get(plain) === 1) && name !== "";
+    const isCut = plain.length > maxNameLength;
+    const suffix = isUsable && !isCut ? "" : `_${hashOf(name)}`;
+    const result = `${plain.slice(0, maxNameLength - suffix.length)}${suffix}`;
+    if (given.has(result)) throw new Error(`the name ${result} is taken by another tool`);
+    given.add(result);
+    return result;
+  };
+}
+
+function plainName(prefix: string, name: string): string {
+  return `${prefix}${name}`.replaceAll(/[^A-Za-z0-9_-]/g, "_");
+}
+
+/** A hash of a name as 8 hexadecimal digits (FNV-1a). */
+function hashOf(name: string): string {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
 /** The hints of a tool, with the defaults of the specification. */

@@ -8,7 +8,11 @@ import { generate } from "../run/internal.ts";
 import { promptMessages } from "./content.ts";
 
 /** Makes one model call without tools. Images and texts are passed on; the server chooses neither the model nor the key. */
-export async function sample(engine: Engine, params: CreateMessageRequestParams): Promise<CreateMessageResult> {
+export async function sample(
+  engine: Engine,
+  params: CreateMessageRequestParams,
+  signal: AbortSignal,
+): Promise<CreateMessageResult> {
   const { messages, systemPrompt, maxTokens, temperature, stopSequences } = params;
   const input = messages.flatMap(({ role, content }) =>
     (Array.isArray(content) ? content : [content]).flatMap((block) =>
@@ -20,6 +24,7 @@ export async function sample(engine: Engine, params: CreateMessageRequestParams)
     promptMessages(input),
     {
       maxTokens,
+      signal,
       ...(temperature === undefined ? {} : { temperature }),
       ...(stopSequences === undefined ? {} : { stopSequences }),
     },

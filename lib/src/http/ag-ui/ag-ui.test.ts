@@ -801,7 +801,7 @@ describe("keys", () => {
     };
     expect(await read("the-key-of-tenant-acme")).not.toMatch(/From other/);
     expect(await read("the-key-of-tenant-other")).not.toMatch(/From acme/);
-    await expect(run(handler, "a-key-that-nobody-has", "Hi.")).rejects.toThrow(/401/);
+    await expect(run(handler, "a-key-that-is-not-listed", "Hi.")).rejects.toThrow(/401/);
   });
 });
 

@@ -1,6 +1,8 @@
 // Charts of the overview: stacked bars over time. Colours repeat what the legend and a table for screen readers say.
 
-import type { ReactNode } from "react";
+import type { ReactNode, RefObject } from "react";
+
+import { useEffect, useRef, useState } from "react";
 
 /** A part of each bar. `className` gives its colour and pattern. */
 export type Series = { readonly name: string; readonly className: string };
@@ -12,8 +14,9 @@ export type Bar = {
   readonly values: { readonly [series: string]: number };
 };
 
-const width = 720;
 const height = 150;
+/** The width before the chart is measured. */
+const firstWidth = 560;
 const left = 46;
 const bottom = 20;
 
@@ -38,13 +41,15 @@ export function BarChart({
   readonly bucketMs: number;
   readonly format: (value: number) => string;
 }): ReactNode {
+  const figure = useRef<HTMLElement>(null);
+  const width = useWidth(figure);
   const places = Math.max(1, Math.ceil((until - from) / bucketMs));
   const step = (width - left) / places;
   const highest = niceMaximum(Math.max(0, ...bars.map(totalOf)));
   const scale = (height - bottom - 8) / highest;
   const y = (value: number): number => height - bottom - value * scale;
   return (
-    <figure className="chart">
+    <figure className="chart" ref={figure}>
       <figcaption>
         <h2>{title}</h2>
         <span className="spacer" />
@@ -57,7 +62,7 @@ export function BarChart({
           </span>
         ))}
       </figcaption>
-      <svg viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
+      <svg width={width} height={height} aria-hidden="true">
         <defs>
           <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
             <rect width="3" height="6" className="chart-crash" />
@@ -152,6 +157,21 @@ function Stack({
       <title>{`${bar.label}: ${format(part.value)} ${part.name}`}</title>
     </rect>
   ));
+}
+
+/** The width of the content of an element, in pixels: the chart is drawn at its real size, so that its texts have the size of other texts. */
+function useWidth(element: RefObject<HTMLElement | null>): number {
+  const [width, setWidth] = useState(firstWidth);
+  useEffect(() => {
+    const { current } = element;
+    if (current === null) return undefined;
+    const observer = new ResizeObserver(([entry]) => {
+      if (entry !== undefined) setWidth(Math.max(200, Math.floor(entry.contentRect.width)));
+    });
+    observer.observe(current);
+    return () => observer.disconnect();
+  }, [element]);
+  return width;
 }
 
 function totalOf({ values }: Bar): number {

@@ -69,7 +69,7 @@ function Table({
       {rows.length === 0 ? (
         <p className="muted">{empty}</p>
       ) : (
-        <div className="table-scroll" tabIndex={0} role="region" aria-label={title}>
+        <div className="sums" tabIndex={0} role="region" aria-label={title}>
           <table>
             <thead>
               <tr>

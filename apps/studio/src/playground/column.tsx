@@ -10,6 +10,7 @@ import { useId } from "react";
 import { cost, count, duration } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
+import { Markdown } from "../text/markdown.tsx";
 import { optionsOf } from "./column-settings.ts";
 
 export function Column({
@@ -59,7 +60,7 @@ export function Column({
         )}
       </div>
       {engine !== undefined && (
-        <details className="column-settings">
+        <details className="column-settings" open={run === null}>
           <summary>{summaryOf(settings, engine)}</summary>
           <Settings {...{ settings, engine, allow, issues, onChange }} />
         </details>
@@ -211,9 +212,16 @@ function RunView({
           ))}
         </ul>
       )}
-      <div className="column-text" dir="auto" aria-live="polite">
-        {text}
-      </div>
+      {endedAt === null ? (
+        // Markdown is parsed once, at the end: parsing it for every word would cost more with every word.
+        <div className="column-text growing" dir="auto">
+          {text}
+        </div>
+      ) : (
+        <div className="column-text prose" aria-live="polite">
+          <Markdown text={text} />
+        </div>
+      )}
       {failure !== null && (
         <p className="bad" role="alert">
           {failure}

@@ -14,6 +14,7 @@ import { useTitle } from "../shell/title.ts";
 import { optionsOf, settingsOf } from "./column-settings.ts";
 import { Column } from "./column.tsx";
 import { beginRun, withEnd, withEvent } from "./run.ts";
+import "../styles/conversation.css";
 import "./playground.css";
 
 type ColumnState = {
@@ -75,7 +76,10 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
   const [first] = known;
   const isEmpty = columns.length === 0;
   useEffect(() => {
-    if (isEmpty && first !== undefined) addColumn(first);
+    if (!isEmpty || first === undefined) return;
+    const settings = settingsOf(first);
+    const create = (): ColumnState => ({ key: nextKey.current++, settings, run: null, isKept: false });
+    setColumns((list) => (list.length > 0 ? list : [create(), create()]));
   }, [isEmpty, first]);
   return (
     <div className="dashboard playground">

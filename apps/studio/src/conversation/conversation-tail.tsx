@@ -3,14 +3,15 @@
 import type { Failure } from "everturn/model";
 import type { ReactNode } from "react";
 
-import { sessionError } from "everturn/model";
+import { messageText, sessionError } from "everturn/model";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
+import { visibleName } from "../parts/text.ts";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
-import { PendingForm } from "./pending-form.tsx";
-import { waitingCalls } from "./session-store.ts";
+import { PendingForm, ToolNote } from "./pending-form.tsx";
+import { waitingCallsOf } from "./session-store.ts";
 import { useConversation } from "./use-conversation.ts";
 
 export function ConversationTail(): ReactNode {
@@ -31,16 +32,18 @@ export function ConversationTail(): ReactNode {
     });
   const failure: Failure | null = openTurn?.status === "parked" ? openTurn.failure : sessionError(session);
   const isParked = openTurn?.status === "parked";
-  const outside = callsOutsideOfReplies(state);
+  const stop = stopText(state);
+  const outside = waitingCallsOf(state).filter(({ isLast }) => !isLast);
   return (
     <div className="tail">
-      {outside.map((pending) => (
+      {outside.map(({ pending }) => (
         <section key={pending.id} className="card approval" aria-label={`Tool ${pending.name}`}>
           <div className="head">
-            <span className="name">{pending.name}</span>
-            <span className="tag wait">{pending.reason}</span>
+            <span className="name">{visibleName(pending.name)}</span>
+            <span className="tag wait">{pending.reason.replace("_", " ")}</span>
+            {pending.reason === "approval" && <ToolNote name={pending.name} />}
           </div>
-          <PendingForm pending={pending} />
+          <PendingForm pending={pending} hasQuestion={!isLastText(state, pending.question)} />
         </section>
       ))}
       {turn !== null && turn.open === null && !turn.hasEnded && !isParked && (
@@ -86,45 +89,36 @@ export function ConversationTail(): ReactNode {
           </div>
         </FailureCard>
       )}
-      {openTurn === null && failure === null && canContinue(session) && (
+      {openTurn === null && turn === null && failure === null && stop !== null && (
         <div className="actions">
           <button type="button" className="btn" onClick={() => act(async () => client.continue(sessionId))}>
             Continue
           </button>
-          <span className="muted">{stopText(session.lastRun?.haltedReason ?? "")}</span>
+          <span className="muted">{stop}</span>
         </div>
       )}
     </div>
   );
 }
 
-type Session = NonNullable<ReturnType<typeof useConversation>["head"]>["session"];
-
-/** Whether the last turn stopped before the model had finished. */
-function canContinue({ status, lastRun, pendingToolCalls }: Session): boolean {
-  if (lastRun === null || pendingToolCalls.length > 0 || status === "awaiting_user" || status === "error") return false;
-  return lastRun.haltedReason !== "completed";
-}
-
-function stopText(haltedReason: string): string {
+/** Why the session can be continued without a message: its last turn stopped early, or its last message has no reply. `null`: it cannot. */
+function stopText({ head, messages, length }: ReturnType<typeof useConversation>): string | null {
+  if (head === null) return null;
+  const { status, lastRun, pendingToolCalls } = head.session;
+  if (pendingToolCalls.length > 0 || status === "awaiting_user" || status === "error") return null;
+  const reason = lastRun?.haltedReason ?? null;
   const texts: { readonly [reason: string]: string } = {
     cancelled: "The turn was stopped",
     budget: "A budget of the turn is used up",
     max_turns: "The turn has made as many model calls as allowed",
   };
-  return texts[haltedReason] ?? `The turn ended: ${haltedReason}`;
+  if (reason !== null && Object.hasOwn(texts, reason)) return texts[reason] ?? null;
+  const role = messages.get(length - 1)?.role;
+  return role === "user" || role === "tool" ? "The last message has no reply yet" : null;
 }
 
-/** Calls that wait and are not calls of the last reply, for example those of a code cell. */
-function callsOutsideOfReplies({ head, messages, length, turn }: ReturnType<typeof useConversation>) {
-  if (turn !== null) return [];
-  const shown = new Set<string>();
-  for (let index = length - 1; index >= 0; index -= 1) {
-    const message = messages.get(index);
-    if (message === undefined) return [];
-    if (message.role !== "assistant") continue;
-    for (const call of message.toolCalls) shown.add(call.id);
-    break;
-  }
-  return [...waitingCalls(head).values()].filter(({ id }) => !shown.has(id));
+/** Whether the last message is the question itself, so that the form need not repeat it. */
+function isLastText({ messages, length }: ReturnType<typeof useConversation>, question: string | null): boolean {
+  const last = messages.get(length - 1);
+  return last !== undefined && question !== null && messageText(last).trim() === question.trim();
 }

@@ -1,27 +1,32 @@
 // The conversation of a session: all messages, of which only those in view are in the document, then the open turn, what waits, and the composer.
 
-import type { PendingCall } from "../data/types.ts";
 import type { SessionRoute } from "../route.ts";
-import type { ConversationState, LiveItem } from "./session-store.ts";
+import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
 import type { VirtualItem } from "@tanstack/react-virtual";
 import type { ReactNode } from "react";
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "react";
 
+import { duration } from "../parts/format.ts";
+import { navigate } from "../route.ts";
 import { useShortcuts } from "../shell/keyboard.ts";
+import { Markdown } from "../text/markdown.tsx";
 import { Composer, focusComposer } from "./composer.tsx";
 import { ConversationTail } from "./conversation-tail.tsx";
 import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
 import { requestDecision } from "./pending-form.tsx";
-import { waitingCalls } from "./session-store.ts";
+import { scrubbed } from "./scrubbed.ts";
+import { waitingCallsOf } from "./session-store.ts";
 import { useConversation, useFeedState, useLoadRange } from "./use-conversation.ts";
 import { useConversationSelection } from "./use-selection.ts";
 
 /** A reader within this distance of the end stays at the end while text arrives, in CSS pixels. */
 const endDistance = 80;
 const estimatedHeight = 96;
-const noCalls: ReadonlyMap<string, PendingCall> = new Map();
+const noWaiting: ReadonlyMap<number, ReadonlyMap<string, WaitingCall>> = new Map();
+const noItems: readonly LiveItem[] = [];
+const noCalls: ReadonlyMap<string, WaitingCall> = new Map();
 
 export function Conversation({ route }: { readonly route: SessionRoute }): ReactNode {
   const state = useConversation();
@@ -55,24 +60,44 @@ export function Conversation({ route }: { readonly route: SessionRoute }): React
   );
 }
 
-function Messages({ route, state }: { readonly route: SessionRoute; readonly state: ConversationState }): ReactNode {
+function Messages({
+  route,
+  state: present,
+}: {
+  readonly route: SessionRoute;
+  readonly state: ConversationState;
+}): ReactNode {
+  const { selection, select, timeline } = useConversationSelection(route, present);
+  const past = useMemo(
+    () => (route.at === null || timeline === null ? null : scrubbed(present, timeline, route.at)),
+    [present, timeline, route.at],
+  );
+  const state = past?.state ?? present;
   const scroller = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(route.message === null);
   const { length, messages, turn, calls, notes, head } = state;
-  const items = turn?.items ?? [];
+  const items = turn?.items ?? noItems;
   const open = turn?.open ?? null;
+  const isOpen = open !== null;
+  // Stable functions: the list measures all rows again when they change, which a delta must not cause.
+  const getItemKey = useCallback((row: number) => keyOf(row, length, items, isOpen), [length, items, isOpen]);
+  const estimateSize = useCallback(
+    (row: number) => (messages.get(row)?.role === "tool" ? 0 : estimatedHeight),
+    [messages],
+  );
   const count = length + items.length + (open === null ? 0 : 1) + 1;
   const rows = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => (messages.get(index)?.role === "tool" ? 0 : estimatedHeight),
-    getItemKey: (row) => keyOf(row, length, items, open !== null),
+    estimateSize,
+    getItemKey,
     overscan: 6,
   });
   const visible = rows.getVirtualItems();
-  const { selection, select } = useConversationSelection(route, state);
-  const waiting = useMemo(() => waitingCalls(head), [head]);
-  const lastReply = useMemo(() => lastReplyIndex(state), [state]);
+  const waiting = useMemo(
+    () => (past === null ? waitingByReply(waitingCallsOf({ head, messages, length, turn })) : noWaiting),
+    [past, head, messages, length, turn],
+  );
   const shared = useMemo(() => ({ messages, calls }), [messages, calls]);
   useLoadRange(visible[0]?.index ?? Math.max(0, length - 1), (visible.at(-1)?.index ?? length) + 1);
 
@@ -120,7 +145,8 @@ function Messages({ route, state }: { readonly route: SessionRoute; readonly sta
               index={row}
               message={message}
               state={shared}
-              waiting={row === lastReply && turn === null ? waiting : noCalls}
+              waiting={waiting.get(row) ?? noCalls}
+              times={selection.times(row)}
               isSelected={selection.message === row}
               selectedCall={selection.toolCallId}
               isCommitted
@@ -139,6 +165,7 @@ function Messages({ route, state }: { readonly route: SessionRoute; readonly sta
           message={item.message}
           state={shared}
           waiting={noCalls}
+          times={null}
           isSelected={selection.message === item.index}
           selectedCall={selection.toolCallId}
           isCommitted={false}
@@ -147,31 +174,60 @@ function Messages({ route, state }: { readonly route: SessionRoute; readonly sta
       );
     }
     if (open !== null && row === count - 2) return <OpenReplyRow reply={open} />;
+    if (past !== null) return <PastTail text={past.partial} />;
     return <ConversationTail />;
   };
   return (
-    <div
-      className="talk"
-      ref={scroller}
-      tabIndex={-1}
-      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-        isAtEnd.current = scrollHeight - scrollTop - clientHeight < endDistance;
-      }}
-    >
-      <div className="talk-col" style={{ height: size }}>
-        {visible.map(({ key, index, start }: VirtualItem) => (
-          <div
-            key={key}
-            ref={rows.measureElement}
-            data-index={index}
-            className="talk-row"
-            style={{ transform: `translateY(${start}px)` }}
+    <div className="talk-frame">
+      {past !== null && route.at !== null && (
+        <p className="past" role="status">
+          As it was {duration(route.at)} after the turn began
+          <button
+            type="button"
+            className="btn small"
+            onClick={() => navigate({ ...route, at: null }, { replace: true })}
           >
-            {renderRow(index)}
-          </div>
-        ))}
+            Back to now
+          </button>
+        </p>
+      )}
+      <div
+        className="talk"
+        ref={scroller}
+        tabIndex={-1}
+        onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+          isAtEnd.current = scrollHeight - scrollTop - clientHeight < endDistance;
+        }}
+      >
+        <div className="talk-col" style={{ height: size }}>
+          {visible.map(({ key, index, start }: VirtualItem) => (
+            <div
+              key={key}
+              ref={rows.measureElement}
+              data-index={index}
+              className="talk-row"
+              style={{ transform: `translateY(${start}px)` }}
+            >
+              {renderRow(index)}
+            </div>
+          ))}
+        </div>
       </div>
     </div>
+  );
+}
+
+/** The end of the conversation at a moment of the past: the reply that was arriving. */
+function PastTail({ text }: { readonly text: string | null }): ReactNode {
+  if (text === null) return null;
+  return (
+    <article className="msg assistant" aria-label="Reply that was arriving">
+      <div className="who">agent</div>
+      <div className="msg-body">
+        <Markdown text={text} />
+        <span className="caret" aria-hidden="true" />
+      </div>
+    </article>
   );
 }
 
@@ -183,12 +239,14 @@ function keyOf(row: number, length: number, items: readonly LiveItem[], isOpen: 
   return isOpen && row === length + items.length ? "open" : "tail";
 }
 
-/** The index of the last reply, whose calls may wait. */
-function lastReplyIndex({ length, messages }: ConversationState): number {
-  for (let index = length - 1; index >= 0; index -= 1) {
-    const role = messages.get(index)?.role;
-    if (role === undefined) return -1;
-    if (role === "assistant") return index;
+/** The calls that wait, by the index of their reply and their id. */
+function waitingByReply(calls: readonly WaitingCall[]): ReadonlyMap<number, ReadonlyMap<string, WaitingCall>> {
+  const byReply = new Map<number, Map<string, WaitingCall>>();
+  for (const call of calls) {
+    if (call.reply === null) continue;
+    const ofReply = byReply.get(call.reply) ?? new Map<string, WaitingCall>();
+    ofReply.set(call.pending.id, call);
+    byReply.set(call.reply, ofReply);
   }
-  return -1;
+  return byReply;
 }

@@ -86,7 +86,7 @@ function ProviderCall({ call }: { readonly call: ToolCall }): ReactNode {
   );
 }
 
-export function ImageView({
+function ImageView({
   source,
   mimeType,
   prompt = null,

@@ -1,7 +1,6 @@
 // One row of the conversation: a message with its tool cards, a note about what happened, or the reply that arrives.
 
-import type { PendingCall } from "../data/types.ts";
-import type { ConversationState, LiveNote, OpenReply } from "./session-store.ts";
+import type { ConversationState, LiveNote, OpenReply, WaitingCall } from "./session-store.ts";
 import type { Message, ToolCall } from "everturn/model";
 import type { MouseEvent, ReactNode } from "react";
 
@@ -19,6 +18,10 @@ import { Reasoning } from "./reasoning.tsx";
 import { callKey, committedAnswer } from "./session-store.ts";
 import { ToolCard } from "./tool-card.tsx";
 
+/** How long a call took, and how often it was started, from the timeline. */
+export type CallTime = { readonly durationMs: number | null; readonly attempts: number };
+export type CallTimes = ReadonlyMap<string, CallTime>;
+
 /** What a row selects: the message, or one call of it. */
 export type Select = (index: number, toolCallId: string | null) => void;
 
@@ -27,6 +30,7 @@ export const MessageRow = memo(function MessageRow({
   message,
   state,
   waiting,
+  times,
   isSelected,
   selectedCall,
   isCommitted,
@@ -37,7 +41,9 @@ export const MessageRow = memo(function MessageRow({
   /** Only the calls and answers are read from it: pass a state whose other parts do not matter. */
   readonly state: Pick<ConversationState, "messages" | "calls">;
   /** The calls of this message that wait for a person. */
-  readonly waiting: ReadonlyMap<string, PendingCall>;
+  readonly waiting: ReadonlyMap<string, WaitingCall>;
+  /** Durations and attempts by the id of the call, from the timeline; `null`: it is not loaded. */
+  readonly times: CallTimes | null;
   readonly isSelected: boolean;
   readonly selectedCall: string | null;
   /** Only a committed message can be forked from and linked to. */
@@ -67,7 +73,8 @@ export const MessageRow = memo(function MessageRow({
                 index={index}
                 call={call}
                 state={state}
-                pending={waiting.get(call.id) ?? null}
+                waiting={waiting.get(call.id) ?? null}
+                times={times}
                 isSelected={isSelected && selectedCall === call.id}
                 select={select}
               />
@@ -84,14 +91,16 @@ function CallCard({
   index,
   call,
   state,
-  pending,
+  waiting,
+  times,
   isSelected,
   select,
 }: {
   readonly index: number;
   readonly call: ToolCall;
   readonly state: Pick<ConversationState, "messages" | "calls">;
-  readonly pending: PendingCall | null;
+  readonly waiting: WaitingCall | null;
+  readonly times: CallTimes | null;
   readonly isSelected: boolean;
   readonly select: Select;
 }): ReactNode {
@@ -102,7 +111,9 @@ function CallCard({
       call={call}
       live={live}
       answer={answer}
-      pending={pending}
+      pending={waiting?.pending ?? null}
+      hasForm={waiting?.isLast === true}
+      time={times?.get(call.id) ?? null}
       isSelected={isSelected}
       select={() => select(index, call.id)}
     />

@@ -4,7 +4,7 @@
 // text until the reply is complete, because half of a code block or table is not Markdown.
 
 /** A finished piece of text. `isPlain`: it was cut, and is not rendered as Markdown. */
-export type Block = { readonly text: string; readonly isPlain: boolean };
+type Block = { readonly text: string; readonly isPlain: boolean };
 
 export type OpenText = {
   readonly blocks: readonly Block[];

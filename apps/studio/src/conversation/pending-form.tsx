@@ -26,8 +26,16 @@ export function requestDecision(type: "approve" | "deny"): boolean {
   return true;
 }
 
-export function PendingForm({ pending }: { readonly pending: PendingCall }): ReactNode {
+export function PendingForm({
+  pending,
+  hasQuestion = true,
+}: {
+  readonly pending: PendingCall;
+  /** `false`: the question is shown elsewhere. */
+  readonly hasQuestion?: boolean;
+}): ReactNode {
   const sessionId = useConversationPart((state) => state.sessionId);
+  const isCurrent = useConversationPart(({ head }) => head?.session.pendingToolCallId === pending.id);
   const { client } = useConnection();
   const [isSending, setSending] = useState(false);
   const send = async (answer: () => Promise<unknown>): Promise<void> => {
@@ -50,13 +58,15 @@ export function PendingForm({ pending }: { readonly pending: PendingCall }): Rea
       return (
         <Question
           pending={pending}
+          hasQuestion={hasQuestion}
           isSending={isSending}
           answer={(text) =>
-            void send(async () =>
-              pending.answerAs === "tool_result"
-                ? client.submitToolResults(sessionId, [[pending.id, text]])
-                : client.reply(sessionId, text),
-            )
+            void send(async () => {
+              if (isCurrent) return client.reply(sessionId, text);
+              // A reply answers the question that the session names; a token answers any other one.
+              const token = await client.token(sessionId, pending.id);
+              return client.complete(token, { type: "answer", text });
+            })
           }
         />
       );
@@ -92,6 +102,18 @@ function useTool(name: string): ToolView | null {
   return own?.tools.find((tool) => tool.name === name) ?? null;
 }
 
+/** What a tool does, and whether it is safe to run twice, for the head of an approval. */
+export function ToolNote({ name }: { readonly name: string }): ReactNode {
+  const tool = useTool(name);
+  if (tool === null) return null;
+  return (
+    <span className="tool-note" title={tool.description}>
+      <span dir="auto">{tool.description}</span>
+      <b>{rerunText(tool.rerun)}</b>
+    </span>
+  );
+}
+
 function Approval({
   pending,
   isSending,
@@ -119,10 +141,6 @@ function Approval({
   };
   return (
     <div className="body" onKeyDown={press}>
-      <p className="approval-note">
-        {tool !== null && tool.description !== "" && <span dir="auto">{tool.description}</span>}
-        {tool !== null && <b>{rerunText(tool.rerun)}</b>}
-      </p>
       {fields === null ? (
         <ArgumentsAsJson value={value} change={setValue} />
       ) : (
@@ -225,10 +243,12 @@ function Denial({
 
 function Question({
   pending,
+  hasQuestion,
   isSending,
   answer,
 }: {
   readonly pending: PendingCall;
+  readonly hasQuestion: boolean;
   readonly isSending: boolean;
   readonly answer: (text: string) => void;
 }): ReactNode {
@@ -239,7 +259,7 @@ function Question({
   };
   return (
     <div className="body">
-      <PlainText text={pending.question ?? ""} className="plain prose" />
+      {hasQuestion && <PlainText text={pending.question ?? ""} className="plain prose" />}
       {options.length > 0 && (
         <div className="actions wrap">
           {options.map((option) => (

@@ -36,7 +36,7 @@ export type ConversationState = {
 };
 
 /** A turn as its events show it. */
-export type LiveTurn = {
+type LiveTurn = {
   readonly turnId: string;
   /** The index of the first message that the turn adds. */
   readonly base: number;
@@ -68,7 +68,7 @@ export type LiveNote =
 /** A reply while it arrives. */
 export type OpenReply = { readonly parts: readonly OpenPart[] };
 
-export type OpenPart =
+type OpenPart =
   | { readonly type: "text" | "reasoning"; readonly key: string; readonly text: OpenText }
   /** `length`: the number of characters of the arguments that have arrived. */
   | { readonly type: "call"; readonly key: string; readonly name: string; readonly length: number };
@@ -108,6 +108,8 @@ export function emptyConversation(sessionId: string): ConversationState {
 
 /** The head of the session was read. Its first one says how many messages there are; later ones wait for `addMessages`. */
 export function withHead(state: ConversationState, head: SessionView): ConversationState {
+  const isFollowed = head.openTurn === null || head.openTurn.turnId === state.turn?.turnId;
+  if (state.head !== null && isFollowed && isSameHead(state.head, head)) return state;
   const next = { ...state, head, length: state.head === null ? head.length : state.length };
   const open = head.openTurn;
   if (open !== null && (state.turn === null || state.turn.turnId !== open.turnId)) {
@@ -115,6 +117,18 @@ export function withHead(state: ConversationState, head: SessionView): Conversat
     return settle({ ...next, turn: newTurn(open.turnId, head.length) });
   }
   return settle(next);
+}
+
+/** Whether nothing has changed between two reads. The version counts the changes of the session; the open turn changes without them. */
+function isSameHead(left: SessionView, right: SessionView): boolean {
+  return (
+    left.version === right.version &&
+    left.length === right.length &&
+    left.openTurn?.turnId === right.openTurn?.turnId &&
+    left.openTurn?.status === right.openTurn?.status &&
+    left.openTurn?.limitWait?.since === right.openTurn?.limitWait?.since &&
+    left.queuedTurns.length === right.queuedTurns.length
+  );
 }
 
 /** Committed messages were read: those from the index `from` on. */
@@ -368,7 +382,40 @@ export function committedAnswer(
 }
 
 /** The calls that wait for a person and have no decision yet, by id. */
-export function waitingCalls(head: SessionView | null): ReadonlyMap<string, PendingCall> {
+function waitingCalls(head: SessionView | null): ReadonlyMap<string, PendingCall> {
   const pending = head?.session.pendingToolCalls ?? [];
   return new Map(pending.filter(({ decision }) => decision === null).map((call) => [call.id, call]));
+}
+
+/** A call that waits, and the reply that made it. */
+export type WaitingCall = {
+  readonly pending: PendingCall;
+  /** The index of the reply; `null`: the call is not one of a loaded reply, for example that of a code cell. */
+  readonly reply: number | null;
+  /** Whether the reply is the last message, so that the form belongs into its card. */
+  readonly isLast: boolean;
+};
+
+/** How far back the replies of waiting calls are searched: a question is followed by at most the answers of the other calls and one message. */
+const maxSearched = 100;
+
+/** The calls that wait for a person, with their replies. While a turn is open nothing waits. */
+export function waitingCallsOf(
+  state: Pick<ConversationState, "head" | "messages" | "length" | "turn">,
+): readonly WaitingCall[] {
+  const { head, messages, length, turn } = state;
+  if (turn !== null) return [];
+  return [...waitingCalls(head).values()].map((pending) => {
+    let isLast = true;
+    for (let index = length - 1; index >= Math.max(0, length - maxSearched); index -= 1) {
+      const message = messages.get(index);
+      if (message === undefined) break;
+      if (message.role === "tool") continue;
+      if (message.role === "assistant" && message.toolCalls.some(({ id }) => id === pending.id)) {
+        return { pending, reply: index, isLast };
+      }
+      isLast = false;
+    }
+    return { pending, reply: null, isLast: false };
+  });
 }

@@ -1,6 +1,7 @@
 // A call of a tool: name, arguments, progress, result, duration and attempts. A call that waits has the form for its answer.
 
 import type { PendingCall } from "../data/types.ts";
+import type { CallTime } from "./message-row.tsx";
 import type { CallState, ToolAnswer } from "./session-store.ts";
 import type { Json, ToolCall } from "everturn/model";
 import type { ReactNode } from "react";
@@ -12,13 +13,15 @@ import { isObject } from "../parts/json.ts";
 import { visibleName } from "../parts/text.ts";
 import { JsonText, JsonView } from "../text/json-view.tsx";
 import { AnswerContent } from "./message-content.tsx";
-import { PendingForm } from "./pending-form.tsx";
+import { PendingForm, ToolNote } from "./pending-form.tsx";
 
 export const ToolCard = memo(function ToolCard({
   call,
   live,
   answer,
   pending,
+  hasForm,
+  time,
   isSelected,
   select,
 }: {
@@ -26,11 +29,16 @@ export const ToolCard = memo(function ToolCard({
   /** What events have reported; `null`: nothing since the page was opened. */
   readonly live: CallState | null;
   readonly answer: ToolAnswer | null;
+  /** Why the call waits; `null`: it does not. */
   readonly pending: PendingCall | null;
+  /** Whether the form for the answer is in this card. */
+  readonly hasForm: boolean;
+  readonly time: CallTime | null;
   readonly isSelected: boolean;
   readonly select: () => void;
 }): ReactNode {
-  const sign = signOf(live, answer, pending);
+  const sign = signOf(live, answer, pending, live?.durationMs ?? time?.durationMs ?? null);
+  const attempts = Math.max(live?.attempts ?? 0, time?.attempts ?? 0);
   const ran = answer?.ranArguments ?? null;
   const input: Json = ran ?? call.arguments ?? call.rawArguments ?? {};
   return (
@@ -43,10 +51,11 @@ export const ToolCard = memo(function ToolCard({
           {visibleName(call.name)}
         </button>
         <span className={`tag ${sign.kind}`}>{sign.text}</span>
-        {live !== null && live.attempts > 1 && <span className="tag crash">{live.attempts} attempts</span>}
+        {attempts > 1 && <span className="tag crash">{attempts} attempts</span>}
         {ran !== null && <span className="tag wait">edited arguments</span>}
+        {hasForm && pending?.reason === "approval" && <ToolNote name={call.name} />}
       </div>
-      {pending === null ? (
+      {pending === null || !hasForm ? (
         <div className="body">
           {answer === null || isEmpty(input) ? (
             !isEmpty(input) && <JsonView value={input} />
@@ -98,7 +107,7 @@ function Progress({ progress }: { readonly progress: Json }): ReactNode {
 }
 
 /** The share of the work that is done, from 0 to 1; `null`: the progress has no number that says it. */
-export function shareOf(progress: Json): number | null {
+function shareOf(progress: Json): number | null {
   if (typeof progress === "number" && progress >= 0 && progress <= 1) return progress;
   if (!isObject(progress)) return null;
   const number = (...names: readonly string[]): number | null => {
@@ -129,12 +138,12 @@ function signOf(
   live: CallState | null,
   answer: ToolAnswer | null,
   pending: PendingCall | null,
+  time: number | null,
 ): { readonly text: string; readonly kind: string } {
   if (pending !== null) {
     const texts = { approval: "approval", question: "question", manual: "manual", outcome_unknown: "outcome unknown" };
     return { text: texts[pending.reason], kind: "wait" };
   }
-  const time = live?.durationMs ?? null;
   if (answer !== null && answer.status !== "awaiting_user") {
     if (answer.status === "success") return { text: time === null ? "done" : duration(time), kind: "tool" };
     const text = answer.status === "not_run" ? "not run" : answer.status === "failure" ? "failed" : "cancelled";

@@ -26,7 +26,7 @@ const StoreContext = createContext<ConversationStore | null>(null);
 export const ConversationProvider = StoreContext.Provider;
 
 /** The store of the session that is shown. Only inside of `ConversationProvider`. */
-export function useConversationStore(): ConversationStore {
+function useConversationStore(): ConversationStore {
   const store = useContext(StoreContext);
   if (store === null) throw new Error("useConversationStore is used outside of ConversationProvider");
   return store;

@@ -2,6 +2,7 @@
 
 import type { SessionRoute } from "../route.ts";
 import type { ConversationPlace } from "../selection.ts";
+import type { CallTime, CallTimes } from "./message-row.tsx";
 import type { ConversationState } from "./session-store.ts";
 import type { TurnSummaryView, TurnTimeline } from "everturn/client";
 import type { Message } from "everturn/model";
@@ -9,9 +10,10 @@ import type { Message } from "everturn/model";
 import { useCallback, useMemo } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { useQuery } from "../data/query.ts";
 import { effectAt, placeOf, selectMessage } from "../selection.ts";
 import { attempt } from "../shell/toasts.tsx";
+import { useTurnData } from "../timeline/turn-data.ts";
+import { useTurns } from "../timeline/turns.ts";
 import { recoveryText } from "./recovery-text.ts";
 
 export type ConversationSelection = {
@@ -19,6 +21,8 @@ export type ConversationSelection = {
   readonly toolCallId: string | null;
   /** What is known about a takeover of the turn that is shown; `null`: there was none. */
   readonly recovery: string | null;
+  /** Durations and attempts of the calls of a message, if it belongs to the turn that is shown. */
+  readonly times: (message: number) => CallTimes | null;
 };
 
 /** Rows of a timeline that are read to find the effect of a message. */
@@ -30,31 +34,31 @@ export function useConversationSelection(
 ): {
   readonly selection: ConversationSelection;
   readonly select: (index: number, toolCallId: string | null) => void;
+  /** The timeline of the turn that is shown; `null`: not loaded. */
+  readonly timeline: TurnTimeline | null;
 } {
-  const { inspector } = useConnection();
   const { sessionId } = route;
-  const version = state.head?.version ?? null;
-  const turns = useQuery(version === null ? null : `turns:${sessionId}:${version}`, async (signal) =>
-    inspector.turns(sessionId, { limit: 100, signal }),
-  );
-  const turnId = route.turnId ?? turns.data?.items[0]?.turnId ?? null;
-  const timeline = useQuery(turnId === null ? null : `timeline:${sessionId}:${turnId}:${version}`, async (signal) =>
-    inspector.timeline(sessionId, turnId ?? "", { limit: maxRows, signal }),
-  );
+  const { inspector } = useConnection();
+  const { turns } = useTurns(sessionId);
+  const turnId = route.turnId ?? turns[0]?.turnId ?? null;
+  const { timeline } = useTurnData(sessionId, turnId);
   const { messages, length } = state;
+  const times = useMemo(() => (timeline === null ? null : callTimes(timeline)), [timeline]);
   const selection = useMemo((): ConversationSelection => {
-    const recovery = timeline.data === null ? null : recoveryText(timeline.data);
-    const place = route.effect === null || timeline.data === null ? null : placeOf(timeline.data.effects, route.effect);
+    const base = timeline?.turn.base ?? 0;
+    const until = nextBase(turns, base);
+    const timesOf = (message: number): CallTimes | null => (message >= base && message < until ? times : null);
+    const recovery = timeline === null ? null : recoveryText(timeline);
+    const place = route.effect === null || timeline === null ? null : placeOf(timeline.effects, route.effect);
     const toolCallId = place?.type === "call" ? place.toolCallId : null;
-    if (route.message !== null) return { message: route.message, toolCallId, recovery };
-    const message = place === null || timeline.data === null ? null : messageAt(messages, length, timeline.data, place);
-    return { message, toolCallId, recovery };
-  }, [route.effect, route.message, timeline.data, messages, length]);
+    if (route.message !== null) return { message: route.message, toolCallId, recovery, times: timesOf };
+    const message = place === null || timeline === null ? null : messageAt(messages, length, timeline, place);
+    return { message, toolCallId, recovery, times: timesOf };
+  }, [route.effect, route.message, timeline, turns, times, messages, length]);
 
-  const known = turns.data?.items;
   const select = useCallback(
     (index: number, toolCallId: string | null) => {
-      const owner = turnOf(known ?? [], index);
+      const owner = turnOf(turns, index);
       selectMessage(route, index, { turnId: owner?.turnId ?? null, effect: null });
       if (owner === null) return;
       const place: ConversationPlace =
@@ -68,14 +72,32 @@ export function useConversationSelection(
         selectMessage({ ...route, message: index }, index, { turnId: owner.turnId, effect });
       });
     },
-    [route, known, messages, inspector, sessionId],
+    [route, turns, messages, inspector, sessionId],
   );
-  return { selection, select };
+  return { selection, select, timeline };
 }
 
 /** The turn that added a message: the newest one that began before it. Turns are newest first. */
-export function turnOf(turns: readonly TurnSummaryView[], index: number): TurnSummaryView | null {
+function turnOf(turns: readonly TurnSummaryView[], index: number): TurnSummaryView | null {
   return turns.find(({ base }) => base <= index) ?? null;
+}
+
+/** The index of the first message of the turn after the one that begins at `base`. */
+function nextBase(turns: readonly TurnSummaryView[], base: number): number {
+  return turns.reduce((next, turn) => (turn.base > base && turn.base < next ? turn.base : next), Infinity);
+}
+
+/** Durations and attempts of tool calls by their ids. */
+function callTimes({ effects }: TurnTimeline): CallTimes {
+  const times = new Map<string, CallTime>();
+  for (const { toolCallId, startedAt, endedAt, attempt: attempts, state } of effects) {
+    if (toolCallId === null || state === "waits") continue;
+    times.set(toolCallId, {
+      durationMs: startedAt === null || endedAt === null ? null : endedAt - startedAt,
+      attempts,
+    });
+  }
+  return times;
 }
 
 /** The number of a reply among those of its turn, from 0. */

@@ -103,8 +103,12 @@ class SessionFeed {
         this.#publishHead(head);
         this.#setState("live", null);
         const turn = head.openTurn;
-        if (turn !== null && turn.status !== "parked") await this.#readTurn(turn.turnId);
-        else await this.#wait(idleMs);
+        if (turn !== null && turn.status !== "parked") await this.#readTurn(turn.turnId, true);
+        else {
+          // A parked turn emits no events; those before it was parked are read once.
+          if (turn !== null && this.#events?.turnId !== turn.turnId) await this.#readTurn(turn.turnId, false);
+          await this.#wait(idleMs);
+        }
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof ClientError && error.status === 404) {
@@ -118,7 +122,7 @@ class SessionFeed {
   }
 
   /** Reads the events of a turn until it ends. They are kept until the next turn begins, because views still show the turn. */
-  async #readTurn(turnId: string): Promise<void> {
+  async #readTurn(turnId: string, follow: boolean): Promise<void> {
     const kept = this.#events?.turnId === turnId ? this.#events.list : [];
     this.#events = { turnId, list: kept };
     const after = kept.at(-1)?.cursor;
@@ -130,7 +134,7 @@ class SessionFeed {
       for (const { onEvents } of this.#listeners) onEvents?.(turnId, events);
       publishEvents(this.#sessionId, events);
     };
-    const options = { turnId, signal: this.#aborting.signal, ...(after === undefined ? {} : { after }) };
+    const options = { turnId, follow, signal: this.#aborting.signal, ...(after === undefined ? {} : { after }) };
     try {
       for await (const event of this.#client.events(this.#sessionId, options)) {
         if (group.length === 0) requestFrame(flush);
@@ -140,7 +144,7 @@ class SessionFeed {
       if (group.length > 0) flush();
     }
     // A turn that is queued behind a limit may end the stream without having begun.
-    if (kept.at(-1)?.event.type !== "chat_completed") await this.#wait(idleMs);
+    if (follow && kept.at(-1)?.event.type !== "chat_completed") await this.#wait(idleMs);
   }
 
   #publishHead(head: SessionView): void {

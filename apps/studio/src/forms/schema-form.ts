@@ -15,7 +15,7 @@ export type Field = {
   readonly kind: FieldKind;
 };
 
-export type FieldKind =
+type FieldKind =
   | { readonly type: "string"; readonly isLong: boolean }
   | { readonly type: "number"; readonly isInteger: boolean; readonly min: number | null; readonly max: number | null }
   | { readonly type: "boolean" }

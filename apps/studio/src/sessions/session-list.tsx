@@ -31,7 +31,7 @@ const filters = [
   { name: "failed", label: "Failed" },
   { name: "parked", label: "Parked" },
 ] as const;
-export type SessionFilter = (typeof filters)[number]["name"];
+type SessionFilter = (typeof filters)[number]["name"];
 
 export function SessionList({ selected }: { readonly selected: string | null }): ReactNode {
   const { client, inspector } = useConnection();
@@ -90,8 +90,6 @@ export function SessionList({ selected }: { readonly selected: string | null }):
             </button>
           );
         })}
-      </div>
-      <div className="list-bar">
         {marked === null ? (
           <>
             {engines.data !== null && engines.data.length > 1 && (

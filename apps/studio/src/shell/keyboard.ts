@@ -6,7 +6,7 @@ import { useEffect, useRef } from "react";
 export type Shortcuts = { readonly [key: string]: () => void | boolean };
 
 /** Whether key presses on an element are text or belong to a widget, so that shortcuts must not take them. */
-export function takesKeys(target: EventTarget | null): boolean {
+function takesKeys(target: EventTarget | null): boolean {
   if (!(target instanceof Element)) return false;
   return (
     target.closest(

@@ -1,0 +1,50 @@
+// The conversation as it was at a moment of a turn: the playhead of the timeline shows it. Pure.
+
+import type { ConversationState } from "./session-store.ts";
+import type { TurnTimeline } from "everturn/client";
+import type { Message } from "everturn/model";
+
+import { messageText } from "everturn/model";
+
+import { beginning } from "../parts/text.ts";
+import { conversationAt } from "../timeline/state-at.ts";
+import { callKey } from "./session-store.ts";
+
+/** A conversation at a moment, and the text of the reply that was arriving; `null`: none was. */
+export type Scrubbed = { readonly state: ConversationState; readonly partial: string | null };
+
+/** The conversation at a moment, in milliseconds since the turn was accepted. Messages of the turn that are not loaded end it. */
+export function scrubbed(state: ConversationState, timeline: TurnTimeline, at: number): Scrubbed {
+  const { base } = timeline.turn;
+  const ofTurn: Message[] = [];
+  for (let index = base; index < state.length; index += 1) {
+    const message = state.messages.get(index);
+    if (message === undefined) break;
+    ofTurn.push(message);
+  }
+  const { length, partial, runningCalls, waitingCalls } = conversationAt(timeline, ofTurn, at);
+  const shown = Math.min(length, state.length);
+  const messages = new Map([...state.messages].filter(([index]) => index < shown));
+  const reply = lastReply(messages, shown);
+  const calls = new Map(state.calls);
+  for (const [key, call] of calls) calls.set(key, { ...call, answer: null });
+  for (const id of runningCalls) calls.set(callKey(reply, id), { ...unanswered, state: "running" });
+  for (const id of waitingCalls) calls.set(callKey(reply, id), { ...unanswered, state: "waits" });
+  const arriving = partial === null ? undefined : state.messages.get(partial.index);
+  const whole = arriving === undefined ? "" : messageText(arriving);
+  return {
+    state: { ...state, length: shown, messages, calls, turn: null },
+    partial: partial === null ? null : beginning(whole, Math.round(whole.length * partial.share)),
+  };
+}
+
+const unanswered = { progress: null, durationMs: null, attempts: 1, answer: null } as const;
+
+function lastReply(messages: ReadonlyMap<number, Message>, length: number): number {
+  for (let index = length - 1; index >= 0; index -= 1) {
+    const role = messages.get(index)?.role;
+    if (role === "assistant") return index;
+    if (role === undefined) break;
+  }
+  return -1;
+}

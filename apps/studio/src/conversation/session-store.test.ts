@@ -1,0 +1,192 @@
+import type { RuntimeEvent, SessionView } from "../data/types.ts";
+import type { Message, TurnEvent } from "everturn/model";
+
+import { assistant, newSession, toolResult, user } from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import { wholeText } from "./open-text.ts";
+import {
+  addMessages,
+  callKey,
+  committedAnswer,
+  emptyConversation,
+  missingAtEnd,
+  withEvents,
+  withHead,
+} from "./session-store.ts";
+
+const call = { id: "call-1", name: "find_order", arguments: { order: 1042 } };
+
+function head(length: number, openTurn: string | null): SessionView {
+  const { context: _, ...session } = newSession({ id: "s1" });
+  return {
+    session: { ...session, context: {} },
+    version: length,
+    length,
+    engine: "default",
+    openTurn:
+      openTurn === null
+        ? null
+        : { turnId: openTurn, status: "running", step: 0, engine: "default", failure: null, limitWait: null },
+    queuedTurns: [],
+  };
+}
+
+function live(event: TurnEvent, delta: RuntimeEvent["delta"] = null): RuntimeEvent {
+  return { cursor: "1", turnId: "t1", sequence: null, delta, event };
+}
+
+function text(delta: string, offset: number, epoch = 1): RuntimeEvent {
+  return live({ type: "text_delta", id: null, delta }, { attempt: { epoch, n: 1 }, part: "text/0", offset });
+}
+
+function completed(message: Extract<Message, { role: "assistant" }>): RuntimeEvent {
+  return live({
+    type: "message_completed",
+    message,
+    finishReason: "stop",
+    rawFinishReason: null,
+    requestId: null,
+    responseId: null,
+    model: null,
+    route: null,
+    output: null,
+    metadata: {},
+  });
+}
+
+const started = addMessages(withHead(emptyConversation("s1"), head(1, "t1")), 0, [user("Order 1042 came broken")]);
+
+function openText(state: typeof started): string {
+  return (state.turn?.open?.parts ?? []).map((part) => (part.type === "text" ? wholeText(part.text) : "")).join("|");
+}
+
+describe("the open turn", () => {
+  test("appends deltas to the open reply and repeats no text that is there already", () => {
+    const state = withEvents(started, "t1", [text("Hello ", 0), text("world", 6), text("lo world!", 3)]);
+    expect(openText(state)).toBe("Hello world!");
+    expect(state.calls).toBe(started.calls);
+  });
+
+  test("replaces the open reply by the completed message", () => {
+    const state = withEvents(started, "t1", [text("Hel", 0), completed(assistant("Hello"))]);
+    expect(state.turn?.open).toBeNull();
+    expect(state.turn?.items).toEqual([{ type: "message", index: 1, message: assistant("Hello") }]);
+  });
+
+  test("ignores events of another turn", () => {
+    expect(withEvents(started, "t0", [text("old", 0)])).toBe(started);
+  });
+
+  test("shows progress, duration and answer of a call, under the reply that made it", () => {
+    const reply = assistant("", { toolCalls: [call] });
+    const ofAttempt = { effectId: null, attempt: null };
+    const running = withEvents(started, "t1", [
+      completed(reply),
+      live({
+        type: "tool_execution_started",
+        id: "call-1",
+        name: "find_order",
+        arguments: { order: 1042 },
+        ...ofAttempt,
+      }),
+      live({ type: "tool_progress", id: "call-1", name: "find_order", progress: { done: 1, total: 3 }, ...ofAttempt }),
+    ]);
+    expect(running.calls.get(callKey(1, "call-1"))).toMatchObject({
+      state: "running",
+      progress: { done: 1, total: 3 },
+    });
+    const ended = withEvents(running, "t1", [
+      live({
+        type: "tool_execution_completed",
+        id: "call-1",
+        name: "find_order",
+        result: { type: "success", value: "paid", control: null },
+        durationMs: 612,
+      }),
+      live({
+        type: "tool_result_encoded",
+        id: "call-1",
+        content: "paid",
+        status: "success",
+        code: null,
+        ranArguments: null,
+      }),
+    ]);
+    expect(ended.calls.get(callKey(1, "call-1"))).toMatchObject({
+      state: "ok",
+      durationMs: 612,
+      answer: { content: "paid" },
+    });
+  });
+
+  test("keeps calls of two replies apart that have the same id", () => {
+    const reply = assistant("", { toolCalls: [call] });
+    const answer = live({
+      type: "tool_result_encoded",
+      id: "call-1",
+      content: "first",
+      status: "success",
+      code: null,
+      ranArguments: null,
+    });
+    const state = withEvents(started, "t1", [completed(reply), answer, completed(reply)]);
+    expect(state.calls.get(callKey(1, "call-1"))?.answer?.content).toBe("first");
+    expect(state.calls.has(callKey(3, "call-1"))).toBe(false);
+  });
+
+  test("keeps the text of a crashed attempt until the reply that replaces it is complete", () => {
+    const reset = live({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
+    const crashed = withEvents(started, "t1", [text("I am asking for the ref", 0), reset, text("I am", 0, 2)]);
+    expect(openText(crashed)).toBe("I am");
+    expect(crashed.turn?.items).toMatchObject([
+      { note: { type: "discarded", reason: "recovery", text: "I am asking for the ref", isReplaced: false } },
+    ]);
+    const replaced = withEvents(crashed, "t1", [completed(assistant("I am asking for the refund."))]);
+    expect(replaced.turn?.items).toMatchObject([{ note: { isReplaced: true } }, { type: "message", index: 1 }]);
+  });
+
+  test("shows input that was accepted at a checkpoint, and not the input that started the turn", () => {
+    const input = (checkpoint: "after_work" | null): RuntimeEvent =>
+      live({ type: "input_accepted", turnId: "t1", checkpoint, inputs: [{ id: null, message: user("in euros") }] });
+    expect(withEvents(started, "t1", [input(null)]).turn?.items).toEqual([]);
+    expect(withEvents(started, "t1", [input("after_work")]).turn?.items).toHaveLength(1);
+  });
+});
+
+describe("the end of a turn", () => {
+  const streamed = withEvents(started, "t1", [
+    live({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null }),
+    completed(assistant("Hello")),
+    live({ type: "turn_started", turnId: "t1", sessionId: "s1" }),
+  ]);
+
+  test("keeps the items of the turn until its messages are loaded", () => {
+    const ended = withHead(streamed, head(2, null));
+    expect(missingAtEnd(ended)).toEqual({ from: 1, until: 2 });
+    expect(ended.length).toBe(1);
+    expect(ended.turn?.items).toHaveLength(2);
+    const settled = addMessages(ended, 1, [assistant("Hello")]);
+    expect(settled.turn).toBeNull();
+    expect(settled.length).toBe(2);
+    expect(settled.notes.get(1)).toMatchObject([{ type: "discarded", isReplaced: true }]);
+  });
+
+  test("begins the next turn at the new length", () => {
+    const next = addMessages(withHead(streamed, head(3, "t2")), 1, [assistant("Hello"), user("Thanks")]);
+    expect(next.turn).toMatchObject({ turnId: "t2", base: 3, items: [] });
+    expect(next.length).toBe(3);
+  });
+});
+
+describe("committed messages", () => {
+  test("may be loaded in any order, and answers are found after their reply", () => {
+    const opened = withHead(emptyConversation("s1"), head(4, null));
+    expect(opened.length).toBe(4);
+    const last = addMessages(opened, 2, [toolResult("call-1", "paid"), assistant("It is paid.")]);
+    expect(committedAnswer(last, 1, "call-1")?.content).toBe("paid");
+    const all = addMessages(last, 0, [user("Is it paid?"), assistant("", { toolCalls: [call] })]);
+    expect(all.messages.size).toBe(4);
+    expect(missingAtEnd(all)).toBeNull();
+  });
+});

@@ -1,0 +1,65 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, test } from "vitest";
+
+import { visibleName } from "../parts/text.ts";
+import { isSafeImage, safeLink } from "./links.ts";
+import { isTooDeep, Markdown } from "./markdown.tsx";
+
+function html(text: string): string {
+  return renderToStaticMarkup(createElement(Markdown, { text }));
+}
+
+test("raw HTML is shown as text", () => {
+  const page = html("<script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n<svg onload=alert(1)>");
+  expect(page).not.toMatch(/<(?:script|img|svg)/i);
+  expect(page).toContain("&lt;script&gt;");
+});
+
+test.each([
+  "javascript:alert(1)",
+  "JaVaScRiPt:alert(1)",
+  "data:text/html,<b>",
+  "vbscript:x",
+  "file:///etc/passwd",
+  "//host/x",
+])("%s is not a link", (url) => {
+  expect(html(`[click](<${url}>)`)).not.toContain("href");
+  expect(safeLink(url)).toBeNull();
+});
+
+test("web and mail addresses are links that open a tab without access to this one", () => {
+  const page = html("[docs](https://example.com/a) <mailto:a@example.com>");
+  expect(page).toContain('<a href="https://example.com/a" target="_blank" rel="noopener noreferrer"');
+  expect(page).toContain('href="mailto:a@example.com"');
+});
+
+test("only images in the message itself are shown, and no SVG", () => {
+  expect(html("![dot](data:image/png;base64,AAAA)")).toContain('<img src="data:image/png;base64,AAAA"');
+  expect(html("![dot](https://example.com/a.png)")).not.toContain("<img");
+  expect(html("![dot](https://example.com/a.png)")).toContain('href="https://example.com/a.png"');
+  expect(isSafeImage("data:image/svg+xml;base64,AAAA")).toBe(false);
+});
+
+test("a long text is cut, and the rest is offered", () => {
+  const page = html("word ".repeat(200_000));
+  expect(page.length).toBeLessThan(20_000);
+  expect(page).toContain("of 1,000,000 characters");
+});
+
+test("text that nests too deep is shown as it is", () => {
+  expect(isTooDeep("> quote\n> > two")).toBe(false);
+  expect(isTooDeep(">".repeat(5000))).toBe(true);
+  expect(isTooDeep("- ".repeat(5000))).toBe(true);
+  expect(html(">".repeat(5000))).not.toContain("<blockquote");
+});
+
+test("headings begin below the title of the session, and blocks choose their own direction", () => {
+  expect(html("# One")).toContain('<h2 dir="auto">One</h2>');
+  expect(html("text")).toContain('<p dir="auto">');
+});
+
+test("names show their control characters", () => {
+  expect(visibleName("a\u202Egnp.exe")).toBe("a\\u202egnp.exe");
+  expect(visibleName("two\nlines\u0000")).toBe("two lines\\u0000");
+});

@@ -9,7 +9,7 @@ import { fake } from "everturn";
 import { messageText } from "everturn/model";
 
 /** One reply of the model. */
-export type Reply = {
+type Reply = {
   readonly reasoning?: string;
   readonly text: string;
   readonly calls?: readonly { readonly name: string; readonly args: JsonObject }[];
@@ -26,7 +26,7 @@ export type Script = {
 };
 
 /** Returns the result of the newest call of a tool; `null`: there is none. */
-export type ToolResults = (name: string) => { readonly ok: boolean; readonly text: string } | null;
+type ToolResults = (name: string) => { readonly ok: boolean; readonly text: string } | null;
 
 /** The delay between two words at which a script takes the time that its texts and tools are made for, in milliseconds. */
 export const usualPaceMs = 25;

@@ -48,7 +48,7 @@ export function ReplayMessages({
               key={index}
               ref={virtual.measureElement}
               data-index={index}
-              data-history={index < base}
+              data-history={index < base && !(index === base - 1 && message.role === "user")}
               className={`replay-message ${message.role}`}
               style={{ transform: `translateY(${start}px)` }}
             >

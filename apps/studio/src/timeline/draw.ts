@@ -13,9 +13,9 @@ export type Window = { readonly from: number; readonly to: number; readonly widt
 export type Drawn = { readonly left: number; readonly width: number; readonly bars: readonly Bar[] };
 
 /** Bars narrower than this are joined with their neighbours, in pixels. */
-const narrow = 3;
+const narrow = 4;
 /** A gap smaller than this between narrow bars is not drawn. */
-const smallestGap = 2;
+const smallestGap = 3;
 /** The smallest width of a bar that stands alone. */
 const minWidth = 3;
 

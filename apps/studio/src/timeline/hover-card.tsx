@@ -6,7 +6,7 @@ import type { ReactNode } from "react";
 
 import { useEffect, useState } from "react";
 
-import { requestOf, responseOf } from "../inspector/effect-parts.ts";
+import { field, requestOf, responseOf } from "../inspector/effect-parts.ts";
 import { inputText, outputText } from "../inspector/usage-text.ts";
 import { duration } from "../parts/format.ts";
 import { beginning, visibleName } from "../parts/text.ts";
@@ -58,7 +58,9 @@ export function HoverCard({
       {effect !== null && (
         <>
           <p className="muted tnum">{facts(effect).join(" · ")}</p>
-          {detail !== null && <Excerpt name="request" text={excerptOf(requestOf(detail))} />}
+          {detail !== null && (
+            <Excerpt name="request" text={excerptOf(field(requestOf(detail), "arguments") ?? requestOf(detail))} />
+          )}
           <Excerpt
             name={effect.failure === null ? "response" : "failure"}
             text={effect.failure?.message ?? responseText(effect, detail)}

@@ -39,7 +39,7 @@ export type Hover = { readonly bars: readonly Bar[]; readonly box: DOMRect };
 
 const zoomFactor = 1.6;
 
-export function Plot(props: PlotProps): ReactNode {
+export const Plot = memo(function Plot(props: PlotProps): ReactNode {
   const { layout, at, view, onView, onScrub, onHover } = props;
   const { scale } = layout;
   const plot = useRef<HTMLDivElement>(null);
@@ -86,7 +86,7 @@ export function Plot(props: PlotProps): ReactNode {
             <Breaks layout={layout} window={window} />
             <Lanes {...props} window={window} show={show} />
             <Commits {...props} window={window} />
-            <Steps steps={layout.steps} x={x} width={width} />
+            <Steps layout={layout} window={window} />
             {layout.crashes.map((crash) => (
               <CrashLine key={crash.resumedAt} crash={crash} left={x(crash.time)} width={width} />
             ))}
@@ -100,7 +100,7 @@ export function Plot(props: PlotProps): ReactNode {
       </div>
     </div>
   );
-}
+});
 
 const Names = memo(function Names({
   lanes,
@@ -117,11 +117,11 @@ const Names = memo(function Names({
           <span>{slotOf(lanes, index) === 1 ? visibleName(label) : `slot ${slotOf(lanes, index)}`}</span>
         </div>
       ))}
-      <div className="tl-name note">
+      <div className="tl-name">
         <span>commits</span>
       </div>
       {hasSteps && (
-        <div className="tl-name note steps">
+        <div className="tl-name tl-name-steps">
           <span>tokens</span>
         </div>
       )}
@@ -185,14 +185,14 @@ function Axis({
       onKeyDown={onKeyDown}
     >
       {!isOrderOnly &&
-        visibleTicks(layout, window).map(({ time, left, isAfterBreak, isCovered }) =>
+        visibleTicks(layout, window).map(({ time, left, isAfterBreak, isCovered, stepMs }) =>
           isCovered ? null : (
             <span
               key={time}
               className={left < 14 ? "at-start" : left > window.width - 14 ? "at-end" : ""}
               style={{ transform: `translateX(${left}px)` }}
             >
-              {time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time)}`}
+              {time === 0 ? "0" : `${isAfterBreak ? "+" : ""}${tickText(time, stepMs)}`}
             </span>
           ),
         )}
@@ -214,19 +214,19 @@ function visibleTicks(
   readonly left: number;
   readonly isAfterBreak: boolean;
   readonly isCovered: boolean;
+  readonly stepMs: number;
 }[] {
   const perUnit = pixelsPerUnit(window);
   const lines = crashes.map(({ time }) => (positionOf(scale, time) - window.from) * perUnit);
-  return ticksOf(scale, window.from, window.to, tickDistance / perUnit).ticks.map(
-    ({ time, position, isAfterBreak }) => {
-      const left = (position - window.from) * perUnit;
-      const isCovered = lines.some((line) => {
-        const start = line > window.width / 2 ? line - crashLabelWidth : line;
-        return left > start - 20 && left < start + crashLabelWidth + 20;
-      });
-      return { time, left, isAfterBreak, isCovered };
-    },
-  );
+  const { ticks, stepMs } = ticksOf(scale, window.from, window.to, tickDistance / perUnit);
+  return ticks.map(({ time, position, isAfterBreak }) => {
+    const left = (position - window.from) * perUnit;
+    const isCovered = lines.some((line) => {
+      const start = line > window.width / 2 ? line - crashLabelWidth : line;
+      return left > start - 20 && left < start + crashLabelWidth + 20;
+    });
+    return { time, left, isAfterBreak, isCovered, stepMs };
+  });
 }
 
 /** Lines through all lanes at the marks of the axis. */
@@ -242,9 +242,11 @@ function Grid({ layout, window }: { readonly layout: TurnLayout; readonly window
 }
 
 /** Marks are at round times: `0.5 s`, `2 s`, `4 m`. */
-function tickText(time: number): string {
-  if (time < 1000 || time >= 60_000) return duration(time);
-  return `${Number((time / 1000).toFixed(3))} s`;
+function tickText(time: number, stepMs: number): string {
+  if (time < 1000 || stepMs >= 60_000) return duration(time);
+  const minutes = Math.floor(time / 60_000);
+  const seconds = `${Number(((time % 60_000) / 1000).toFixed(3))} s`;
+  return minutes === 0 ? seconds : `${minutes} m ${seconds}`;
 }
 
 /** Periods in which nothing happened, drawn shorter than they were. */
@@ -478,7 +480,10 @@ function firstShare({ start, end, first }: Bar): number {
   return first === null ? 0 : Math.max(0, Math.min(1, (first - start) / Math.max(1, end - start)));
 }
 
-/** Rows of the journal as ticks: tall ones for effects, dots for bookkeeping. */
+/**
+ * Rows of the journal as ticks: tall ones for effects, short ones for bookkeeping. All ticks are one path, because a long turn has as many of them as the plot has pixels. A
+ * click selects the nearest.
+ */
 const Commits = memo(function Commits({
   layout,
   window,
@@ -486,65 +491,80 @@ const Commits = memo(function Commits({
   onSelect,
 }: Pick<PlotProps, "layout" | "selected" | "onSelect"> & { readonly window: Window }): ReactNode {
   const marks = drawnMarks(layout.commits, layout.scale, window, 3);
+  const isVisible = selected !== null && !marks.some(({ mark }) => mark.ordinal === selected);
+  const hidden = isVisible ? layout.commits.find(({ ordinal }) => ordinal === selected) : undefined;
+  const selectedMark = [
+    ...marks.filter(({ mark }) => mark.ordinal === selected),
+    ...(hidden === undefined ? [] : drawnMarks([hidden], layout.scale, window, 0)),
+  ];
   return (
-    <div
+    <svg
       className="tl-lane tl-commits"
       aria-hidden="true"
       onClick={(event) => {
-        const target = event.target instanceof Element ? event.target.getAttribute("data-ordinal") : null;
-        if (target !== null) onSelect(Number(target));
+        const left = event.clientX - event.currentTarget.getBoundingClientRect().left;
+        const [first, ...others] = marks;
+        if (first === undefined) return;
+        const nearestMark = others.reduce(
+          (best, mark) => (Math.abs(mark.left - left) < Math.abs(best.left - left) ? mark : best),
+          first,
+        );
+        if (Math.abs(nearestMark.left - left) < 12) onSelect(nearestMark.mark.ordinal);
       }}
     >
-      {marks.map(({ left, mark }) => (
-        <i
-          key={mark.ordinal}
-          className={mark.isBookkeeping ? "note" : ""}
-          data-selected={mark.ordinal === selected}
-          data-ordinal={mark.ordinal}
-          title={`commit ${mark.ordinal} at ${duration(mark.time)}`}
-          style={{ transform: `translateX(${left}px)` }}
-        />
+      <path d={marks.map(({ left, mark }) => tickPath(left, mark.isBookkeeping)).join("")} />
+      <path className="selected" d={selectedMark.map(({ left }) => tickPath(left, false)).join("")} />
+    </svg>
+  );
+});
+
+function tickPath(left: number, isShort: boolean): string {
+  return `M${left.toFixed(1)} ${isShort ? "17v4" : "9v12"}`;
+}
+
+const stepsHeight = 30;
+
+/** Tokens and cost of each step: the height shows the tokens, the striped part those from a cache. */
+const Steps = memo(function Steps({
+  layout: { steps, scale },
+  window,
+}: Pick<PlotProps, "layout"> & { readonly window: Window }): ReactNode {
+  if (steps.length === 0) return null;
+  const perUnit = pixelsPerUnit(window);
+  const x = (time: number): number => (positionOf(scale, time) - window.from) * perUnit;
+  const most = steps.reduce((max, step) => Math.max(max, tokensOf(step)), 1);
+  const labels: { readonly step: StepUsage; readonly left: number; readonly width: number }[] = [];
+  let areas = "";
+  let cachedAreas = "";
+  let until = Number.NEGATIVE_INFINITY;
+  for (const step of steps) {
+    const [left, right] = [Math.max(-2, x(step.start)), Math.min(window.width + 2, x(step.end))];
+    if (right < 0 || left > window.width || right - until < 1.5) continue;
+    until = right;
+    const width = Math.max(1.5, right - left - 1);
+    const height = (tokensOf(step) / most) * stepsHeight;
+    const cached = ((step.cachedInputTokens ?? 0) / most) * stepsHeight;
+    areas += areaPath(left, width, height);
+    cachedAreas += areaPath(left, width, cached);
+    if (width > 76) labels.push({ step, left, width });
+  }
+  return (
+    <div className="tl-lane tl-steps tnum" aria-hidden="true">
+      <svg>
+        <path d={areas} />
+        <path className="cached" d={cachedAreas} />
+      </svg>
+      {labels.map(({ step, left, width }) => (
+        <span key={step.step} style={{ transform: `translateX(${left}px)`, width }}>
+          {stepText(step)}
+        </span>
       ))}
     </div>
   );
 });
 
-/** Tokens and cost of each step: the height shows the tokens. */
-function Steps({
-  steps,
-  x,
-  width,
-}: {
-  readonly steps: readonly StepUsage[];
-  readonly x: (time: number) => number;
-  readonly width: number;
-}): ReactNode {
-  if (steps.length === 0) return null;
-  const most = steps.reduce((max, step) => Math.max(max, tokensOf(step)), 1);
-  let until = Number.NEGATIVE_INFINITY;
-  return (
-    <div className="tl-lane tl-steps tnum" aria-hidden="true">
-      {steps.map((step) => {
-        const left = x(step.start);
-        const right = x(step.end);
-        if (right < 0 || left > width || right - until < 2) return null;
-        until = right;
-        const cached = (step.cachedInputTokens ?? 0) / Math.max(1, tokensOf(step));
-        return (
-          <div
-            key={step.step}
-            title={`step ${step.step + 1}: ${stepText(step)}`}
-            style={{ transform: `translateX(${left}px)`, width: Math.max(2, right - left - 1) }}
-          >
-            <i style={{ height: `${(tokensOf(step) / most) * 100}%` }}>
-              <i style={{ height: `${cached * 100}%` }} />
-            </i>
-            {right - left > 70 && <span>{stepText(step)}</span>}
-          </div>
-        );
-      })}
-    </div>
-  );
+function areaPath(left: number, width: number, height: number): string {
+  return `M${left.toFixed(1)} ${(stepsHeight + 2).toFixed(1)}h${width.toFixed(1)}v${(-height).toFixed(1)}h${(-width).toFixed(1)}z`;
 }
 
 function tokensOf({ inputTokens, outputTokens }: StepUsage): number {
@@ -607,19 +627,32 @@ function useWheel(
   useEffect(() => {
     const element = ref.current;
     if (element === null) return undefined;
+    // Several wheel events of one frame change the window once.
+    let pending: Window | null = null;
+    let frame = 0;
+    const draw = (): void => {
+      if (pending !== null) newest.current.show(pending);
+      pending = null;
+      frame = 0;
+    };
     const wheel = (event: WheelEvent): void => {
-      const { window: current, show: apply, scale: axis } = newest.current;
+      const { scale: axis } = newest.current;
+      const current: Window = pending ?? newest.current.window;
       const distance = event.deltaX === 0 && event.shiftKey ? event.deltaY : event.deltaX;
       if (event.ctrlKey || event.metaKey) {
         const left = event.clientX - element.getBoundingClientRect().left;
         const position = current.from + left / pixelsPerUnit(current);
-        apply(zoomed(current, axis, Math.exp(-event.deltaY * 0.004), position));
-      } else if (distance !== 0) apply(panned(current, axis, distance));
+        pending = zoomed(current, axis, Math.exp(-event.deltaY * 0.004), position);
+      } else if (distance !== 0) pending = panned(current, axis, distance);
       else return;
       event.preventDefault();
+      if (frame === 0) frame = requestAnimationFrame(draw);
     };
     // React registers wheel listeners as passive, and a passive listener cannot keep the page from zooming.
     element.addEventListener("wheel", wheel, { passive: false });
-    return () => element.removeEventListener("wheel", wheel);
+    return () => {
+      element.removeEventListener("wheel", wheel);
+      cancelAnimationFrame(frame);
+    };
   }, [ref]);
 }

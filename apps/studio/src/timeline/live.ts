@@ -4,40 +4,42 @@ import type { RuntimeEvent } from "../data/types.ts";
 import type { OpenEffect } from "./layout.ts";
 import type { TurnTimeline } from "everturn/client";
 
-/** Effects by id. A model call has the id `model`, because its events do not name the effect; a turn makes one at a time. */
+/** A model call or a tool that is being performed. `startedAt: null`: before the first event that was received; then it began after the newest row. */
+type LiveEffect = { readonly startedAt: number | null; readonly firstAt: number | null; readonly isDone: boolean };
+
+/** The effects of a turn. It makes one model call at a time; tools are by the id of their call. */
 export type LiveEffects = {
-  readonly model: { readonly startedAt: number; readonly firstAt: number | null; readonly isDone: boolean } | null;
-  readonly tools: ReadonlyMap<string, { readonly name: string; readonly startedAt: number; readonly isDone: boolean }>;
+  readonly model: LiveEffect | null;
+  readonly tools: ReadonlyMap<string, LiveEffect & { readonly name: string }>;
 };
 
 export const noOpenEffects: LiveEffects = { model: null, tools: new Map() };
 
-/** Applies events that arrived at a time (of the server's clock, in milliseconds). */
-export function withEvents(
-  live: LiveEffects,
-  events: readonly RuntimeEvent[],
-  at: number,
-  timeline: TurnTimeline | null,
-): LiveEffects {
+/**
+ * Applies events that arrived at a time (of the server's clock, in milliseconds). A group that begins with the start of the turn repeats what happened before, for example
+ * after a reload: the times of its events are not known, and effects that ended in it have rows.
+ */
+export function withEvents(live: LiveEffects, events: readonly RuntimeEvent[], at: number): LiveEffects {
+  const isRepeated = events.length > 1 && events.some(({ event }) => event.type === "turn_started");
+  const arrival = isRepeated ? null : at;
   let { model } = live;
   const tools = new Map(live.tools);
   for (const { event } of events) {
     switch (event.type) {
       case "message_started":
-        model = { startedAt: Math.min(at, lastEnd(timeline) ?? at), firstAt: null, isDone: false };
+        model = { startedAt: null, firstAt: null, isDone: false };
         break;
       case "text_delta":
       case "reasoning_delta":
       case "tool_call_started":
-        if (model === null || model.isDone) {
-          model = { startedAt: Math.min(at, lastEnd(timeline) ?? at), firstAt: at, isDone: false };
-        } else if (model.firstAt === null) model = { ...model, firstAt: at };
+        if (model === null || model.isDone) model = { startedAt: null, firstAt: arrival, isDone: false };
+        else if (model.firstAt === null) model = { ...model, firstAt: arrival };
         break;
       case "message_completed":
         if (model !== null) model = { ...model, isDone: true };
         break;
       case "tool_execution_started":
-        tools.set(event.id, { name: event.name, startedAt: at, isDone: false });
+        tools.set(event.id, { name: event.name, startedAt: arrival, firstAt: null, isDone: false });
         break;
       case "tool_execution_completed": {
         const tool = tools.get(event.id);
@@ -54,7 +56,11 @@ export function withEvents(
         break;
     }
   }
-  return { model, tools };
+  if (!isRepeated) return { model, tools };
+  return {
+    model: model?.isDone === true ? null : model,
+    tools: new Map([...tools].filter(([, { isDone }]) => !isDone)),
+  };
 }
 
 /** Removes the effects whose rows were read: those that were done when the read began, and those that have a row. */
@@ -72,27 +78,20 @@ export function openEffects({ model, tools }: LiveEffects, timeline: TurnTimelin
   if (turn.status !== "running") return [];
   const last = effects.at(-1);
   const step = last === undefined ? 0 : last.kind === "model" || last.kind === "tool" ? last.step : last.step + 1;
-  const open: OpenEffect[] = [...tools].map(([id, { name, startedAt }]) => ({
-    id,
-    kind: "tool",
-    name,
-    step,
-    startedAt,
-    firstAt: null,
-  }));
+  const recorded = new Set(effects.map(({ toolCallId }) => toolCallId));
+  const begun = lastEnd(timeline) ?? turn.acceptedAt;
+  const open = [...tools].flatMap(([id, { name, startedAt }]): readonly OpenEffect[] =>
+    recorded.has(id) ? [] : [{ id, kind: "tool", name, step, startedAt: startedAt ?? begun, firstAt: null }],
+  );
   const waitsForContent = open.length === 0 && model === null && last?.kind !== "model" && timeline.claims.length > 0;
-  const call = model ?? (waitsForContent ? { startedAt: lastEnd(timeline) ?? turn.acceptedAt, firstAt: null } : null);
-  if (call !== null) {
-    const { startedAt, firstAt } = call;
-    const modelStep = last === undefined ? 0 : effects.filter(({ kind }) => kind === "model").length;
-    open.push({ id: "model", kind: "model", name: "model", step: modelStep, startedAt, firstAt });
-  }
-  return open;
+  if (model === null && !waitsForContent) return open;
+  const modelStep = effects.filter(({ kind, state }) => kind === "model" && state !== "superseded").length;
+  const call = { id: "model", kind: "model", name: "model", step: modelStep } as const;
+  return [...open, { ...call, startedAt: model?.startedAt ?? begun, firstAt: model?.firstAt ?? null }];
 }
 
 /** When the newest row ended: the earliest time at which the next effect can have begun. After a takeover, the time of the claim. */
-function lastEnd(timeline: TurnTimeline | null): number | null {
-  if (timeline === null) return null;
+function lastEnd(timeline: TurnTimeline): number | null {
   const ended = timeline.effects.at(-1)?.endedAt ?? null;
   const claimed = timeline.claims.at(-1)?.since ?? null;
   return ended === null ? claimed : claimed === null ? ended : Math.max(ended, claimed);

@@ -112,7 +112,7 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
   const onEvents = (events: readonly RuntimeEvent[]): void => {
     const own = events.filter((event) => event.turnId === turnId);
     if (own.length === 0) return;
-    live = withEvents(live, own, Date.now() + data.clockOffset, data.timeline);
+    live = withEvents(live, own, Date.now() + data.clockOffset);
     if (own.some(({ event }) => event.type === "step_reset" || event.type === "chat_completed")) readsAll = true;
     if (own.some(({ sequence }) => sequence !== null)) isStale = true;
     if (data.timeline !== null) publish({ ...data, open: openEffects(live, data.timeline) });

@@ -1,0 +1,68 @@
+import type { RuntimeEvent } from "../data/types.ts";
+
+import { describe, expect, test } from "vitest";
+
+import { noOpenEffects, openEffects, withEvents, withTimeline } from "./live.ts";
+import { acceptedAt, effectOf, timelineOf, turnOf } from "./turn-fixture.ts";
+
+const eventOf = (event: RuntimeEvent["event"]): RuntimeEvent => ({
+  cursor: "c",
+  turnId: "t2",
+  sequence: null,
+  delta: null,
+  event,
+});
+const text = eventOf({ type: "text_delta", id: null, delta: "Hello" });
+const started = (id: string) =>
+  eventOf({ type: "tool_execution_started", id, name: "look", arguments: {}, effectId: null, attempt: null });
+const completed = (id: string) =>
+  eventOf({
+    type: "tool_execution_completed",
+    id,
+    name: "look",
+    result: { type: "success", value: "seen", control: null },
+    durationMs: 5,
+  });
+const begins = eventOf({ type: "turn_started", turnId: "t2", sessionId: "s" });
+
+const model = effectOf(1, "model", 0, [10, 500]);
+const checkpoint = effectOf(3, "checkpoint", 0, [900, 905]);
+
+describe("effects that are being performed", () => {
+  test("a running turn calls the model before any content has arrived", () => {
+    expect(openEffects(noOpenEffects, timelineOf([model, checkpoint]))).toMatchObject([
+      { kind: "model", step: 1, startedAt: acceptedAt + 905, firstAt: null },
+    ]);
+  });
+
+  test("the first content has the time of its arrival", () => {
+    const live = withEvents(noOpenEffects, [text], acceptedAt + 1200);
+    expect(openEffects(live, timelineOf([model, checkpoint]))).toMatchObject([
+      { kind: "model", startedAt: acceptedAt + 905, firstAt: acceptedAt + 1200 },
+    ]);
+  });
+
+  test("tools run until their row is read", () => {
+    const live = withEvents(noOpenEffects, [started("c1"), started("c2")], acceptedAt + 510);
+    expect(openEffects(live, timelineOf([model])).map(({ id }) => id)).toEqual(["c1", "c2"]);
+    const read = timelineOf([model, effectOf(2, "tool", 0, [510, 800], { name: "look", toolCallId: "c1" })]);
+    expect(openEffects(withTimeline(live, read, live), read).map(({ id }) => id)).toEqual(["c2"]);
+  });
+
+  test("after a reload, tools that ended are left out and others begin after the newest row", () => {
+    const live = withEvents(noOpenEffects, [begins, started("c1"), completed("c1"), started("c2")], acceptedAt + 9000);
+    expect(openEffects(live, timelineOf([model]))).toMatchObject([{ id: "c2", startedAt: acceptedAt + 500 }]);
+  });
+
+  test("a reset discards the attempt, and the end of the turn everything", () => {
+    const live = withEvents(noOpenEffects, [text, started("c1")], acceptedAt + 600);
+    const reset = eventOf({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
+    expect(withEvents(live, [reset], acceptedAt + 700)).toEqual(noOpenEffects);
+    const ended = timelineOf([model], { turn: turnOf({ status: "ended" }) });
+    expect(openEffects(withTimeline(live, ended, live), ended)).toEqual([]);
+  });
+
+  test("a queued turn performs nothing", () => {
+    expect(openEffects(noOpenEffects, timelineOf([], { turn: turnOf({ status: "queued" }), claims: [] }))).toEqual([]);
+  });
+});

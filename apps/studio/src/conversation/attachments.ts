@@ -1,7 +1,10 @@
 // Files that the reader adds to a message: images, PDFs and texts become parts of the user message.
 
-/** The largest file, in bytes. Larger ones are refused by most providers, and by the body limit of the server. */
-export const maxFileBytes = 5 * 1024 * 1024;
+/** The largest size of all files of a message together, in bytes: as base64 they have to fit into a request, which the server limits to 1 MB. */
+const maxFileBytes = 700 * 1024;
+
+/** The limit for the reader. */
+export const maxFileText = "700 KB in all";
 
 export type Attachment = {
   readonly id: number;
@@ -15,9 +18,10 @@ export type Attachment = {
 
 let lastId = 0;
 
-/** Reads a file; a text says why it cannot be attached. */
-export async function readAttachment(file: File): Promise<Attachment | string> {
-  if (file.size > maxFileBytes) return `${file.name} is larger than ${maxFileBytes / 1_048_576} MB`;
+/** Reads a file to attach beside others; a text says why it cannot be attached. */
+export async function readAttachment(file: File, attached: readonly Attachment[]): Promise<Attachment | string> {
+  const bytes = attached.reduce((sum, other) => sum + other.bytes, file.size);
+  if (bytes > maxFileBytes) return `${file.name} is too large: a message can have ${maxFileText}`;
   const isText =
     file.type.startsWith("text/") || /\.(?:md|txt|csv|json|ya?ml|toml|log|[jt]sx?|py|rs|go|sql)$/i.test(file.name);
   const isImage = ["image/png", "image/jpeg", "image/gif", "image/webp"].includes(file.type);

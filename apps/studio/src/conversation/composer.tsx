@@ -9,7 +9,7 @@ import { useId, useRef, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { contentOf, maxFileBytes, readAttachment } from "./attachments.ts";
+import { contentOf, maxFileText, readAttachment } from "./attachments.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
 const policies = {
@@ -44,11 +44,13 @@ export function Composer(): ReactNode {
   const isEmpty = text.trim() === "" && files.length === 0;
 
   const attach = async (list: Iterable<File>): Promise<void> => {
+    let attached = files;
     for (const file of list) {
       try {
-        const attachment = await readAttachment(file);
+        const attachment = await readAttachment(file, attached);
         if (typeof attachment === "string") notifyError(new Error(attachment));
-        else setFiles((previous) => [...previous, attachment]);
+        else attached = [...attached, attachment];
+        setFiles(attached);
       } catch (error) {
         notifyError(error);
       }
@@ -125,8 +127,8 @@ export function Composer(): ReactNode {
         <button
           type="button"
           className="icon-btn"
-          aria-label={`Attach a file, at most ${maxFileBytes / 1_048_576} MB`}
-          title={`Attach images, PDFs or texts, at most ${maxFileBytes / 1_048_576} MB each`}
+          aria-label={`Attach a file, ${maxFileText}`}
+          title={`Attach images, PDFs or texts, ${maxFileText}`}
           onClick={() => fileInput.current?.click()}
         >
           +

@@ -3,6 +3,7 @@
 import type { SessionRoute } from "../route.ts";
 import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
 import type { VirtualItem } from "@tanstack/react-virtual";
+import type { Message } from "everturn/model";
 import type { ReactNode } from "react";
 
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -23,7 +24,8 @@ import { useConversationSelection } from "./use-selection.ts";
 
 /** A reader within this distance of the end stays at the end while text arrives, in CSS pixels. */
 const endDistance = 80;
-const estimatedHeight = 96;
+/** A row without calls reads no answers, so it is not rendered again when other messages are loaded. */
+const noAnswers: Pick<ConversationState, "messages" | "calls"> = { messages: new Map(), calls: new Map() };
 const noWaiting: ReadonlyMap<number, ReadonlyMap<string, WaitingCall>> = new Map();
 const noItems: readonly LiveItem[] = [];
 const noCalls: ReadonlyMap<string, WaitingCall> = new Map();
@@ -81,10 +83,7 @@ function Messages({
   const isOpen = open !== null;
   // Stable functions: the list measures all rows again when they change, which a delta must not cause.
   const getItemKey = useCallback((row: number) => keyOf(row, length, items, isOpen), [length, items, isOpen]);
-  const estimateSize = useCallback(
-    (row: number) => (messages.get(row)?.role === "tool" ? 0 : estimatedHeight),
-    [messages],
-  );
+  const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
   const count = length + items.length + (open === null ? 0 : 1) + 1;
   const rows = useVirtualizer({
     count,
@@ -144,7 +143,7 @@ function Messages({
             <MessageRow
               index={row}
               message={message}
-              state={shared}
+              state={hasCalls(message) ? shared : noAnswers}
               waiting={waiting.get(row) ?? noCalls}
               times={selection.times(row)}
               isSelected={selection.message === row}
@@ -195,8 +194,10 @@ function Messages({
         className="talk"
         ref={scroller}
         tabIndex={-1}
-        onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-          isAtEnd.current = scrollHeight - scrollTop - clientHeight < endDistance;
+        onScroll={() => {
+          // The list knows these numbers; reading them from the element would force a layout.
+          const { scrollOffset, scrollRect } = rows;
+          isAtEnd.current = rows.getTotalSize() - (scrollOffset ?? 0) - (scrollRect?.height ?? 0) < endDistance;
         }}
       >
         <div className="talk-col" style={{ height: size }}>
@@ -229,6 +230,20 @@ function PastTail({ text }: { readonly text: string | null }): ReactNode {
       </div>
     </article>
   );
+}
+
+/** The height of a message before it is measured, in CSS pixels: its lines, and its tool cards. */
+function estimatedHeight(message: Message | undefined): number {
+  if (message === undefined) return 60;
+  if (message.role === "tool") return 0;
+  const { content } = message;
+  const length = typeof content === "string" ? content.length : 200 * content.length;
+  const cards = hasCalls(message) ? 90 : 0;
+  return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
+}
+
+function hasCalls(message: Message): boolean {
+  return message.role === "assistant" && message.toolCalls.length > 0;
 }
 
 /** A message keeps its key when it is committed, so it is not rendered again. */

@@ -16,7 +16,9 @@ export function NewSession(): ReactNode {
   const [text, setText] = useState("");
   const [isStarting, setStarting] = useState(false);
   const id = useId();
-  const chosen = engines.data?.find(({ name }) => name === engine) ?? engines.data?.[0];
+  const chosen =
+    [engine, "default"].flatMap((name) => engines.data?.find((other) => other.name === name) ?? [])[0] ??
+    engines.data?.[0];
   const start = async (): Promise<void> => {
     if (text.trim() === "" || isStarting) return;
     setStarting(true);

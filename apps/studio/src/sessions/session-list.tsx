@@ -109,8 +109,13 @@ export function SessionList({ selected }: { readonly selected: string | null }):
             <button type="button" className="btn quiet small" onClick={() => setMarked(new Set())}>
               Select
             </button>
-            <Link to={{ view: "sessions" }} className="btn small">
-              New
+            <Link
+              to={{ view: "sessions" }}
+              className="icon-btn framed"
+              aria-label="New session"
+              title="New session (n)"
+            >
+              +
             </Link>
           </>
         ) : (

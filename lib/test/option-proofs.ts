@@ -152,6 +152,11 @@ export function proofsFor(log: Logged[]): Proofs {
       effect: true,
     },
     instructions: { value: "Be brief.", shows: isTold("Be brief.", 0), effect: true },
+    activeTools: {
+      value: ["pair"],
+      shows: ({ calls }) => calls[0]?.request.tools.map(({ name }) => name),
+      effect: ["pair"],
+    },
     tools: {
       value: [plain("extra", () => "ok")],
       shows: ({ calls }) => calls[0]?.request.tools.some(({ name }) => name === "extra"),

@@ -91,6 +91,8 @@ export type TurnOptions = {
   readonly repair?: number;
   /** Whether the model must, may or must not call a tool. */
   readonly toolChoice?: ToolChoice;
+  /** The names of the tools of the engine that the turn has. Default: all. */
+  readonly activeTools?: readonly string[];
   /** Whether one reply may contain several tool calls. */
   readonly parallelToolCalls?: boolean;
   /** Randomness of the reply. */

@@ -105,6 +105,11 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
   readonly instructions?: string;
   /** Tools for this call. A tool replaces the engine's tool of the same name. */
   readonly tools?: readonly Tool<Context>[];
+  /**
+   * The names of the tools that the run has, of those of the engine and of the call. The model does not see the others. Default: all. Empty: none. A name that no
+   * tool has is a `MisuseError`. Provider tools without a handler (`providerTools`) are not affected.
+   */
+  readonly activeTools?: readonly string[];
   /** Passed to tool handlers unchanged. Default: that of the session, then that of the engine. */
   readonly context?: Context;
   /** Identifies the session to adapters and tool handlers. */
@@ -242,6 +247,7 @@ export const runOptionTable = {
   onEvent: { level: "generate", engine: "no", durable: "live", http: "no", pinned: "no" },
   instructions: { level: "step", engine: "field", durable: "stored", http: "if_allowed", pinned: "environment" },
   tools: { level: "step", engine: "field", durable: "function", http: "no", pinned: "environment" },
+  activeTools: { level: "step", engine: "options", durable: "stored", http: "if_allowed", pinned: "environment" },
   context: { level: "step", engine: "field", durable: "session", http: "no", pinned: "no" },
   sessionId: { level: "step", engine: "no", durable: "session", http: "no", pinned: "no" },
   mode: { level: "step", engine: "options", durable: "stored", http: "if_allowed", pinned: "protocol" },

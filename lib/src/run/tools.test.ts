@@ -605,3 +605,26 @@ test("[lash 71] calls of a serial tool run one at a time and in call order, call
   expect(result.steps[0]?.toolResults.map(({ content }) => content)).toEqual(["c0", "c1", "c2", "c3", "c4"]);
   expect(() => tracked("bad", JSON.parse('"sometimes"'))).toThrow(/concurrency has to be "parallel" or "serial"/);
 });
+
+describe("activeTools", () => {
+  const tools = ["search", "read", "write"].map((name) => plain(name, () => name));
+
+  test("limits a run to some tools: the model sees no others, and a call of another one is unknown", async () => {
+    const { engine: of, adapter } = playing([calls("write"), says("ok")], tools);
+    const { thread } = await chat(of, "hi", { activeTools: ["read", "search"] });
+    expect(adapter.calls[0]?.request.tools.map(({ name }) => name)).toEqual(["search", "read"]);
+    expect(thread.messages[2]).toMatchObject({ role: "tool", status: "failure" });
+    const none = playing([says("ok")], tools);
+    await chat(none.engine, "hi", { activeTools: [] });
+    expect(none.adapter.calls[0]?.request.tools).toEqual([]);
+  });
+
+  test("rejects a name that no tool has, and values that are no names", async () => {
+    const { engine: of } = playing([says("ok")], tools);
+    const wrong: ChatOptions = JSON.parse('{"activeTools":"read"}');
+    await expect(async () => chat(of, "hi", { activeTools: ["delete"] })).rejects.toThrow(
+      'activeTools: there is no tool "delete"',
+    );
+    await expect(async () => chat(of, "hi", wrong)).rejects.toThrow("activeTools must be names of tools");
+  });
+});

@@ -26,6 +26,7 @@ const operatorOptions: NonNullable<ServerOptions["allow"]> = [
   "stopSequences",
   "seed",
   "toolChoice",
+  "activeTools",
   "maxTurns",
 ];
 

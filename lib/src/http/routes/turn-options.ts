@@ -100,6 +100,9 @@ const fields: BodyFields<TurnOptions> = {
     withDescription("How often the model may correct an answer that does not conform to `output`.", corrections),
   ),
   toolChoice: optionalField(choice),
+  activeTools: optionalField(
+    withDescription("The names of the tools of the engine that the turn has. Default: all.", arraySchema(stringSchema)),
+  ),
   parallelToolCalls: optionalField(booleanSchema),
   temperature: optionalField(numberSchema),
   topP: optionalField(numberSchema),

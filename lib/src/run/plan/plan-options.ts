@@ -119,8 +119,14 @@ function checkHooks(hooks: unknown): void {
 
 /** Checks options of a call whose wrong type would end the run with an error of the language. `null` and `undefined` are no value. */
 export function checkTypes<Context extends CallerContext>(call: ChatOptions<Context>): void {
-  const { signal, tools, instructions }: { readonly [Name in RunOptionName]?: unknown } = call;
+  const { signal, tools, activeTools, instructions }: { readonly [Name in RunOptionName]?: unknown } = call;
   if ((tools ?? null) !== null) checkTools("the options", tools);
+  const isNames = Array.isArray(activeTools) && activeTools.every((name) => typeof name === "string");
+  if ((activeTools ?? null) !== null && !isNames) {
+    throw new MisuseError("invalid_argument", `activeTools must be names of tools, not ${describe(activeTools)}`, {
+      path: ["activeTools"],
+    });
+  }
   // Not `instanceof`: a signal may be of another realm or of a polyfill.
   const isSignal = typeof signal === "object" && signal !== null && "aborted" in signal && "addEventListener" in signal;
   if ((signal ?? null) !== null && !isSignal) {

@@ -214,7 +214,8 @@ export function planRun<Context extends CallerContext>(
   }
   if (typeof adapter.stream !== "function") throw new EngineError("missing_stream_adapter");
   const thread = threadOf(runInput);
-  const resolvedTools = resolveTools(engine, call);
+  const isNew = details.pinned === undefined;
+  const resolvedTools = activeOnly(resolveTools(engine, call), pick(sources, "activeTools") ?? null, isNew);
   const requestId = call.requestId ?? newRequestId();
   const output = pick(sources, "output") ?? null;
   const { protocol } = engine;
@@ -287,6 +288,25 @@ export function planRun<Context extends CallerContext>(
     signal: call.signal ?? null,
     middleware: engine.middleware,
   };
+}
+
+/**
+ * The tools with these names; `null`: all. A new run refuses a name that no tool has. A run that is continued may be planned without its engine's tools, to be
+ * ended only.
+ */
+function activeOnly<Context extends CallerContext>(
+  tools: readonly Tool<Context>[],
+  names: readonly string[] | null,
+  isNew: boolean,
+): readonly Tool<Context>[] {
+  if (names === null) return tools;
+  const missing = names.find((name) => tools.every((tool) => tool.name !== name));
+  if (isNew && missing !== undefined) {
+    throw new MisuseError("invalid_argument", `activeTools: there is no tool ${JSON.stringify(missing)}`, {
+      path: ["activeTools"],
+    });
+  }
+  return tools.filter(({ name }) => names.includes(name));
 }
 
 /** Values that `planRun` has resolved before the configuration is pinned. */

@@ -53,7 +53,7 @@ export async function serve(context: CommandContext): Promise<number> {
       ...(completions.value ? { openai } : {}),
       // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
       records: auth === "none",
-      // The same holds for the settings of turns, which the playground of the studio changes.
+      // The operator may also set the options of turns that the playground of the studio changes.
       allow: auth === "none" ? operatorOptions : [],
       inspect: {
         storage: database.driver === "postgres" || database.driver === "custom" ? database.driver : "sqlite",

@@ -4,6 +4,8 @@ import type { ReactNode, RefObject } from "react";
 
 import { useEffect, useRef, useState } from "react";
 
+import { niceMaximum } from "./axis.ts";
+
 /** A part of each bar. `className` gives its colour and pattern. */
 export type Series = { readonly name: string; readonly className: string };
 
@@ -176,13 +178,6 @@ function useWidth(element: RefObject<HTMLElement | null>): number {
 
 function totalOf({ values }: Bar): number {
   return Object.values(values).reduce((sum, value) => sum + value, 0);
-}
-
-/** The next 1, 2 or 5 times a power of ten, which is the top of the axis. An empty chart has an axis too. */
-export function niceMaximum(value: number): number {
-  if (value <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 5, 10].find((factor) => value <= factor * power) ?? 10) * power;
 }
 
 /** A time of the axis: hours within two days, else dates. */

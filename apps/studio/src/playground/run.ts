@@ -6,7 +6,7 @@ type RuntimeEvent = ClientTurn["events"] extends AsyncIterable<infer Event> ? Ev
 type TurnEnd = Awaited<ClientTurn["result"]>;
 
 /** A call of a tool in a run. */
-export type RunCall = {
+type RunCall = {
   readonly id: string;
   readonly name: string;
   readonly state: "runs" | "ok" | "failed" | "waits";

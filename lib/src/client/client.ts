@@ -142,8 +142,14 @@ export function createClient(options: ClientOptions): EverturnClient {
     },
     messages: async (id, { after, limit, ...options } = {}) =>
       ask(sender, "GET", at`/sessions/${id}/messages` + query({ after, limit }), options, readJson<Page<Message>>),
-    list: async ({ after, limit, ...options } = {}) =>
-      ask(sender, "GET", `/sessions${query({ after, limit })}`, options, readJson<Page<SessionSummary>>),
+    list: async ({ after, limit, status, engine, ...options } = {}) =>
+      ask(
+        sender,
+        "GET",
+        `/sessions${query({ after, limit, status, engine })}`,
+        options,
+        readJson<Page<SessionSummary>>,
+      ),
     delete: async (id, options) => deleteSession(sender, at`/sessions/${id}`, options),
     fork: async (id, { id: name, at: length, ...options } = {}) => {
       const body = { id: name, at: length };

@@ -14,6 +14,7 @@ export type {
   ScenarioView,
   SearchHit,
   ServerView,
+  SessionFilter,
   TimelineEffect,
   ToolSum,
   ToolView,

@@ -50,6 +50,7 @@ const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
   getServer: "server",
   listEngines: "engines",
   getOverview: "overview",
+  listTurns: "turns",
   startScenario: "startScenario",
 };
 

@@ -15,6 +15,7 @@ import type {
   Recovered,
   ResponseFormat,
   RuntimeEvent,
+  SessionFilter,
   SessionSummary,
   SessionView,
   ToolChoice,
@@ -306,8 +307,8 @@ export type EverturnClient = {
    * other.
    */
   readonly chat: (id: string, options?: CallOptions) => Promise<ClientChat>;
-  /** Returns a page of sessions, most recently changed first. */
-  readonly list: (options?: PageOptions) => Promise<Page<SessionSummary>>;
+  /** Returns a page of sessions, most recently changed first. `status` and `engine` select sessions; such a page may be short and still have a `next`. */
+  readonly list: (options?: PageOptions & SessionFilter) => Promise<Page<SessionSummary>>;
   /** Deletes a session. */
   readonly delete: (id: string, options?: CallOptions) => Promise<void>;
   /** Creates a session with the messages of this one, or with the first `at` messages, and returns its id. */

@@ -104,12 +104,15 @@ export type {
   Page,
   Recovered,
   RuntimeEvent,
+  SessionFilter,
+  SessionFilterStatus,
   SessionSummary,
   SessionView,
   TurnEnd,
   TurnStatus,
   Withdrawn,
 } from "./session/session-view.ts";
+export { sessionFilterStatuses } from "./session/session-view.ts";
 export type { LastRun } from "./session/session.ts";
 
 // tool

@@ -8,6 +8,7 @@ export type {
   Page,
   Recovered,
   RuntimeEvent,
+  SessionFilter,
   SessionSummary,
   SessionView,
   TurnEnd,

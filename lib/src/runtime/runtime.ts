@@ -28,11 +28,13 @@ import type {
   Session,
   SessionSummary,
   SessionView,
+  TurnSummaryView,
   Usage,
   Withdrawn,
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
+import type { TurnPageOptions } from "./inspect/turn-list.ts";
 import type { HostStorage } from "./rows/storage.ts";
 import type {
   AnswerOptions,
@@ -45,7 +47,7 @@ import type {
   SteerInput,
   TurnHandle,
 } from "./types.ts";
-import type { MessagePageOptions } from "./verbs/browse.ts";
+import type { MessagePageOptions, SessionPageOptions } from "./verbs/browse.ts";
 import type { CancelOptions } from "./verbs/cancel.ts";
 import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { ForkOptions } from "./verbs/fork.ts";
@@ -62,6 +64,7 @@ import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
 import { HistoryCache } from "./history-cache.ts";
 import { engineViews } from "./inspect/engine-views.ts";
+import { listTurns } from "./inspect/turn-list.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
 import { PageBudget, ReadSlots } from "./read/page-budget.ts";
@@ -187,9 +190,10 @@ export type Runtime = {
   readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
   /**
    * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A session whose row
-   * cannot be read is left out; `get` reports the reason.
+   * cannot be read is left out; `get` reports the reason. `status` and `engine` select sessions. The statuses `waiting` and `parked` have an index. Other
+   * filters examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
    */
-  readonly list: (options?: { readonly limit?: number; readonly after?: string }) => Promise<Page<SessionSummary>>;
+  readonly list: (options?: SessionPageOptions) => Promise<Page<SessionSummary>>;
   /**
    * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the session cannot
    * write it again. Retention entries and tokens hold ids and digests only; workers remove them later. Pinned configurations of engines are
@@ -256,6 +260,11 @@ export type Runtime = {
 
   /** The engines of this runtime with their models, instructions and tools. Performs no I/O. */
   readonly engines: () => readonly EngineView[];
+  /**
+   * Returns a page of the turns of a session, newest first: at most `limit` (default 50, at most 100). `after` is the cursor `next` of the previous page. Queued input
+   * is no turn until its turn starts.
+   */
+  readonly turns: (id: string, options?: TurnPageOptions) => Promise<Page<TurnSummaryView>>;
   /** Whether written rows outlive the process. */
   readonly durability: HostStorage["durability"];
 
@@ -392,6 +401,7 @@ function runtimeOf(context: VerbContext): Runtime {
     token: (...args) => token(context, ...args),
     complete: (...args) => complete(context, ...args),
     engines: () => engineViews(context.engines),
+    turns: (...args) => listTurns(context, ...args),
     durability: context.storage.durability,
     recover: (...args) => recover(context, ...args),
     work: (...args) => work(context, ...args),

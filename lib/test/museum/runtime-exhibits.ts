@@ -365,6 +365,8 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       sequence: 7,
       createdAt: 1_700_000_000_000,
       changedAt: 1_700_000_000_001,
+      title: "Refund of order 17",
+      attention: "parked" as const,
       deleted: false,
     })),
     {
@@ -377,6 +379,8 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       sequence: 7,
       createdAt: 1,
       changedAt: 2,
+      title: null,
+      attention: null,
       deleted: true,
     },
   ],

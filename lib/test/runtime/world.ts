@@ -151,7 +151,8 @@ export class World {
   /** Stores a session as another process would have left it. */
   async put(id: string, session: Session<JsonObject>): Promise<void> {
     const { entries, length, digest } = startHistory(session.thread.messages);
-    const head = { engine: null, turn: null, lastTurn: null, sequence: 0, createdAt: 0, changedAt: 0, deleted: false };
+    const none = { engine: null, turn: null, lastTurn: null, title: null, attention: null, deleted: false };
+    const head = { ...none, sequence: 0, createdAt: 0, changedAt: 0 };
     const bare = { ...session, id, thread: { ...session.thread, messages: [] } };
     const value = writeValue("sessions", { ...head, session: bare, length, digest });
     const said = entries.map((message, place) => ({

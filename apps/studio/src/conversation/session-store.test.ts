@@ -27,7 +27,7 @@ function head(length: number, openTurn: string | null): SessionView {
     openTurn:
       openTurn === null
         ? null
-        : { turnId: openTurn, status: "running", step: 0, engine: "default", failure: null, limitWait: null },
+        : { turnId: openTurn, status: "running", step: 0, engine: "default", base: 0, failure: null, limitWait: null },
     queuedTurns: [],
   };
 }

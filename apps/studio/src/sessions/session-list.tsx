@@ -248,7 +248,7 @@ const SessionRow = memo(function SessionRow({
   toggle,
   age,
 }: {
-  readonly item: SessionSummary & { readonly engine?: string };
+  readonly item: SessionSummary;
   readonly isSelected: boolean;
   /** `null`: sessions are not being selected for deletion. */
   readonly isMarked: boolean | null;
@@ -282,7 +282,7 @@ const SessionRow = memo(function SessionRow({
         </span>
         <span className="sub">
           <span className={`status ${status.kind}`}>{status.text}</span>
-          {item.engine !== undefined && <span>{item.engine}</span>}
+          {item.engine !== null && <span>{item.engine}</span>}
           <span className="tnum">{cost(item.usage.totalCost)}</span>
         </span>
       </Link>

@@ -24,7 +24,7 @@ import { tableNames, tables } from "../../runtime/host-contract.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /** The version of the tables that this release writes. */
-export const schemaVersion = 4;
+export const schemaVersion = 5;
 
 /** The name of the writing function, without the prefix. */
 const writeName = `write_${schemaVersion}`;

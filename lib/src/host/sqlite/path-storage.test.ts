@@ -352,10 +352,10 @@ describe("errors keep their types", () => {
     const path = newFile();
     const other = connect(path);
     sqliteStorage(other);
-    other.exec("UPDATE everturn_schema SET version = 7");
+    other.exec("UPDATE everturn_schema SET version = 70");
     expect(await failureOf(open({ path }))).toMatchObject({
       reason: "newer_schema",
-      failure: { metadata: { found: 7, known: schemaVersion } },
+      failure: { metadata: { found: 70, known: schemaVersion } },
     });
   });
 

@@ -78,7 +78,46 @@ const steps: readonly Step[] = [
     table(prefix, "rollup_lines", { period: "INTEGER", tenant: "TEXT", line: "TEXT" }),
     table(prefix, "rollups", { length: "INTEGER", period: "INTEGER", scope: "TEXT" }),
   ],
+  // Indexes of sessions that wait or are parked, and of turns by the time of acceptance. A row whose value is not JSON is left out.
+  (prefix) => [
+    table(prefix, "attention", { tenant: "TEXT", status: "TEXT", changed: "INTEGER", session: "TEXT" }),
+    `INSERT OR IGNORE INTO "${prefix}attention" ("tenant", "status", "changed", "session", "tag", "expires", "value")
+      SELECT "tenant", ${statusSql(prefix)}, "changed", "session", 0, NULL, ''
+      FROM (SELECT "tenant", "session", "value", ${integerSql("changedAt")} AS "changed" FROM "${prefix}sessions") AS listed`,
+    table(prefix, "turn_times", { tenant: "TEXT", session: "TEXT", accepted: "INTEGER", turn: "TEXT" }),
+    // A fork stores the start of a turn of another session under this name.
+    `INSERT OR IGNORE INTO "${prefix}turn_times" ("tenant", "session", "accepted", "turn", "tag", "expires", "value")
+      SELECT
+        "tenant", "session",
+        ${integerSql("acceptedAt")},
+        "turn", 0, NULL, ''
+      FROM "${prefix}starts" WHERE "turn" <> 'forked'`,
+  ],
 ];
+
+/** A field of a value that is a whole number; 0: it is absent. `NULL`: the value is not JSON, or the field is something else. */
+function integerSql(field: string): string {
+  const path = `'$.data.${field}'`;
+  return `CASE
+      WHEN NOT json_valid("value") THEN NULL
+      WHEN json_type("value", '$.data') = 'object' AND json_type("value", ${path}) IS NULL THEN 0
+      WHEN json_type("value", ${path}) = 'integer' THEN json_extract("value", ${path})
+    END`;
+}
+
+/** The status under which a session is listed in `attention`; `NULL`: it is not listed. */
+function statusSql(prefix: string): string {
+  const parked = `EXISTS (
+      SELECT 1 FROM "${prefix}turns" AS t
+      WHERE t."tenant" = listed."tenant" AND t."session" = listed."session" AND t."turn" = json_extract(listed."value", '$.data.turn')
+        AND CASE WHEN json_valid(t."value") THEN json_extract(t."value", '$.data.status') END = 'parked'
+    )`;
+  return `CASE
+      WHEN "changed" IS NULL OR coalesce(json_extract("value", '$.data.deleted'), 0) THEN NULL
+      WHEN json_extract("value", '$.data.turn') IS NOT NULL THEN CASE WHEN ${parked} THEN 'parked' END
+      WHEN json_extract("value", '$.data.session.status') IN ('awaiting_user', 'awaiting_tools') THEN 'waiting'
+    END`;
+}
 
 /** The version of the tables that this release writes. */
 export const schemaVersion = steps.length;

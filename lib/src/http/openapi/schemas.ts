@@ -71,6 +71,8 @@ export const schemas = {
   Error: objectWith({ error: ref("Failure") }),
   SessionSummary: objectWith({
     id: text,
+    title: nullableText,
+    engine: nullableText,
     status: { enum: [...sessionStatuses] },
     version: countType,
     length: countType,
@@ -98,6 +100,7 @@ export const schemas = {
           status: { enum: [...turnStatuses] },
           step: countType,
           engine: text,
+          base: countType,
           failure: {},
           limitWait,
         }),
@@ -178,6 +181,24 @@ export const schemas = {
         },
       }),
     },
+  }),
+  TurnPage: objectWith({ items: { type: "array", items: ref("TurnSummary") }, next: nullableText }),
+  TurnSummary: objectWith({
+    turnId: text,
+    verb: { enum: ["chat", "step"] },
+    engine: text,
+    acceptedAt: countType,
+    base: countType,
+    status: { enum: [...turnStatuses] },
+    step: countType,
+    end: {
+      oneOf: [
+        { type: "null" },
+        objectWith({ haltedReason: text, outcome: objectWith({ type: text }), steps: countType, usage: ref("Usage") }),
+      ],
+    },
+    failure: { oneOf: [{ type: "null" }, ref("Failure")] },
+    limitWait,
   }),
   ScenarioStarted: objectWith({ sessionId: text }),
   Overview: objectWith(

@@ -20,6 +20,7 @@ import { objectSchema } from "../openapi/body-schema.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { bodyRoute, json, route } from "./route.ts";
+import { afterParameter, limitParameter, pageOptions } from "./session-routes.ts";
 
 /** Details for the inspection routes (`inspect` of {@link HttpOptions}). */
 export type InspectOptions = {
@@ -78,6 +79,19 @@ export function inspectionRoutes(
       summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
       answers: { 200: jsonAnswer("The engines.", schemaRef("EngineList")) },
       handle: async ({ sessions, caller }) => json({ items: enginesFor(sessions.engines(), caller) }),
+    }),
+    route({
+      method: "GET",
+      path: "/sessions/{id}/turns",
+      operationId: "listTurns",
+      summary: "Lists the turns of a session, newest first.",
+      query: [limitParameter, afterParameter],
+      answers: { 200: jsonAnswer("A page of turns.", schemaRef("TurnPage")) },
+      handle: async (call) => {
+        const page = pageOptions(call);
+        await call.pageSlot();
+        return json(await call.sessions.turns(call.param("id"), page));
+      },
     }),
     bodyRoute<object>({
       method: "POST",

@@ -5,10 +5,11 @@
 //
 // Forks copy messages. The copies of a tenant count against a quota for each hour (`copiedLengthPerHour`), because a small request can copy many megabytes.
 
-import type { Page } from "../../model/internal.ts";
+import type { Page, SessionFilterStatus } from "../../model/internal.ts";
+import type { QueryField } from "../input.ts";
 import type { Parameter, Route, RouteCall } from "./route.ts";
 
-import { RuntimeError } from "../../model/internal.ts";
+import { RuntimeError, sessionFilterStatuses } from "../../model/internal.ts";
 import { HttpError } from "../failure.ts";
 import { boundedText, checkQuery, isPathSegment, queryParameter, wholeNumber } from "../input.ts";
 import {
@@ -22,19 +23,39 @@ import {
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { bodyRoute, json, route } from "./route.ts";
 
-const limitParameter: Parameter = {
+export const limitParameter: Parameter = {
   name: "limit",
   description: "The maximum number of items. Default: 50. Values above the server's page size are reduced to it.",
   schema: { type: "integer", minimum: 1 },
 };
-const afterParameter: Parameter = {
+export const afterParameter: Parameter = {
   name: "after",
   description: "The cursor `next` of the previous page.",
   schema: { type: "string" },
 };
 
-function pageOptions({ url, server: { limits } }: RouteCall): { readonly limit: number; readonly after?: string } {
-  checkQuery(url.searchParams, ["limit", "after"]);
+const statusParameter: Parameter = {
+  name: "status",
+  description:
+    "Only sessions with this status. `running`: a turn is open. `parked`: the open turn is parked. Without an open turn: `waiting` for an answer, `failed`, `ended`. A page may have fewer items than `limit` and still have a `next`.",
+  schema: { enum: [...sessionFilterStatuses] },
+};
+const engineParameter: Parameter = {
+  name: "engine",
+  description: "Only sessions whose newest turn has this engine.",
+  schema: { type: "string" },
+};
+const filterStatus: QueryField<SessionFilterStatus> = {
+  read: (text) => sessionFilterStatuses.find((status) => status === text) ?? null,
+  expected: `one of ${sessionFilterStatuses.join(", ")}`,
+};
+
+/** Reads `limit` and `after`. `otherNames`: the other parameters of the route. */
+export function pageOptions(
+  { url, server: { limits } }: RouteCall,
+  otherNames: readonly string[] = [],
+): { readonly limit: number; readonly after?: string } {
+  checkQuery(url.searchParams, ["limit", "after", ...otherNames]);
   const limit = Math.min(queryParameter(url.searchParams, "limit", wholeNumber) ?? 50, limits.pageSize);
   // The cursor of a list of sessions contains an id and a time.
   const after = queryParameter(url.searchParams, "after", boundedText(limits.idLength + 32));
@@ -44,24 +65,30 @@ function pageOptions({ url, server: { limits } }: RouteCall): { readonly limit: 
 /** Items per read of the storage. Each item may be as large as a body, so a page is collected in small reads. */
 const itemsPerRead = 16;
 
-/** Reads a page of at most `limit` items that stops growing once its JSON reaches `pageLength` characters. It may exceed that by one read. */
+/**
+ * Reads a page of at most `limit` items that stops growing once its JSON reaches `pageLength` characters. It may exceed that by one read. A filtered page also ends
+ * after a read that returned fewer items than it was asked for: that read has examined many sessions.
+ */
 async function boundedPage<T>(
   call: RouteCall,
+  { limit, ...from }: ReturnType<typeof pageOptions>,
+  isFiltered: boolean,
   read: (page: ReturnType<typeof pageOptions>) => Promise<Page<T>>,
 ): Promise<Page<T>> {
-  const { limit, ...from } = pageOptions(call);
   await call.pageSlot();
   const items: T[] = [];
   let after = from.after;
   for (let length = 0; ;) {
+    const count = Math.min(limit - items.length, itemsPerRead);
     const page = await read({
-      limit: Math.min(limit - items.length, itemsPerRead),
+      limit: count,
       ...(after === undefined ? {} : { after }),
     });
     items.push(...page.items);
     length += JSON.stringify(page.items).length;
     const isFull = items.length >= limit || length >= call.server.limits.pageLength;
-    if (isFull || page.next === null) return { items, next: page.next };
+    const isShort = isFiltered && page.items.length < count;
+    if (isFull || isShort || page.next === null) return { items, next: page.next };
     after = page.next;
   }
 }
@@ -75,9 +102,17 @@ export const sessionRoutes: readonly Route[] = [
     path: "/sessions",
     operationId: "listSessions",
     summary: "Lists sessions, most recently changed first.",
-    query: [limitParameter, afterParameter],
+    query: [limitParameter, afterParameter, statusParameter, engineParameter],
     answers: { 200: jsonAnswer("A page of summaries.", schemaRef("SessionPage")) },
-    handle: async (call) => json(await boundedPage(call, (page) => call.sessions.list(page))),
+    handle: async (call) => {
+      const { url, sessions, server } = call;
+      const page = pageOptions(call, ["status", "engine"]);
+      const status = queryParameter(url.searchParams, "status", filterStatus);
+      const engine = queryParameter(url.searchParams, "engine", boundedText(server.limits.idLength));
+      const filter = { ...(status === undefined ? {} : { status }), ...(engine === undefined ? {} : { engine }) };
+      const isFiltered = status !== undefined || engine !== undefined;
+      return json(await boundedPage(call, page, isFiltered, (part) => sessions.list({ ...part, ...filter })));
+    },
   }),
   route({
     method: "GET",

@@ -356,6 +356,8 @@ describe("a reply", () => {
     translator.add(completed(assistant("So far.")));
     const session = {
       id: "s",
+      title: null,
+      engine: null,
       status: "error",
       version: 7,
       length: 1,

@@ -59,6 +59,13 @@ export type TurnEnd<Output = Json> = {
 export type SessionSummary = {
   /** The id of the session. */
   readonly id: string;
+  /**
+   * `metadata.title` if it is a text, else the beginning of the first user message: one line of at most 120 characters. `null`: there is neither, or an older release
+   * created the session.
+   */
+  readonly title: string | null;
+  /** The name of the engine of the newest turn; `null`: no turn was started, or by an older release. */
+  readonly engine: string | null;
   /** What the session waits for, as of its last committed turn. `turnStatus` is the state of the open turn. */
   readonly status: Session["status"];
   /** The number of changes. Pass it to a verb to detect a concurrent change. */
@@ -85,6 +92,21 @@ export type SessionSummary = {
   readonly changedAt: number;
 };
 
+/** Which sessions `list` returns. */
+export type SessionFilter = {
+  /**
+   * `running`: a turn is open and not parked. `parked`: the open turn is parked. Without an open turn: `waiting` for an answer, an approval or a result; `failed`: the
+   * session needs `recover`; `ended`: it waits for the next message. Default: all.
+   */
+  readonly status?: SessionFilterStatus;
+  /** The name of the engine of the newest turn. Default: all. */
+  readonly engine?: string;
+};
+
+/** A status that `list` selects. */
+export type SessionFilterStatus = (typeof sessionFilterStatuses)[number];
+export const sessionFilterStatuses = ["running", "waiting", "failed", "parked", "ended"] as const;
+
 /** A session as of its last committed turn, and its open turn if there is one. */
 export type SessionView = {
   /** The session, with the requested number of messages. */
@@ -108,6 +130,8 @@ export type OpenTurnView = {
   readonly status: TurnStatus;
   readonly step: number;
   readonly engine: string;
+  /** The number of messages of the session before the turn: the index of the first message that the turn adds. */
+  readonly base: number;
   /** Why the turn is parked; otherwise `null`. */
   readonly failure: Failure | null;
   /** The limit that the turn waits for; `null` if it waits for none. */

@@ -145,7 +145,17 @@ describe("writeSession", () => {
       turn: { type: "begin", turn: turn("t2"), due: 25, limit: null },
       events: [turnStarted("t2", "s")],
     });
-    expect(puts(changes)).toEqual(["contents", "due", "events", "open", "recent", "sessions", "starts", "turns"]);
+    expect(puts(changes)).toEqual([
+      "contents",
+      "due",
+      "events",
+      "open",
+      "recent",
+      "sessions",
+      "starts",
+      "turn_times",
+      "turns",
+    ]);
     expect(changes.checks).toContainEqual({ table: "turns", key: [...keyOf(key), "t2"], tag: null });
     expect(after).toMatchObject({
       head: { turn: "t2", sequence: 5 },
@@ -179,6 +189,7 @@ describe("writeSession", () => {
       "rollup_lines",
       "sessions",
       "starts",
+      "turn_times",
       "turns",
     ]);
     expect(followed.after).toMatchObject({ head: { turn: "t2", lastTurn: "t1" }, turn: { id: "t2", commits: 0 } });

@@ -1,5 +1,5 @@
 // Builds the batch that changes a session. Every verb and every commit of a turn calls `writeSession`, so a row of the tables `sessions`,
-// `recent`, `entries`, `turns`, `starts`, `contents`, `open`, `due`, `retained`, `events` and `rollup_lines` is built in this file. One other place writes
+// `recent`, `attention`, `entries`, `turns`, `starts`, `turn_times`, `contents`, `open`, `due`, `retained`, `events` and `rollup_lines` is built in this file. One other place writes
 // a turn row: `ActiveTurns` counts takeovers on it.
 //
 // Theory of operation
@@ -12,8 +12,9 @@
 //
 // Which rows follow from what
 //   every change             events: the events it caused
-//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages)
-//   a turn begins            starts, turns (queued), contents (or a check of it), open, due; and the session row
+//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages); attention if the session waits for an answer or its
+//                            turn is parked, or did before
+//   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, due; and the session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
 //   a turn ends              turns (ended), sessions, retained, rollup_lines; the rows of the next turn, or the removal of open and due; the removal of cancels
 //   a turn is parked         turns (parked), sessions, rollup_lines; open and due are removed, so no worker takes the turn
@@ -32,15 +33,26 @@ import type { Changes } from "./batch.ts";
 import type { Rollup } from "./rollup.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Check, Key, Put, Removal } from "./storage.ts";
-import type { OpenTurn, SessionHead, StoredEvent, TurnLimit, TurnProgress, TurnStart, TurnSummary } from "./values.ts";
+import type {
+  Attention,
+  OpenTurn,
+  SessionHead,
+  StoredEvent,
+  TurnLimit,
+  TurnProgress,
+  TurnStart,
+  TurnSummary,
+} from "./values.ts";
 
 import { startHistory } from "../../kernel/internal.ts";
+import { messageText } from "../../model/internal.ts";
 import { merge, noChanges } from "./batch.ts";
 import { limitRemovals } from "./limits.ts";
 import { linePut } from "./rollup.ts";
 import { keyOf, turnKey } from "./session-key.ts";
 import { writeValue } from "./stored.ts";
 import { tablesOfSession } from "./tables.ts";
+import { attentions } from "./values.ts";
 
 /** The stored session row and turn row, as this process last read or wrote them. */
 export type StoredSession = {
@@ -301,6 +313,7 @@ function beginTurn(
       puts: [
         { table: "starts", key: at, tag: 0, value: writeValue("starts", start) },
         { table: "turns", key: at, tag: 0, value: writeValue("turns", progress) },
+        { table: "turn_times", key: [...keyOf(key), start.acceptedAt, id], tag: 0, value: "" },
         ...(isPinnedStored
           ? []
           : [{ ...contents, ttlMs: pinnedTtlMs, value: writeValue("contents", pinned) } as const]),
@@ -313,13 +326,16 @@ function beginTurn(
 /** The session row after a change, its entry in `recent`, and the rows of the new messages. */
 function writeHead(
   { key, head: before, version }: StoredSession,
-  { session, now }: SessionChange,
+  { session, now, turn }: SessionChange,
   { open, last, engine: begunEngine }: WrittenTurn,
   sequence: number,
 ): { readonly head: SessionHead; readonly version: number; readonly changes: Changes } {
   const { after = before.session, messages = [], history = before } = session ?? {};
+  const attention = attentionAfter(before, after, turn ?? null, open);
   const head: SessionHead = {
     ...before,
+    title: before.title ?? (before.length === 0 ? titleOf(messages) : null),
+    attention,
     session: { ...after, thread: { ...after.thread, messages: [] } },
     engine: begunEngine ?? before.engine,
     length: history.length,
@@ -336,10 +352,13 @@ function writeHead(
     version: tag,
     changes: {
       checks: row.checks,
-      removals: version === null ? [] : [recentRemoval(key, before)],
+      removals: version === null ? [] : listRemovals(key, before),
       puts: [
         ...row.puts,
         { table: "recent", key: [key.tenant, now, key.session], tag: 0, value: "" },
+        ...(attention === null
+          ? []
+          : [{ table: "attention", key: [key.tenant, attention, now, key.session], tag: 0, value: "" } as const]),
         ...messages.map((message, index): Put => {
           const at = [...keyOf(key), before.length + index];
           return { table: "entries", key: at, tag: 0, value: writeValue("entries", message) };
@@ -355,10 +374,11 @@ function writeHead(
  */
 export function deleteRows({ key, head, version }: StoredSession, empty: Session<JsonObject>): Changes {
   const { length, digest } = startHistory([]);
-  const tombstone = { ...head, session: empty, length, digest, turn: null, lastTurn: null, deleted: true };
+  const cleared = { session: empty, length, digest, turn: null, lastTurn: null, title: null, attention: null };
+  const tombstone = { ...head, ...cleared, deleted: true };
   return merge(sessionRow(key, version, tombstone), {
     ...noChanges,
-    removals: [...tablesOfSession.map((table): Removal => ({ table, prefix: keyOf(key) })), recentRemoval(key, head)],
+    removals: [...tablesOfSession.map((table): Removal => ({ table, prefix: keyOf(key) })), ...listRemovals(key, head)],
   });
 }
 
@@ -366,7 +386,7 @@ export function deleteRows({ key, head, version }: StoredSession, empty: Session
 export function emptyHead(session: Session<JsonObject>, now: number): SessionHead {
   const { length, digest } = startHistory([]);
   const empty = { ...session, thread: { ...session.thread, messages: [] } };
-  const none = { engine: null, turn: null, lastTurn: null, sequence: 0, deleted: false };
+  const none = { engine: null, turn: null, lastTurn: null, title: null, attention: null, sequence: 0, deleted: false };
   return { session: empty, length, digest, ...none, createdAt: now, changedAt: now };
 }
 
@@ -380,8 +400,45 @@ function sessionRow(key: SessionKey, version: number | null, head: SessionHead):
   };
 }
 
-function recentRemoval({ tenant, session }: SessionKey, { changedAt }: SessionHead): Removal {
-  return { table: "recent", prefix: [tenant, changedAt, session] };
+/** Removes a session from the indexes of `list`. It is not known under which status an older release would have listed it. */
+function listRemovals({ tenant, session }: SessionKey, { changedAt, attention }: SessionHead): readonly Removal[] {
+  const listed = attention === null ? [] : attention === "unknown" ? attentions : [attention];
+  return [
+    { table: "recent", prefix: [tenant, changedAt, session] },
+    ...listed.map((status): Removal => ({ table: "attention", prefix: [tenant, status, changedAt, session] })),
+  ];
+}
+
+/** The status under which `attention` lists a session after a change; `null`: it is not listed. `open`: its open turn after the change. */
+function attentionAfter(
+  before: SessionHead,
+  { status }: Session<JsonObject>,
+  turn: TurnChange | null,
+  open: string | null,
+): Attention | null {
+  if (turn?.type === "park") return "parked";
+  if (open === null) return status === "awaiting_user" || status === "awaiting_tools" ? "waiting" : null;
+  // A change of the session alone leaves a parked turn parked.
+  return turn === null && before.attention === "parked" ? "parked" : null;
+}
+
+/** The beginning of the first user message in one line; `null`: there is none, or it has no text. */
+function titleOf(messages: readonly Message[]): string | null {
+  const first = messages.find(({ role }) => role === "user");
+  return first === undefined ? null : titleText(messageText(first));
+}
+
+/** The length of a title, in characters. */
+const titleLength = 120;
+
+/** A text as the title of a session: in one line, and cut off. `null`: it is empty. */
+export function titleText(text: string): string | null {
+  // Cut off first: the text may have megabytes. A surrogate pair is not split.
+  const line = text
+    .slice(0, 16 * titleLength)
+    .replaceAll(/\s+/g, " ")
+    .trim();
+  return [...line].slice(0, titleLength).join("") || null;
 }
 
 function eventPut(key: SessionKey, sequence: number, stored: StoredEvent): Put {

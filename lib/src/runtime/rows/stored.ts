@@ -87,7 +87,7 @@ import {
   variant,
 } from "../../model/parse/reading.ts";
 import { hasReferences } from "./large-values.ts";
-import { inputStates } from "./values.ts";
+import { attentions, inputStates } from "./values.ts";
 
 type Of<T extends { readonly type: string }, Type extends T["type"]> = Extract<T, { readonly type: Type }>;
 
@@ -102,6 +102,8 @@ const headShape: Shape<SessionHead> = object<SessionHead>({
   sequence: fallback(number, 0),
   createdAt: fallback(number, 0),
   changedAt: fallback(number, 0),
+  title: fallback(nullable(string), null),
+  attention: fallback(nullable(oneOf([...attentions, "unknown"] as const)), "unknown"),
   deleted: fallback(boolean, false),
 });
 

@@ -25,6 +25,11 @@ export const tables = {
   sessions: session,
   /** Index of sessions by the time of their last change, for `list`. The value is empty. */
   recent: [text("tenant"), integer("changed"), text("session")],
+  /**
+   * Index of the sessions that wait for a person (`waiting`) and of those whose turn is parked (`parked`), by the time of their last change, for `list` with a
+   * status. The value is empty.
+   */
+  attention: [text("tenant"), text("status"), integer("changed"), text("session")],
   /** Messages of the history, one row each, append-only. */
   entries: [...session, integer("position")],
   /** The lease of a session: which process may write to it. The tag is the fencing epoch, which never decreases. */
@@ -45,6 +50,8 @@ export const tables = {
   waiting: [text("scope"), text("tenant"), integer("since"), text("session")],
   /** The input and options that a turn was accepted with. Written once. */
   starts: turn,
+  /** Index of the turns of a session by the time of their acceptance. The value is empty. */
+  turn_times: [...session, integer("accepted"), text("turn")],
   /** The progress of a turn. The tag is the number of its commits. */
   turns: turn,
   /** Pinned configurations of turns, content-addressed and shared by all sessions of a tenant. */

@@ -40,9 +40,17 @@ export type SessionHead = {
   readonly createdAt: number;
   /** In milliseconds; also the key of the row in `recent`. */
   readonly changedAt: number;
+  /** The beginning of the first user message; `null`: there is none, or an older release created the session. */
+  readonly title: string | null;
+  /** The status under which the session has a row in `attention`; `null`: it has none. `unknown` in rows of older releases. */
+  readonly attention: Attention | "unknown" | null;
   /** `true`: the row is a tombstone. A new session under the same id continues its version and its sequence. */
   readonly deleted: boolean;
 };
+
+/** Why a session is listed in `attention`. `waiting`: a person or a program has to answer. `parked`: its turn is parked. */
+export type Attention = (typeof attentions)[number];
+export const attentions = ["waiting", "parked"] as const;
 
 /** The input and options that a turn was accepted with. Any process builds the same plan from it and from the pinned configuration. */
 export type TurnStart = {

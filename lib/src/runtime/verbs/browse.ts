@@ -1,12 +1,29 @@
-// Reads sessions: one session, a page of sessions, a page of messages, and the usage of a session. Pagination is by cursor.
+// Reads sessions: one session, a page of sessions (also of those with a status or an engine), a page of messages, and the usage of a session. Pagination is by cursor.
 
-import type { LedgerSum, Message, Page, SessionSummary, SessionView, Usage } from "../../model/internal.ts";
+import type {
+  LedgerSum,
+  Message,
+  Page,
+  SessionFilter,
+  SessionFilterStatus,
+  SessionSummary,
+  SessionView,
+  Usage,
+} from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/values.ts";
 
-import { addUsage, MisuseError, noUsage, parse, RuntimeError, ValidationError } from "../../model/internal.ts";
+import {
+  addUsage,
+  MisuseError,
+  noUsage,
+  parse,
+  RuntimeError,
+  sessionFilterStatuses,
+  ValidationError,
+} from "../../model/internal.ts";
 import { loadHistory, readMessages } from "../history-cache.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
@@ -203,40 +220,113 @@ function checkLimit(verb: string, limit: number): void {
   });
 }
 
+/** Options of `list`. */
+export type SessionPageOptions = SessionFilter & { readonly limit?: number; readonly after?: string };
+
+/** How many rows of an index are read at a time while sessions are filtered. */
+const rowsPerRead = 64;
+
+/** How many rows of an index one filtered page may read. */
+const maxScannedRows = 1024;
+
 /**
  * A page of sessions, most recently changed first. A session whose row cannot be read is left out; `get` with its id reports the error. A
  * session that changes between two pages moves to the front, so it may be missing or appear twice.
+ *
+ * The statuses `waiting` and `parked` have an index (`attention`), so their pages cost what they return. Other filters examine sessions in the order of the list: a page
+ * examines at most 1,024 of them, may have fewer items than `limit`, also none, and still have a `next`.
  */
 export async function listSessions(
   context: VerbContext,
-  { limit = 50, after }: { readonly limit?: number; readonly after?: string } = {},
+  { limit = 50, after, status, engine }: SessionPageOptions = {},
 ): Promise<Page<SessionSummary>> {
   checkLimit("list", limit);
-  const { storage, tenant } = context;
-  const from = after === undefined ? null : pageCursor(after);
-  const query = { table: "recent", limit: limit + 1, reverse: true } as const;
-  const [same = [], older = []] = await storage.read([
+  if (status !== undefined && !sessionFilterStatuses.includes(status)) {
+    throw new MisuseError("invalid_argument", `list: status must be one of ${sessionFilterStatuses.join(", ")}`, {
+      path: ["status"],
+    });
+  }
+  const { tenant } = context;
+  const isIndexed = status === "waiting" || status === "parked";
+  const index = isIndexed
+    ? ({ table: "attention", prefix: [tenant, status] } as const)
+    : ({ table: "recent", prefix: [tenant] } as const);
+  const isFiltered = engine !== undefined || (status !== undefined && !isIndexed);
+  const matches = (item: SessionSummary): boolean =>
+    (status === undefined || filterStatus(item) === status) && (engine === undefined || item.engine === engine);
+  const items: SessionSummary[] = [];
+  let from = after === undefined ? null : pageCursor(after);
+  for (let scanned = 0; ;) {
+    const { rows, isLast } = await indexPage(context, index, from, isFiltered ? rowsPerRead : limit - items.length);
+    const summaries = await summariesOf(context, rows);
+    for (const [position, row] of rows.entries()) {
+      const item = summaries[position] ?? null;
+      from = row;
+      if (item === null || !matches(item)) continue;
+      items.push(item);
+      if (items.length >= limit) {
+        const isEnd = isLast && position === rows.length - 1;
+        return { items, next: isEnd ? null : cursorText(row) };
+      }
+    }
+    scanned += rows.length;
+    if (isLast || from === null) return { items, next: null };
+    if (!isFiltered || scanned >= maxScannedRows) return { items, next: cursorText(from) };
+  }
+}
+
+/** A row of an index of sessions: the time of the last change and the id. */
+type IndexRow = { readonly changed: number; readonly session: string };
+
+/** The next rows of an index, newest first, after `from`. */
+async function indexPage(
+  { storage }: VerbContext,
+  { table, prefix }: { readonly table: "recent" | "attention"; readonly prefix: readonly string[] },
+  from: IndexRow | null,
+  limit: number,
+): Promise<{ readonly rows: readonly IndexRow[]; readonly isLast: boolean }> {
+  const query = { table, limit: limit + 1, reverse: true } as const;
+  const [sameTime = [], older = []] = await storage.read([
     {
       ...query,
-      prefix: from === null ? [tenant, -1] : [tenant, from.changed],
+      prefix: [...prefix, from?.changed ?? -1],
       ...(from === null ? {} : { before: from.session }),
     },
-    { ...query, prefix: [tenant], ...(from === null ? {} : { before: from.changed }) },
+    { ...query, prefix, ...(from === null ? {} : { before: from.changed }) },
   ]);
-  const rows = [...same, ...older].slice(0, limit + 1);
-  const pageRows = rows.slice(0, limit);
-  const heads = await storage.read(
-    pageRows.map((row) => ({ table: "sessions", prefix: [tenant, String(row.key[2])] }) as const),
+  const all = [...sameTime, ...older];
+  const rows = all.slice(0, limit).map(({ key }) => ({ changed: Number(key.at(-2)), session: String(key.at(-1)) }));
+  return { rows, isLast: all.length <= limit };
+}
+
+/** The summaries of these sessions, in order; `null`: it was deleted, or its row cannot be read. */
+async function summariesOf(
+  context: VerbContext,
+  rows: readonly IndexRow[],
+): Promise<readonly (SessionSummary | null)[]> {
+  const heads = await context.storage.read(
+    rows.map(({ session }) => ({ table: "sessions", prefix: [context.tenant, session] }) as const),
   );
-  const listed = heads.flat().flatMap((row) => {
-    const head = readableHead(row);
-    if (head === null || head.deleted) return [];
-    return [{ head, version: row.tag, key: sessionKey(context, head.session.id ?? ""), turn: head.turn }];
+  const listed = rows.map(({ session }, index) => {
+    const row = heads[index]?.[0];
+    const head = row === undefined ? null : readableHead(row);
+    const isListed = head !== null && !head.deleted;
+    return { key: { tenant: context.tenant, session }, head: isListed ? head : null, version: row?.tag ?? 0 };
   });
-  const statuses = await openTurnStatuses(context, listed);
-  const items = listed.map(({ head, version }, index) => summary(head, version, statuses[index] ?? null));
-  const last = pageRows.at(-1);
-  return { items, next: rows.length > limit && last !== undefined ? `${last.key[1]}:${last.key[2]}` : null };
+  const statuses = await openTurnStatuses(
+    context,
+    listed.map(({ key, head }) => ({ key, turn: head?.turn ?? null })),
+  );
+  return listed.map(({ head, version }, index) =>
+    head === null ? null : summary(head, version, statuses[index] ?? null),
+  );
+}
+
+/** The status under which `list` selects a session. */
+function filterStatus({ turnId, turnStatus, status }: SessionSummary): SessionFilterStatus {
+  if (turnId !== null) return turnStatus === "parked" ? "parked" : "running";
+  if (status === "error") return "failed";
+  return status === "awaiting_user" || status === "awaiting_tools" ? "waiting" : "ended";
 }
 
 /** Reads a session row; `null`: it is corrupt or was written by a newer release. One such row must not prevent the listing of others. */
@@ -295,8 +385,12 @@ export async function usageOf(context: VerbContext, id: string | null): Promise<
   return { total, lines: [...sums.values()] };
 }
 
+function cursorText({ changed, session }: IndexRow): string {
+  return `${changed}:${session}`;
+}
+
 /** Parses the cursor of `list`: time of the last change and session id. */
-function pageCursor(text: string): { readonly changed: number; readonly session: string } {
+function pageCursor(text: string): IndexRow {
   const match = /^(\d{1,15}):(.*)$/s.exec(text);
   if (match === null)
     throw new MisuseError("invalid_argument", "list: after must be next of the previous page", { path: ["after"] });

@@ -127,7 +127,7 @@ async function corruptSession(context: VerbContext, id: string, row: Row): Promi
   const { changedAt, sequence } = salvageHead(row) ?? { changedAt: 0, sequence: 0 };
   return {
     key,
-    head: { ...emptyHead(newSession({ id }), changedAt), sequence },
+    head: { ...emptyHead(newSession({ id }), changedAt), attention: "unknown", sequence },
     version: row.tag,
     turn: null,
   };

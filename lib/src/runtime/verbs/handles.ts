@@ -26,6 +26,7 @@ import { isHandedOver, isHeldElsewhere } from "../drive/left-turns.ts";
 import { parseCursor } from "../read/cursor.ts";
 import { EventReader } from "../read/reader.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
+import { titleText } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 import { find, headOf, openTurnStatuses, sessionKey } from "./session-rows.ts";
 
@@ -267,10 +268,13 @@ async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): P
 
 /** A session as `list` and results show it: without messages. */
 export function summary(head: SessionHead, version: number, open: OpenTurnStatus | null): SessionSummary {
-  const { session, length, turn, createdAt, changedAt } = head;
+  const { session, length, turn, engine, createdAt, changedAt } = head;
   const { id, status, pendingToolCalls, pendingQuestion, usage, metadata } = session;
+  const { title } = metadata;
   return {
     id: id ?? "",
+    title: typeof title === "string" ? titleText(title) : head.title,
+    engine,
     status,
     version,
     length,

@@ -161,7 +161,7 @@ export function extendHistory(history: TurnHistory, messages: readonly Message[]
  * The state of an open turn as callers see it. The row of a turn says `queued` until its first commit, which follows the first reply of the model;
  * a turn whose session has a valid lease is being driven, and is reported as `running`.
  */
-function visibleStatus(stored: TurnStatus, leaseRow: Row | undefined): TurnStatus {
+export function visibleStatus(stored: TurnStatus, leaseRow: Row | undefined): TurnStatus {
   return stored === "queued" && (leaseRow?.remainingMs ?? 0) > 0 ? "running" : stored;
 }
 
@@ -194,7 +194,7 @@ export async function openTurnStatuses(
 }
 
 /** The limit that the turn of a row of `open` waits for; `null`: none. */
-function limitWaitOf(row: Row | undefined): LimitWait | null {
+export function limitWaitOf(row: Row | undefined): LimitWait | null {
   const limit = row === undefined ? null : readValue("open", row).limit;
   return limit?.type === "waiting" ? { limit: partsOf(limit.scope).kind, since: limit.since } : null;
 }
@@ -216,8 +216,8 @@ export async function openTurn(
   if (turnRow === undefined || startRow === undefined) return null;
   const { status: storedStatus, step, failure } = readValue("turns", turnRow);
   const status = visibleStatus(storedStatus, leases[0]);
-  const { engine } = readValue("starts", startRow);
-  return { turnId: turn, status, step, failure, engine, limitWait: limitWaitOf(opened[0]) };
+  const { engine, base } = readValue("starts", startRow);
+  return { turnId: turn, status, step, failure, engine, base, limitWait: limitWaitOf(opened[0]) };
 }
 
 /** Replaces the data of a session that has no open turn. Rejects with `conflict` if another writer has changed it. */

@@ -115,7 +115,7 @@ export function EffectView({
       <section>
         <h3>What happens if it crashes here?</h3>
         <p className="muted">{crashSentence(crash)}</p>
-        {during !== null && <p className="muted insp-during">While it ran: {lowerFirst(during)}</p>}
+        {during !== null && <p className="muted insp-during">While it runs: {lowerFirst(during)}</p>}
       </section>
       <div className="insp-actions">
         <CopyButton label="Copy as JSON" text={() => jsonText(JSON.parse(JSON.stringify(detail ?? effect)))} />

@@ -38,7 +38,7 @@ export function Replay(): ReactNode {
     void open(event.dataTransfer.files[0]);
   };
   return (
-    <main
+    <div
       className="replay"
       data-over={isOver}
       onDragOver={(event) => {
@@ -66,7 +66,7 @@ export function Replay(): ReactNode {
       ) : (
         <Shown key={opened.name} opened={opened} problem={problem} onFile={open} />
       )}
-    </main>
+    </div>
   );
 }
 

@@ -29,8 +29,8 @@ export function HoverCard({
   readonly load: LoadDetail;
 }): ReactNode {
   const [bar] = hover.bars;
-  const ordinal = hover.bars.length === 1 ? (bar?.ordinal ?? null) : null;
-  const effect = ordinal === null ? null : (effects.find((candidate) => candidate.ordinal === ordinal) ?? null);
+  const effect = hover.bars.length === 1 ? (effects.find((row) => row.ordinal === bar?.ordinal) ?? null) : null;
+  const ordinal = effect?.ordinal ?? null;
   const [detail, setDetail] = useState<EffectDetail | null>(null);
   useEffect(() => {
     setDetail(null);

@@ -64,7 +64,7 @@ describe("lanes and bars", () => {
       firstAt: null,
     } as const;
     const { bars } = layoutOf(timelineOf([]), { open: [open], now: acceptedAt + 700 });
-    expect(bars[0]?.[0]).toMatchObject({ isOpen: true, start: 100, end: 700, ordinal: null });
+    expect(bars[0]?.[0]).toMatchObject({ isOpen: true, start: 100, end: 700, ordinal: 1 });
   });
 
   test("marks calls that started child agents", () => {

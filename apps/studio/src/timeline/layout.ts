@@ -39,7 +39,7 @@ export type Bar = {
   readonly first: number | null;
   /** Still being performed, or still waiting. */
   readonly isOpen: boolean;
-  /** The row of the journal; `null`: not recorded yet, or no effect. */
+  /** The row of the journal, or the row that the only open effect will have; `null`: not known, or no effect. */
   readonly ordinal: number | null;
   readonly step: number;
   readonly name: string;
@@ -169,12 +169,15 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     const bar: Bar = { ...plainBar(`r${ordinal}`, kind, start, span.end), ordinal, step, name, state, first };
     slots.add(laneOf(kind, name), span.end, [...discarded, bar]);
   }
-  for (const open of options.open ?? []) {
+  const opened = options.open ?? [];
+  for (const open of opened) {
     const start = Math.max(0, open.startedAt - origin);
     const { id, kind, step, name } = open;
     const first = open.firstAt === null ? null : open.firstAt - origin;
     const bar = plainBar(`open:${id}`, kind, start, Math.max(start, now));
-    slots.add(laneOf(kind, name), now, [{ ...bar, step, name, first, state: "open", isOpen: true }]);
+    // Its row will be the next one, if nothing else can be recorded before.
+    const ordinal = opened.length === 1 ? (effects.at(-1)?.ordinal ?? 0) + 1 : null;
+    slots.add(laneOf(kind, name), now, [{ ...bar, ordinal, step, name, first, state: "open", isOpen: true }]);
   }
 
   const { lanes, bars } = slots.result();

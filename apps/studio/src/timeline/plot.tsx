@@ -443,7 +443,7 @@ const LaneRow = memo(function LaneRow({
             {!isGroup && bar.first !== null && item.width > 24 && (
               <i className="first" style={{ left: `${firstShare(bar) * 100}%` }} />
             )}
-            <BarText texts={isGroup ? groupLabels(item.bars.length) : barLabels(bar)} width={item.width} />
+            <BarText texts={isGroup ? groupLabels(item.bars.length) : barLabels(bar)} item={item} />
           </div>
         );
       })}
@@ -451,10 +451,23 @@ const LaneRow = memo(function LaneRow({
   );
 });
 
-/** The longest text that fits. The width of a text is estimated, because measuring would force a layout of the page. */
-function BarText({ texts, width }: { readonly texts: readonly string[]; readonly width: number }): ReactNode {
-  const text = texts.find((candidate) => candidate.length * characterWidth + barPadding <= width);
-  return text === undefined ? null : <span>{text}</span>;
+/**
+ * The longest text that fits into the visible part of a bar. The width of a text is estimated, because measuring would force a layout of the page.
+ */
+function BarText({
+  texts,
+  item: { left, width },
+}: {
+  readonly texts: readonly string[];
+  readonly item: Drawn;
+}): ReactNode {
+  const hidden = Math.max(0, -left);
+  const text = texts.find((candidate) => candidate.length * characterWidth + barPadding <= width - hidden);
+  return text === undefined ? null : (
+    <span aria-hidden="true" style={hidden === 0 ? undefined : { marginLeft: hidden }}>
+      {text}
+    </span>
+  );
 }
 
 const characterWidth = 6.1;
@@ -473,7 +486,7 @@ function groupKind(bars: readonly Bar[]): string {
 }
 
 function groupTitle(bars: readonly Bar[]): string {
-  return `${bars.length} effects, steps ${(bars[0]?.step ?? 0) + 1} to ${(bars.at(-1)?.step ?? 0) + 1}`;
+  return `${count(bars.length)} effects, steps ${(bars[0]?.step ?? 0) + 1} to ${(bars.at(-1)?.step ?? 0) + 1}`;
 }
 
 function firstShare({ start, end, first }: Bar): number {

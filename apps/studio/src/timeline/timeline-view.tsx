@@ -12,6 +12,7 @@ import { useCallback, useEffect, useMemo, useState } from "react";
 import { cost, count, duration } from "../parts/format.ts";
 import { useShortcuts } from "../shell/keyboard.ts";
 import { HoverCard } from "./hover-card.tsx";
+import { JournalList } from "./journal-list.tsx";
 import { criticalPath, layoutOf, neighbourCommit, totalsText } from "./layout.ts";
 import { Plot } from "./plot.tsx";
 import "./timeline.css";
@@ -42,6 +43,7 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
   const now = useNow(isOpen, timeline, props.clockOffset);
   const layout = useMemo(() => layoutOf(timeline, { open, now, nextTurnAt }), [timeline, open, now, nextTurnAt]);
   const [view, setView] = useState<View | null>(null);
+  const [isList, setIsList] = useState(false);
   const [isCritical, setIsCritical] = useState(false);
   const critical = useMemo(() => (isCritical ? criticalPath(layout) : null), [isCritical, layout]);
   const [hover, setHover] = useState<Hover | null>(null);
@@ -86,35 +88,50 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
         )}
         <button
           type="button"
-          className="chip tl-critical"
-          aria-pressed={isCritical}
-          onClick={() => setIsCritical((value) => !value)}
+          className="chip"
+          aria-pressed={isList}
+          title="Show the rows of the journal as a list"
+          onClick={() => setIsList((value) => !value)}
         >
-          critical path
+          rows
         </button>
-        <span className="tl-zoom" role="group" aria-label="Zoom">
-          <button
-            type="button"
-            className="btn quiet"
-            aria-label="Zoom out"
-            disabled={view === null}
-            onClick={() => zoom(1 / 1.6)}
-          >
-            −
-          </button>
-          <button type="button" className="btn quiet" aria-label="Zoom in" onClick={() => zoom(1.6)}>
-            +
-          </button>
-          <button type="button" className="btn quiet" disabled={view === null} onClick={() => setView(null)}>
-            Fit
-          </button>
-        </span>
+        {!isList && (
+          <>
+            <button
+              type="button"
+              className="chip tl-critical"
+              aria-pressed={isCritical}
+              onClick={() => setIsCritical((value) => !value)}
+            >
+              critical path
+            </button>
+            <span className="tl-zoom" role="group" aria-label="Zoom">
+              <button
+                type="button"
+                className="btn quiet"
+                aria-label="Zoom out"
+                disabled={view === null}
+                onClick={() => zoom(1 / 1.6)}
+              >
+                −
+              </button>
+              <button type="button" className="btn quiet" aria-label="Zoom in" onClick={() => zoom(1.6)}>
+                +
+              </button>
+              <button type="button" className="btn quiet" disabled={view === null} onClick={() => setView(null)}>
+                Fit
+              </button>
+            </span>
+          </>
+        )}
         {at === null && <span className="kbd tl-keys">scrub ← →</span>}
       </div>
       {timeline.isJournalRemoved ? (
         <p className="tl-empty">The journal of this turn was removed, because its retention time has passed.</p>
       ) : timeline.effects.length === 0 && open.length === 0 && layout.lanes.length === 0 ? (
         <p className="tl-empty">No effect is recorded yet.</p>
+      ) : isList ? (
+        <JournalList timeline={timeline} selected={selected} label={label} onSelect={onSelect} />
       ) : (
         <Plot
           layout={layout}
@@ -132,8 +149,8 @@ export function TimelineView(props: TimelineViewProps): ReactNode {
       {layout.isOrderOnly && (
         <p className="tl-note">An older release wrote this turn without times: the bars show the order only.</p>
       )}
-      {view !== null && <Overview view={view} width={layout.scale.width} onView={setView} />}
-      {hover !== null && <HoverCard hover={hover} effects={timeline.effects} load={load} />}
+      {view !== null && !isList && <Overview view={view} width={layout.scale.width} onView={setView} />}
+      {hover !== null && !isList && <HoverCard hover={hover} effects={timeline.effects} load={load} />}
     </div>
   );
 }

@@ -140,7 +140,7 @@ export type ToolView = {
   readonly inputSchema: JsonObject;
   /** Whether its calls wait for an approval. `sometimes`: a function decides for each call. */
   readonly approval: "always" | "sometimes" | "never";
-  /** Whether a call that a crash interrupted is run again: `never` means that a person decides. */
+  /** What recovery does with a call that has started and has no recorded result: `safe` runs it again, `never` answers that its outcome is unknown, `ask` waits for a person. */
   readonly rerun: string;
 };
 

@@ -136,6 +136,6 @@ describe("the version of the library", () => {
 
   it("is that of the OpenAPI document", () => {
     const source = readFileSync(join(import.meta.dirname, "../src/http/openapi/openapi.ts"), "utf8");
-    expect(source).toContain(`version: "${readManifest().version}"`);
+    expect(source).toContain(`libraryVersion = "${readManifest().version}"`);
   });
 });

@@ -4,8 +4,8 @@
 // The packages that users may install themselves (dependencies and optional peer dependencies of lib/package.json) stay imports. All others, which the
 // command and `everturn/http` use, become part of the bundle; `licenses.txt` has their licences.
 //
-// Comments are left out, except annotations for bundlers and licences: the doc comments are in the declaration files. Names are kept, and every statement
-// has a line, so that stack traces can be read.
+// Comments are left out, except annotations for bundlers and licences: the doc comments are in the declaration files. The names of functions and classes are
+// kept, and every statement has a line, so that stack traces can be read. Local variables have short names.
 
 import { join } from "node:path";
 
@@ -63,8 +63,12 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
     entryFileNames: "[name].js",
     chunkFileNames: "[name]-[hash].js",
     codeSplitting: { groups: [...chunks] },
-    // Shorter statements, with the names of stack traces. `breakLines` adds the lines.
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+    // Shorter statements and names of local variables. The names of functions and classes, which stack traces show, are kept. `breakLines` adds the lines.
+    minify: {
+      compress: true,
+      mangle: { toplevel: false, keepNames: { function: true, class: true } },
+      codegen: { removeWhitespace: true },
+    },
     comments: { legal: true, annotation: true, jsdoc: false },
   });
   await bundle.close();

@@ -1,7 +1,7 @@
 // The conversation of a session: all messages, of which only those in view are in the document, then the open turn, what waits, and the composer.
 
 import type { SessionRoute } from "../route.ts";
-import type { ConversationState, LiveItem, WaitingCall } from "./session-store.ts";
+import type { ConversationState, LiveItem, LiveNote, WaitingCall } from "./session-store.ts";
 import type { VirtualItem } from "@tanstack/react-virtual";
 import type { Message } from "everturn/model";
 import type { ReactNode } from "react";
@@ -9,6 +9,7 @@ import type { ReactNode } from "react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "react";
 
+import { useOnline } from "../data/online.ts";
 import { duration } from "../parts/format.ts";
 import { navigate } from "../route.ts";
 import { useShortcuts } from "../shell/keyboard.ts";
@@ -33,6 +34,7 @@ const noCalls: ReadonlyMap<string, WaitingCall> = new Map();
 export function Conversation({ route }: { readonly route: SessionRoute }): ReactNode {
   const state = useConversation();
   const feed = useFeedState();
+  const isOnline = useOnline();
   if (feed === "gone") {
     return (
       <div className="notice" role="alert">
@@ -51,7 +53,7 @@ export function Conversation({ route }: { readonly route: SessionRoute }): React
         <Messages route={route} state={state} />
       )}
       <div className="composer-area">
-        {feed === "reconnecting" && (
+        {(feed === "reconnecting" || !isOnline) && (
           <p className="reconnecting" role="status">
             The server does not answer. Reconnecting…
           </p>
@@ -134,10 +136,12 @@ function Messages({
       const message = messages.get(row);
       if (message === undefined) return <div className="msg-placeholder" aria-hidden="true" />;
       const before = notes.get(row) ?? [];
+      const recovered = selection.recoveries.get(row) ?? null;
       return (
         <>
+          {recovered !== null && !before.some(isRecovery) && <p className="recovered note">{recovered}</p>}
           {before.map((note, index) => (
-            <NoteRow key={index} note={note} recovery={selection.recovery} />
+            <NoteRow key={index} note={note} recovery={recovered ?? selection.recovery} />
           ))}
           {message.role !== "tool" && (
             <MessageRow
@@ -240,6 +244,10 @@ function estimatedHeight(message: Message | undefined): number {
   const length = typeof content === "string" ? content.length : 200 * content.length;
   const cards = hasCalls(message) ? 90 : 0;
   return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
+}
+
+function isRecovery(note: LiveNote): boolean {
+  return note.type === "discarded" && note.reason === "recovery";
 }
 
 function hasCalls(message: Message): boolean {

@@ -175,6 +175,15 @@ const PlainBlock = memo(function PlainBlock({ text }: { readonly text: string })
   );
 });
 
+/** Text of an attempt that did not count. */
+const Discarded = memo(function Discarded({ text }: { readonly text: string }): ReactNode {
+  return (
+    <del className="void">
+      <Markdown text={text} />
+    </del>
+  );
+});
+
 const reasons = {
   recovery: "The process died and another one continued",
   retry: "The attempt failed and was repeated",
@@ -196,11 +205,7 @@ export const NoteRow = memo(function NoteRow({
       if (!note.isReplaced) {
         return (
           <div className="note">
-            {note.text !== "" && (
-              <del className="void" dir="auto">
-                {note.text.slice(-2000)}
-              </del>
-            )}
+            {note.text !== "" && <Discarded text={note.text} />}
             <p className="recovered" role="status">
               {line}
             </p>
@@ -210,9 +215,7 @@ export const NoteRow = memo(function NoteRow({
       return (
         <details className="note">
           <summary className="recovered">{line}</summary>
-          <del className="void" dir="auto">
-            {note.text === "" ? "No text had arrived." : note.text.slice(0, 4000)}
-          </del>
+          {note.text === "" ? <p className="muted">No text had arrived.</p> : <Discarded text={note.text} />}
         </details>
       );
     }

@@ -1,32 +1,40 @@
-// One line that says what happened when a process died and another one continued a turn, from the timeline.
+// What happened when a process died and another one continued a turn, in one line for each takeover, from the timeline.
 
-import type { TurnTimeline } from "everturn/client";
+import type { TurnClaim, TurnTimeline } from "everturn/client";
 
 import { duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
 
-/** The last takeover of a turn in words; `null`: there was none. */
-export function recoveryText({ claims, effects }: TurnTimeline): string | null {
-  const position = claims.findLastIndex(({ takesOver }) => takesOver);
-  const claim = claims[position];
-  if (claim === undefined) return null;
-  const before = claims[position - 1];
-  const replayed = effects.filter(({ epoch }) => epoch < claim.epoch).length;
-  const repeated = effects.filter(({ epoch, state }) => epoch < claim.epoch && state === "superseded").length;
+/** A takeover in words, and the first effect that the new process performed; `null`: it has performed none yet. */
+export type Recovery = { readonly text: string; readonly ordinal: number | null };
+
+/** The takeovers of a turn, in order. */
+export function recoveriesOf(timeline: TurnTimeline): readonly Recovery[] {
+  return timeline.claims.flatMap((claim, position) =>
+    claim.takesOver ? [recoveryOf(timeline, claim, timeline.claims[position - 1])] : [],
+  );
+}
+
+function recoveryOf({ effects }: TurnTimeline, claim: TurnClaim, before: TurnClaim | undefined): Recovery {
+  const recorded = effects.filter(({ epoch }) => epoch < claim.epoch);
+  const repeated = recorded.filter(({ state }) => state === "superseded").length;
   const lastSign = effects
     .flatMap(({ epoch, endedAt, discarded }) => [
       epoch < claim.epoch ? endedAt : null,
-      ...discarded.map((attempt) => (attempt.epoch < claim.epoch ? attempt.startedAt : null)),
+      ...discarded.map((attempt) => (attempt.epoch < claim.epoch ? attempt.endedAt : null)),
     ])
-    .reduce<number>((latest, time) => Math.max(latest, time ?? 0), 0);
-  const gap = lastSign > 0 && lastSign <= claim.since ? ` after ${duration(claim.since - lastSign)}` : "";
-  const dead = before === undefined ? "a worker died" : `${workerName(before.owner)} died`;
-  return `${dead} · ${workerName(claim.owner)} continued${gap} · ${replayed} recorded ${
-    replayed === 1 ? "effect" : "effects"
-  } replayed, ${repeated} repeated`;
+    .reduce<number>((latest, time) => Math.max(latest, time ?? 0), before?.since ?? 0);
+  const gap = lastSign > 0 && lastSign < claim.since ? ` after ${duration(claim.since - lastSign)}` : "";
+  const text = [
+    before === undefined ? "a worker died" : `${workerName(before.owner)} died`,
+    `${workerName(claim.owner)} continued${gap}`,
+    `${recorded.length} recorded ${recorded.length === 1 ? "effect" : "effects"} replayed, ${repeated} repeated`,
+  ].join(" · ");
+  const first = effects.find(({ epoch, kind }) => epoch >= claim.epoch && (kind === "model" || kind === "tool"));
+  return { text, ordinal: first?.ordinal ?? null };
 }
 
-/** The name of a process is long and random: its end tells processes apart. */
+/** The name of a process may be long and random: its end tells processes apart. */
 function workerName(owner: string): string {
   const name = visibleName(owner);
   return `worker ${name.length > 12 ? `…${name.slice(-6)}` : name}`;

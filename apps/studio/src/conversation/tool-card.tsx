@@ -130,6 +130,8 @@ function progressText(progress: Json): string {
   if (isObject(progress)) {
     const text = progress["message"] ?? progress["text"] ?? progress["status"];
     if (typeof text === "string") return text.slice(0, 200);
+    const { done, total } = progress;
+    if (typeof done === "number" && typeof total === "number") return `${done} of ${total}`;
   }
   return JSON.stringify(progress).slice(0, 200);
 }

@@ -14,13 +14,15 @@ import { effectAt, placeOf, selectMessage } from "../selection.ts";
 import { attempt } from "../shell/toasts.tsx";
 import { useTurnData } from "../timeline/turn-data.ts";
 import { useTurns } from "../timeline/turns.ts";
-import { recoveryText } from "./recovery-text.ts";
+import { recoveriesOf } from "./recovery-text.ts";
 
 export type ConversationSelection = {
   readonly message: number | null;
   readonly toolCallId: string | null;
-  /** What is known about a takeover of the turn that is shown; `null`: there was none. */
+  /** The last takeover of the turn that is shown, in words; `null`: there was none. */
   readonly recovery: string | null;
+  /** Takeovers by the index of the message that they precede. */
+  readonly recoveries: ReadonlyMap<number, string>;
   /** Durations and attempts of the calls of a message, if it belongs to the turn that is shown. */
   readonly times: (message: number) => CallTimes | null;
 };
@@ -48,12 +50,20 @@ export function useConversationSelection(
     const base = timeline?.turn.base ?? 0;
     const until = nextBase(turns, base);
     const timesOf = (message: number): CallTimes | null => (message >= base && message < until ? times : null);
-    const recovery = timeline === null ? null : recoveryText(timeline);
+    const known = timeline === null ? [] : recoveriesOf(timeline);
+    const recovery = known.at(-1)?.text ?? null;
+    const recoveries = new Map<number, string>();
+    for (const { text, ordinal } of known) {
+      const first = timeline === null || ordinal === null ? null : placeOf(timeline.effects, ordinal);
+      const index = first === null || timeline === null ? null : messageAt(messages, length, timeline, first);
+      // A tool that the new process has run is shown in the card of its reply: the line follows the card.
+      if (index !== null) recoveries.set(first?.type === "call" ? index + 1 : index, text);
+    }
     const place = route.effect === null || timeline === null ? null : placeOf(timeline.effects, route.effect);
     const toolCallId = place?.type === "call" ? place.toolCallId : null;
-    if (route.message !== null) return { message: route.message, toolCallId, recovery, times: timesOf };
+    if (route.message !== null) return { message: route.message, toolCallId, recovery, recoveries, times: timesOf };
     const message = place === null || timeline === null ? null : messageAt(messages, length, timeline, place);
-    return { message, toolCallId, recovery, times: timesOf };
+    return { message, toolCallId, recovery, recoveries, times: timesOf };
   }, [route.effect, route.message, timeline, turns, times, messages, length]);
 
   const select = useCallback(

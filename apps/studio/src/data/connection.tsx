@@ -6,6 +6,8 @@ import type { ReactNode } from "react";
 import { ClientError, createClient, createInspector } from "everturn/client";
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
 
+import { trackedFetch } from "./online.ts";
+
 /** What views need to talk to the server. */
 export type Connection = {
   readonly client: EverturnClient;
@@ -53,7 +55,7 @@ export function ConnectionProvider({
   const [server, setServer] = useState<ServerView | null>(null);
   const [attempt, setAttempt] = useState(0);
   const clients = useMemo((): Clients => {
-    const options = { url: "/", ...(token === null ? {} : { token }) };
+    const options = { url: "/", fetch: trackedFetch, ...(token === null ? {} : { token }) };
     return { client: createClient(options), inspector: createInspector(options) };
   }, [token]);
 

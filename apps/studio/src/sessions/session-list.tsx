@@ -106,8 +106,14 @@ export function SessionList({ selected }: { readonly selected: string | null }):
               </select>
             )}
             <span className="spacer" />
-            <button type="button" className="btn quiet small" onClick={() => setMarked(new Set())}>
-              Select
+            <button
+              type="button"
+              className="icon-btn framed"
+              aria-label="Select sessions"
+              title="Select several"
+              onClick={() => setMarked(new Set())}
+            >
+              ☑
             </button>
             <Link
               to={{ view: "sessions" }}

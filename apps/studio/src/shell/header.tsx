@@ -6,6 +6,7 @@ import type { ReactNode } from "react";
 import { useCallback, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
+import { useOnline } from "../data/online.ts";
 import { useQuery } from "../data/query.ts";
 import { useRoute } from "../route.ts";
 import { useSessionCounts } from "../sessions/waiting-count.ts";
@@ -92,7 +93,7 @@ function Views(): ReactNode {
   );
 }
 
-/** The kind of storage and the number of processes; a failed read says that the server does not answer. */
+/** The kind of storage and the number of processes, or that the server does not answer. */
 function HostState(): ReactNode {
   const { server, inspector } = useConnection();
   const workers = useQuery("workers", async (signal) => (server.operator ? inspector.workers({ signal }) : []), {
@@ -101,7 +102,7 @@ function HostState(): ReactNode {
   const storage = server.storage ?? (server.durability === "durable" ? "durable" : "in memory");
   const count = workers.data === null || !server.operator ? null : Math.max(1, workers.data.length);
   const text = count === null ? storage : `${storage} · ${count} ${count === 1 ? "worker" : "workers"}`;
-  const isLost = workers.error !== null && workers.error.name !== "ClientError";
+  const isLost = !useOnline();
   return (
     <span className="host" title={`Everturn ${server.version}`} role="status">
       <span className={isLost ? "dot lost" : "dot"} aria-hidden="true" />

@@ -18,6 +18,7 @@ import { describe, expect, test } from "vitest";
 import { arbitraries } from "../../../test/arbitraries.ts";
 import { reasoningPart, toolCallPart, toolResultPart } from "../../model/internal.ts";
 import { isResumeSafe } from "../protocol/resume-safety.ts";
+import { isShown } from "./prompt.ts";
 
 const plugin = { type: "plugin", pluginId: "coach", transient: false } as const;
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "x" } };
@@ -255,4 +256,27 @@ describe("turn causes", () => {
     const cause = { id: "w1", eventType: "process.wake", origin: process, text: " woke " };
     expect(toEventMessage(cause)).toEqual(eventMessage(" woke ", { id: "w1", origin: process }));
   });
+});
+
+test("a user or system message is shown if the prompt contains it", () => {
+  const text = fc.record({
+    text: fc.constantFrom("", " ", "Hi"),
+    provider: fc.constantFrom(null, replay),
+    pruneState: fc.constantFrom(null, { type: "cleared" } as const),
+  });
+  const texts = fc.array(
+    text.map(({ text: content, ...fields }) => textPart(content, fields)),
+    { maxLength: 2 },
+  );
+  const messages = fc.oneof(
+    arbitraries.message.filter(({ role }) => role === "user" || role === "system"),
+    texts.map((parts) => user(parts)),
+    texts.map((parts) => system(parts)),
+  );
+  fc.assert(
+    fc.property(messages, (message) => {
+      if (message.role !== "user" && message.role !== "system") return;
+      expect(isShown(message)).toBe(renderPrompt([message]).length === 1);
+    }),
+  );
 });

@@ -16,9 +16,12 @@ import type {
   AssistantMessage,
   Message,
   Part,
+  PruneState,
+  SystemMessage,
   TextPart,
   ToolMessage,
   ToolResultPart,
+  UserMessage,
   UserPart,
 } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
@@ -92,9 +95,11 @@ function areResultsInPlace(history: readonly Message[]): boolean {
   return true;
 }
 
-/** Does the model read anything of the message? */
-export function isShown(message: Message): boolean {
-  return renderOnce(message) !== null;
+/** Does the model read anything of the message? True for the messages that {@link renderPrompt} keeps. */
+export function isShown({ role, content }: UserMessage | SystemMessage): boolean {
+  if (typeof content === "string") return content.trim() !== "";
+  const parts: readonly Part[] = content;
+  return parts.some((part) => isPruned(part) || (role === "user" ? isVisible(part) : !isBlank(part)));
 }
 
 // The rendered form of each message. A request contains the whole history at every step; without the cache a turn would render quadratically.
@@ -154,14 +159,25 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
 
 /** The part as the model reads it: pruned content is replaced by its marker, without the replay data of its provider. */
 function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
-  if (!("pruneState" in part) || part.pruneState === null) return part;
+  if (!isPruned(part)) return part;
   const mark = visibleText(part.type === "text" ? part.text : "", part.pruneState);
   return part.type === "tool_result" ? toolResultPartOf(part.toolCallId, mark, part.isError) : textPartOf(mark);
 }
 
+/** The content of the part is replaced by a marker, which is never blank. */
+function isPruned(part: Part): part is PrunedPart {
+  return "pruneState" in part && part.pruneState !== null;
+}
+
+type PrunedPart = Extract<Part, { readonly pruneState: PruneState | null }> & { readonly pruneState: PruneState };
+
+function isBlank(part: Part): boolean {
+  return part.type === "text" && part.text.trim() === "";
+}
+
 /** Blank text is dropped unless it carries replay data of its provider; reasoning without replay data cannot be sent. */
 function isVisible(part: Part): boolean {
-  if (part.type === "text") return part.text.trim() !== "" || part.provider !== null;
+  if (part.type === "text") return !isBlank(part) || part.provider !== null;
   return part.type !== "reasoning" || part.provider !== null;
 }
 

@@ -9,7 +9,7 @@ import type { Failure } from "./failure.ts";
 import type { FailureConstructor, FailureDetails } from "./failures.ts";
 import type { Result } from "./result.ts";
 
-import { failureKinds } from "./failure-reasons.ts";
+import { errorName } from "./failure-reasons.ts";
 import {
   adapterFailure,
   engineFailure,
@@ -36,7 +36,7 @@ export abstract class EverturnError<F extends Failure = Failure> extends Error {
   constructor(failure: F, cause: unknown) {
     super(failure.message, cause === undefined || cause === null ? undefined : { cause });
     this.failure = failure;
-    this.name = failureKinds[failure.type].error;
+    this.name = errorName(failure.type);
     Object.defineProperty(this, brand, { value: true });
   }
 

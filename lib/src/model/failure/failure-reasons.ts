@@ -1,6 +1,6 @@
-// The reasons of failures: the table `failureKinds` declares every kind of failure with the name of its error class, its reasons, and the HTTP status of a
-// response with it. The types and shapes of failure.ts are derived from the table. It is a file of its own, without shapes, because every failure is built
-// from it.
+// The reasons of failures: a table of reasons for each kind of failure, and the table `failureKinds` of all kinds with the HTTP status of a response. The types
+// and shapes of failure.ts are derived from them. It is a file of its own, without shapes, because every failure is built from it. The constructor of a
+// kind reads the table of its own reasons only, so that a bundler drops the other tables.
 //
 // Reasons are never removed or renamed: stored data contains them. Adding one is a line here.
 
@@ -42,7 +42,7 @@ type ReasonFacts = {
 
 type Reasons = { readonly [reason: string]: ReasonFacts };
 
-const adapterReasons = {
+export const adapterReasons = {
   rate_limited: { kind: "quota", retryable: true },
   authentication_failed: { kind: "auth", retryable: false },
   invalid_request: { kind: "validation", retryable: false },
@@ -57,130 +57,114 @@ const adapterReasons = {
   unknown: { kind: "unknown", retryable: false },
 } as const satisfies Reasons;
 
+export const engineReasons = {
+  missing_adapter: {},
+  missing_stream_adapter: {},
+  missing_model: {},
+  missing_key: {},
+  unknown_tool: { httpStatus: 400 },
+  invalid_engine: {},
+  unsupported_response_format: { httpStatus: 400 },
+  no_image_adapter: {},
+  unknown_price: { httpStatus: 400 },
+} as const satisfies Reasons;
+
+export const imageAdapterReasons = {
+  authentication_failed: adapterReasons.authentication_failed,
+  rate_limited: adapterReasons.rate_limited,
+  invalid_request: adapterReasons.invalid_request,
+  content_filter: adapterReasons.content_filter,
+  context_length_exceeded: adapterReasons.context_length_exceeded,
+  provider_unavailable: adapterReasons.provider_unavailable,
+  timeout: adapterReasons.timeout,
+  network_error: adapterReasons.network_error,
+  malformed_response: adapterReasons.malformed_response,
+  unsupported_feature: adapterReasons.unsupported_feature,
+  unsupported_operation: { kind: "unsupported", retryable: false },
+  unknown: adapterReasons.unknown,
+} as const satisfies Reasons;
+
+export const streamReasons = {
+  adapter_error: { kind: "unknown", retryable: false },
+  cancelled: { kind: "unknown", retryable: false },
+  timeout: adapterReasons.timeout,
+  malformed_event: { kind: "stream", retryable: false },
+  interrupted: { kind: "stream", retryable: true }, // The stream stopped without the end that its protocol prescribes.
+  unknown: adapterReasons.unknown,
+} as const satisfies Reasons;
+
+export const toolReasons = {
+  handler_raised: { class: "execution" },
+  handler_exit: { class: "execution" },
+  handler_failed: { class: "execution" }, // The handler returned a failure.
+  timeout: { class: "timeout" },
+  invalid_return: { class: "internal" },
+  invalid_arguments: { class: "invalid_request" },
+  not_found: { class: "unavailable" },
+  encoding_failed: { class: "internal" },
+  denied: { class: "permission_denied" }, // A person or a policy refused the call.
+  not_run: { class: "unavailable" }, // Another call of the same reply halted the turn first.
+  outcome_unknown: { class: "external" }, // The call started and has no recorded result: the process ended before the commit.
+} as const satisfies Reasons;
+
+export const sessionReasons = {
+  session_in_error_state: {},
+  invalid_status_for_operation: {},
+  no_pending_tool_call: {},
+  unknown_tool_call_id: { httpStatus: 404 },
+} as const satisfies Reasons;
+
+export const validationReasons = {
+  invalid_request: {},
+  invalid_message: {},
+  invalid_tool: {},
+  invalid_thread: {},
+  invalid_session: {},
+  invalid_session_input: {},
+  unsupported_capability: {},
+  invalid_image_request: {},
+  invalid_data: {}, // A stored or received value does not match its type.
+  invalid_output: {}, // The model's output does not match the schema.
+  invalid_usage: {},
+} as const satisfies Reasons;
+
+export const runtimeReasons = {
+  reconfigure_failed: {}, // The environment could not be synchronised.
+  invalid_actions: {}, // A protocol or a host violated its contract.
+  invalid_tool_results: {},
+  token_usage_overflow: {},
+  code_failed: {},
+  diverged: {}, // A replay ordered another effect than the recorded one.
+  conflict: {}, // Another writer committed first.
+  lease_lost: {}, // Another process holds the lease of the session.
+  takeover_limit: {}, // Too many processes in a row took the turn over and ended without committing a journal row (Q17).
+  storage_failed: { httpStatus: 503 },
+  storage_full: { httpStatus: 507 },
+  storage_busy: { httpStatus: 503 },
+  corrupt_row: { httpStatus: 500 },
+  newer_schema: { httpStatus: 503 },
+  volatile_storage: { httpStatus: 503 }, // Durable data would be written to a storage that does not survive the process.
+  replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
+  callback_failed: {}, // A function of the calling program threw.
+  not_found: { httpStatus: 404 },
+  quota_exceeded: { httpStatus: 429 }, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
+} as const satisfies Reasons;
+
 type Kind = {
-  /** The name of the error class. */
-  readonly error: string;
   /** The status of an HTTP response with such a failure. */
   readonly httpStatus: number;
   readonly reasons: Reasons;
 };
 
 export const failureKinds = {
-  engine_error: {
-    error: "EngineError",
-    httpStatus: 503,
-    reasons: {
-      missing_adapter: {},
-      missing_stream_adapter: {},
-      missing_model: {},
-      missing_key: {},
-      unknown_tool: { httpStatus: 400 },
-      invalid_engine: {},
-      unsupported_response_format: { httpStatus: 400 },
-      no_image_adapter: {},
-      unknown_price: { httpStatus: 400 },
-    },
-  },
-  adapter_error: { error: "AdapterError", httpStatus: 502, reasons: adapterReasons },
-  image_adapter_error: {
-    error: "ImageAdapterError",
-    httpStatus: 502,
-    reasons: {
-      authentication_failed: adapterReasons.authentication_failed,
-      rate_limited: adapterReasons.rate_limited,
-      invalid_request: adapterReasons.invalid_request,
-      content_filter: adapterReasons.content_filter,
-      context_length_exceeded: adapterReasons.context_length_exceeded,
-      provider_unavailable: adapterReasons.provider_unavailable,
-      timeout: adapterReasons.timeout,
-      network_error: adapterReasons.network_error,
-      malformed_response: adapterReasons.malformed_response,
-      unsupported_feature: adapterReasons.unsupported_feature,
-      unsupported_operation: { kind: "unsupported", retryable: false },
-      unknown: adapterReasons.unknown,
-    },
-  },
-  stream_error: {
-    error: "StreamError",
-    httpStatus: 502,
-    reasons: {
-      adapter_error: { kind: "unknown", retryable: false },
-      cancelled: { kind: "unknown", retryable: false },
-      timeout: adapterReasons.timeout,
-      malformed_event: { kind: "stream", retryable: false },
-      interrupted: { kind: "stream", retryable: true }, // The stream stopped without the end that its protocol prescribes.
-      unknown: adapterReasons.unknown,
-    },
-  },
-  tool_error: {
-    error: "ToolError",
-    httpStatus: 409,
-    reasons: {
-      handler_raised: { class: "execution" },
-      handler_exit: { class: "execution" },
-      handler_failed: { class: "execution" }, // The handler returned a failure.
-      timeout: { class: "timeout" },
-      invalid_return: { class: "internal" },
-      invalid_arguments: { class: "invalid_request" },
-      not_found: { class: "unavailable" },
-      encoding_failed: { class: "internal" },
-      denied: { class: "permission_denied" }, // A person or a policy refused the call.
-      not_run: { class: "unavailable" }, // Another call of the same reply halted the turn first.
-      outcome_unknown: { class: "external" }, // The call started and has no recorded result: the process ended before the commit.
-    },
-  },
-  session_error: {
-    error: "SessionError",
-    httpStatus: 409,
-    reasons: {
-      session_in_error_state: {},
-      invalid_status_for_operation: {},
-      no_pending_tool_call: {},
-      unknown_tool_call_id: { httpStatus: 404 },
-    },
-  },
-  validation_error: {
-    error: "ValidationError",
-    httpStatus: 400,
-    reasons: {
-      invalid_request: {},
-      invalid_message: {},
-      invalid_tool: {},
-      invalid_thread: {},
-      invalid_session: {},
-      invalid_session_input: {},
-      unsupported_capability: {},
-      invalid_image_request: {},
-      invalid_data: {}, // A stored or received value does not match its type.
-      invalid_output: {}, // The model's output does not match the schema.
-      invalid_usage: {},
-    },
-  },
-  runtime_error: {
-    error: "RuntimeError",
-    httpStatus: 409,
-    reasons: {
-      reconfigure_failed: {}, // The environment could not be synchronised.
-      invalid_actions: {}, // A protocol or a host violated its contract.
-      invalid_tool_results: {},
-      token_usage_overflow: {},
-      code_failed: {},
-      diverged: {}, // A replay ordered another effect than the recorded one.
-      conflict: {}, // Another writer committed first.
-      lease_lost: {}, // Another process holds the lease of the session.
-      takeover_limit: {}, // Too many processes in a row took the turn over and ended without committing a journal row (Q17).
-      storage_failed: { httpStatus: 503 },
-      storage_full: { httpStatus: 507 },
-      storage_busy: { httpStatus: 503 },
-      corrupt_row: { httpStatus: 500 },
-      newer_schema: { httpStatus: 503 },
-      volatile_storage: { httpStatus: 503 }, // Durable data would be written to a storage that does not survive the process.
-      replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
-      callback_failed: {}, // A function of the calling program threw.
-      not_found: { httpStatus: 404 },
-      quota_exceeded: { httpStatus: 429 }, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
-    },
-  },
+  engine_error: { httpStatus: 503, reasons: engineReasons },
+  adapter_error: { httpStatus: 502, reasons: adapterReasons },
+  image_adapter_error: { httpStatus: 502, reasons: imageAdapterReasons },
+  stream_error: { httpStatus: 502, reasons: streamReasons },
+  tool_error: { httpStatus: 409, reasons: toolReasons },
+  session_error: { httpStatus: 409, reasons: sessionReasons },
+  validation_error: { httpStatus: 400, reasons: validationReasons },
+  runtime_error: { httpStatus: 409, reasons: runtimeReasons },
 } as const satisfies { readonly [type: string]: Kind };
 
 /** The `type` of a failure. */
@@ -193,4 +177,9 @@ export function httpStatusOf(type: FailureType, reason: string): number {
   const { httpStatus, reasons } = failureKinds[type];
   const facts: Reasons = reasons;
   return facts[reason]?.httpStatus ?? httpStatus;
+}
+
+/** Returns the name of the error class of a kind: `ToolError` for `tool_error`. */
+export function errorName(type: FailureType): string {
+  return type.replaceAll(/(?:^|_)([a-z])/g, (_, initial: string) => initial.toUpperCase());
 }

@@ -4,7 +4,7 @@
 // Details that cannot be stored (functions, cycles, credentials in `metadata`) are dropped and not reported, because reporting the original
 // failure has priority over its details.
 
-import type { Json, JsonObject } from "../parse/json.ts";
+import type { JsonObject } from "../parse/json.ts";
 import type {
   AdapterFailure,
   EngineFailure,
@@ -21,9 +21,20 @@ import type {
 import type { Issue } from "./issue.ts";
 
 import { truncateMiddle } from "../message/truncate-text.ts";
+import { isCredential } from "../parse/credential.ts";
 import { describe, emptyObject, isPlainObject } from "../parse/json.ts";
-import { json, read, settings } from "../parse/shape.ts";
-import { failureKinds } from "./failure-reasons.ts";
+import { storableCopy } from "../parse/storable-json.ts";
+import {
+  adapterReasons,
+  engineReasons,
+  errorName,
+  imageAdapterReasons,
+  runtimeReasons,
+  sessionReasons,
+  streamReasons,
+  toolReasons,
+  validationReasons,
+} from "./failure-reasons.ts";
 import { renderIssue } from "./issue.ts";
 import { MisuseError } from "./misuse.ts";
 
@@ -36,7 +47,7 @@ export type FailureDetails<F extends Failure> = Partial<Omit<F, "type" | "reason
 export type FailureConstructor<F extends Failure> = (reason: F["reason"], details?: FailureDetails<F>) => F;
 
 export const engineFailure: FailureConstructor<EngineFailure> = (reason, details = {}) => ({
-  ...typeAndReason("engine_error", reason),
+  ...typeAndReason("engine_error", engineReasons, reason),
   provider: details.provider ?? null,
   ...commonFields(`engine error: ${reason}`, details),
 });
@@ -46,18 +57,18 @@ export const engineFailure: FailureConstructor<EngineFailure> = (reason, details
  * Throws `MisuseError` for an unknown reason.
  */
 export const adapterFailure: FailureConstructor<AdapterFailure> = (reason, details = {}) => ({
-  ...typeAndReason("adapter_error", reason),
-  ...providerFailureFields("adapter error", reason, failureKinds.adapter_error.reasons[reason], details),
+  ...typeAndReason("adapter_error", adapterReasons, reason),
+  ...providerFailureFields("adapter error", reason, adapterReasons[reason], details),
 });
 
 export const imageAdapterFailure: FailureConstructor<ImageAdapterFailure> = (reason, details = {}) => ({
-  ...typeAndReason("image_adapter_error", reason),
-  ...providerFailureFields("image adapter error", reason, failureKinds.image_adapter_error.reasons[reason], details),
+  ...typeAndReason("image_adapter_error", imageAdapterReasons, reason),
+  ...providerFailureFields("image adapter error", reason, imageAdapterReasons[reason], details),
 });
 
 export const streamFailure: FailureConstructor<StreamFailure> = (reason, details = {}) => ({
-  ...typeAndReason("stream_error", reason),
-  ...providerFailureFields("stream error", reason, failureKinds.stream_error.reasons[reason], details),
+  ...typeAndReason("stream_error", streamReasons, reason),
+  ...providerFailureFields("stream error", reason, streamReasons[reason], details),
   eventIndex: roundedOrNull(details.eventIndex),
 });
 
@@ -66,8 +77,8 @@ export const streamFailure: FailureConstructor<StreamFailure> = (reason, details
  * Throws `MisuseError` for an unknown reason.
  */
 export const toolFailure: FailureConstructor<ToolFailure> = (reason, details = {}) => ({
-  ...typeAndReason("tool_error", reason),
-  class: details.class ?? failureKinds.tool_error.reasons[reason].class,
+  ...typeAndReason("tool_error", toolReasons, reason),
+  class: details.class ?? toolReasons[reason].class,
   code: details.code ?? reason,
   source: details.source ?? "runtime",
   retry:
@@ -76,23 +87,23 @@ export const toolFailure: FailureConstructor<ToolFailure> = (reason, details = {
       : (details.retry ?? { type: "never" }),
   toolName: details.toolName ?? null,
   toolCallId: details.toolCallId ?? null,
-  raw: storableJson(details.raw),
+  raw: storableCopy(details.raw) ?? null,
   ...commonFields(`tool error${inParentheses(details.toolName)}: ${reason}`, details),
 });
 
 export const sessionFailure: FailureConstructor<SessionFailure> = (reason, details = {}) => ({
-  ...typeAndReason("session_error", reason),
+  ...typeAndReason("session_error", sessionReasons, reason),
   ...commonFields(`session error: ${reason}`, details),
 });
 
 export const validationFailure: FailureConstructor<ValidationFailure> = (reason, details = {}) => ({
-  ...typeAndReason("validation_error", reason),
+  ...typeAndReason("validation_error", validationReasons, reason),
   issues: details.issues ?? [],
   ...commonFields(`validation failed: ${reason} ${summary(details.issues ?? [])}`, details),
 });
 
 export const runtimeFailure: FailureConstructor<RuntimeFailure> = (reason, details = {}) => ({
-  ...typeAndReason("runtime_error", reason),
+  ...typeAndReason("runtime_error", runtimeReasons, reason),
   paths: details.paths ?? [],
   ...commonFields(`runtime error: ${reason}`, details),
 });
@@ -122,12 +133,13 @@ function causeOf(thrown: unknown, depth: number): FailureCause | null {
 
 function typeAndReason<T extends Failure["type"], R extends string>(
   type: T,
+  reasons: { readonly [reason in R]: unknown },
   reason: R,
 ): { readonly type: T; readonly reason: R } {
-  const { error, reasons } = failureKinds[type];
   if (Object.hasOwn(reasons, reason)) return { type, reason };
   const validReasons = Object.keys(reasons).join(", ");
-  throw new MisuseError("unknown_reason", `${error}: "${String(reason)}" is not a reason; use one of ${validReasons}`);
+  const message = `${errorName(type)}: "${String(reason)}" is not a reason; use one of ${validReasons}`;
+  throw new MisuseError("unknown_reason", message);
 }
 
 function commonFields(
@@ -178,13 +190,10 @@ function roundedOrNull(value: number | null | undefined): number | null {
 /** Returns the metadata without the top-level keys whose values cannot be stored. */
 function storableSettings(metadata: JsonObject | undefined): JsonObject {
   if (!isPlainObject(metadata)) return emptyObject;
-  const result = read(settings, metadata);
-  if ("value" in result) return result.value;
-  const storable = Object.entries(metadata).filter(([key, value]) => "value" in read(settings, { [key]: value }));
+  const copy = storableCopy(metadata, isCredential);
+  if (isPlainObject(copy)) return copy;
+  const storable = Object.entries(metadata).filter(
+    ([key, value]) => storableCopy({ [key]: value }, isCredential) !== undefined,
+  );
   return Object.fromEntries(storable);
-}
-
-function storableJson(value: Json | undefined): Json {
-  const result = read(json, value ?? null);
-  return "value" in result ? result.value : null;
 }

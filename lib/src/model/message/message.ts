@@ -33,8 +33,9 @@ import {
 } from "../parse/shape.ts";
 import { toolCallShape } from "../tool/tool.ts";
 import { originShape } from "./origin.ts";
-import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
+import { filePartShape, imagePartShape, partShape, textPartShape } from "./part.ts";
 import { messageOptions } from "./provider-options.ts";
+import { textPartOf } from "./unchecked.ts";
 
 /** One message of a conversation. The union is discriminated by `role`. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
@@ -250,7 +251,7 @@ export function eventMessage(content: LooseContent<TextPart>, fields: OptionalFi
 
 /** Returns content as a list of parts. A string becomes one text part. */
 export function normalizeContent<P extends Part>(content: string | readonly P[]): readonly (P | TextPart)[] {
-  return typeof content === "string" ? [textPart(content)] : content;
+  return typeof content === "string" ? [textPartOf(content)] : content;
 }
 
 /** Returns the text of a message: its text parts joined without a separator, without reasoning, images and calls. */

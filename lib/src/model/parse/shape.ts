@@ -23,6 +23,7 @@ import type { Json, JsonObject } from "./json.ts";
 import { renderIssue } from "../failure/issue.ts";
 import { MisuseError } from "../failure/misuse.ts";
 import { textHead } from "../message/truncate-text.ts";
+import { isCredential } from "./credential.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 
 /** Returned by a shape that has reported at least one issue, or by a read that has stopped. */
@@ -373,31 +374,6 @@ function reportCredential(key: string, reading: Reading): typeof invalid {
   const message = "looks like a credential; API keys are resolved when a call is made and are never stored";
   return reading.at(key, (_, here) => here.report("credential", message), undefined);
 }
-
-/**
- * Returns whether an entry looks like a credential: by its key in any spelling (`apiKey`, `OPENAI_API_KEY`, `x-goog-api-key`), or by a
- * bearer token as its value. A heuristic against accidents, not a security boundary.
- */
-function isCredential(key: string, value: unknown): boolean {
-  // A header may be a list of values.
-  const text: unknown = Array.isArray(value) ? value[0] : value;
-  if (typeof text !== "string") return false;
-  const name = key.toLowerCase().replaceAll(/[^a-z]/g, "");
-  return /^bearer [\w.~+/=-]{8,}$/i.test(text) || credentialNames.some((ending) => name.endsWith(ending));
-}
-
-const credentialNames = [
-  "apikey",
-  "secretkey",
-  "accesskey",
-  "privatekey",
-  "accesstoken",
-  "authtoken",
-  "secret",
-  "password",
-  "authorization",
-  "cookie",
-] as const;
 
 /** Reads a value of unknown type. Returns the typed value, or at least one issue. */
 export function read<T>(

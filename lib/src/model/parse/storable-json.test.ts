@@ -6,7 +6,9 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { isEvent } from "../turn/event-shape.ts";
-import { isStorableJson, withFiniteNumbers } from "./storable-json.ts";
+import { isCredential } from "./credential.ts";
+import { json, read, settings } from "./shape.ts";
+import { isStorableJson, storableCopy, withFiniteNumbers } from "./storable-json.ts";
 
 /** Values that `JSON.parse` can return, including infinite numbers. */
 function parsed(text: string): Json {
@@ -65,5 +67,42 @@ describe("withFiniteNumbers", () => {
     expect(withFiniteNumbers(nested(100, "1e999"), 100)).toEqual(nested(100, "null"));
     expect(withFiniteNumbers(nested(102, "1e999"), 100)).toBeUndefined();
     expect(withFiniteNumbers(nested(20_000), 100)).toBeUndefined();
+  });
+});
+
+describe("storableCopy", () => {
+  const anything = fc.anything({
+    key: fc.oneof(fc.string(), fc.constantFrom("__proto__", "constructor", "apiKey")),
+    values: [fc.string(), fc.constant("Bearer 0123456789"), fc.double(), fc.constant(undefined), fc.boolean()],
+    withDate: true,
+    withMap: true,
+    withSparseArray: true,
+    withNullPrototype: true,
+  });
+
+  test("copies what the shape of open JSON reads, and nothing else", () => {
+    fc.assert(
+      fc.property(anything, (value) => {
+        const result = read(json, value);
+        expect(storableCopy(value)).toStrictEqual("value" in result ? result.value : undefined);
+      }),
+    );
+  });
+
+  test("copies what the shape of settings reads if credentials are refused", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.oneof(fc.string(), fc.constant("x-api-key")), anything), (value) => {
+        const result = read(settings, value);
+        expect(storableCopy(value, isCredential)).toStrictEqual("value" in result ? result.value : undefined);
+      }),
+    );
+  });
+
+  test("has the limits of the shape, and ends for a value that contains itself", () => {
+    const cyclic: { [key: string]: unknown } = {};
+    Object.assign(cyclic, { first: cyclic, second: [cyclic] });
+    expect(storableCopy(cyclic)).toBeUndefined();
+    expect(storableCopy(nested(128))).toEqual(nested(128));
+    expect(storableCopy([nested(128)])).toBeUndefined();
   });
 });

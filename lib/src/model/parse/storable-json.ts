@@ -3,7 +3,7 @@
 
 import type { Json } from "./json.ts";
 
-import { isJsonArray } from "./json.ts";
+import { isJsonArray, isPlainObject } from "./json.ts";
 import { maxJsonDepth, maxNodes } from "./shape.ts";
 
 /**
@@ -37,7 +37,7 @@ function nodesLeft(value: Json, levels: number, allowed: number): number {
 
 /**
  * Returns the value with `null` for numbers that are not finite, or `undefined` if it is nested more than `levels` deep. Returns the
- * same object if nothing has to be replaceNumbers.
+ * same object if nothing has to be replaced.
  */
 export function withFiniteNumbers(value: Json, levels: number): Json | undefined {
   return isStorableJson(value, levels) ? value : replaceNumbers(value, levels);
@@ -54,4 +54,51 @@ function replaceNumbers(value: Json, levels: number): Json | undefined {
     entries.push([key, replacement]);
   }
   return isJsonArray(value) ? entries.map(([, item]) => item) : Object.fromEntries(entries);
+}
+
+/**
+ * Returns a copy of a value as plain JSON, or `undefined` where the shape `json` reports an issue: for functions, class instances, numbers that are not finite,
+ * cycles, values that are too deep or too large. With `isRefused` an entry of an object can be an issue as well. For values that are dropped if they cannot be
+ * stored, so that nobody reads the issues.
+ */
+export function storableCopy(
+  value: unknown,
+  isRefused: (key: string, item: unknown) => boolean = () => false,
+): Json | undefined {
+  const ancestors: object[] = [];
+  let nodes = 0;
+  return copy(value);
+
+  function copy(item: unknown): Json | undefined {
+    if (nodes > maxNodes) return undefined;
+    nodes += 1;
+    if (item === null || typeof item === "string" || typeof item === "boolean") return item;
+    if (typeof item === "number") return Number.isFinite(item) ? item : undefined;
+    if (!Array.isArray(item) && !isPlainObject(item)) return undefined;
+    if (ancestors.length >= maxJsonDepth || ancestors.includes(item)) return undefined;
+    ancestors.push(item);
+    const copied = Array.isArray(item) ? copyList(item) : copyEntries(item);
+    ancestors.pop();
+    return copied;
+  }
+
+  function copyList(list: readonly unknown[]): Json | undefined {
+    const items: Json[] = [];
+    for (const item of list) {
+      const copied = copy(item);
+      if (copied === undefined) return undefined;
+      items.push(copied);
+    }
+    return items;
+  }
+
+  function copyEntries(object: object): Json | undefined {
+    const entries: [string, Json][] = [];
+    for (const [key, item] of Object.entries(object)) {
+      const copied = isRefused(key, item) ? undefined : copy(item);
+      if (copied === undefined) return undefined;
+      entries.push([key, copied]);
+    }
+    return Object.fromEntries(entries);
+  }
 }

@@ -58,6 +58,17 @@ describe("[lash 54] encodeToolValue and decodeToolValue", () => {
 
   test.each([
     ["malformed attachment", { $everturn: "attachment" }, "malformed attachment"],
+    ["an attachment without a URL", { $everturn: "attachment", source: { type: "url" } }, "malformed attachment"],
+    [
+      "an attachment with another field",
+      { $everturn: "attachment", source: { type: "url", url: "https://example.com" }, size: 1 },
+      "malformed attachment",
+    ],
+    [
+      "an attachment with a number as its name",
+      { $everturn: "attachment", source: { type: "url", url: "https://example.com" }, name: 1 },
+      "malformed attachment",
+    ],
     ["malformed escape", { $everturn: "object", entries: [] }, "malformed escaped object"],
     ["an escape with more in it", { $everturn: "object", entries: {}, x: 1 }, "malformed escaped object"],
     ["an unknown mark", { $everturn: "hologram" }, "unknown value of $everturn"],

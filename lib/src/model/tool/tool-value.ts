@@ -23,7 +23,7 @@ import type { Shape } from "../parse/shape.ts";
 import { ToolError } from "../failure/errors.ts";
 import { renderPath } from "../failure/issue.ts";
 import { failed, ok } from "../failure/result.ts";
-import { contentSourceShape } from "../message/content-source.ts";
+import { contentSourceShape, isContentSource } from "../message/content-source.ts";
 import { filePartOf, imagePartOf, textPartOf } from "../message/unchecked.ts";
 import { describe, isJsonArray, isPlainObject } from "../parse/json.ts";
 import {
@@ -34,7 +34,6 @@ import {
   maxNodes,
   nullable,
   object,
-  oneOf,
   read,
   required,
   string,
@@ -79,17 +78,10 @@ type StoredAttachment = {
   readonly name: string | null;
 };
 
-const attachmentFields = {
+const attachmentShape = object<Omit<StoredAttachment, typeof reservedKey>>({
   source: required(contentSourceShape),
   mimeType: fallback(nullable(string), null),
   name: fallback(nullable(string), null),
-};
-
-const attachmentShape = object<Omit<StoredAttachment, typeof reservedKey>>(attachmentFields);
-
-const storedAttachmentShape: Shape<StoredAttachment> = object<StoredAttachment>({
-  [reservedKey]: required(oneOf(["attachment"])),
-  ...attachmentFields,
 });
 
 /**
@@ -246,10 +238,11 @@ function decode(value: Json, path: Path): ProgramValue {
   const tag = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
   if (tag === undefined) return decodeEntries(value, path);
   if (tag === "attachment") {
-    const stored = read(storedAttachmentShape, value);
-    if ("issues" in stored) throw malformed(path, "malformed attachment");
-    const { source, mimeType, name } = stored.value;
-    return { [attachmentMark]: true, source, mimeType, name };
+    const { [reservedKey]: _, source, mimeType = null, name = null, ...others } = value;
+    if (isContentSource(source) && isTextOrNull(mimeType) && isTextOrNull(name) && Object.keys(others).length === 0) {
+      return { [attachmentMark]: true, source, mimeType, name };
+    }
+    throw malformed(path, "malformed attachment");
   }
   if (tag === "object") {
     const entries = Object.keys(value).length === 2 ? value["entries"] : undefined;
@@ -257,6 +250,10 @@ function decode(value: Json, path: Path): ProgramValue {
     return decodeEntries(entries, path);
   }
   throw malformed(path, `unknown value of ${reservedKey}`);
+}
+
+function isTextOrNull(value: Json): value is string | null {
+  return value === null || typeof value === "string";
 }
 
 function decodeEntries(entries: { readonly [key: string]: Json }, path: Path): ProgramValue {

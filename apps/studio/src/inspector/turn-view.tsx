@@ -71,7 +71,10 @@ export function TurnView({
                 <li key={epoch}>
                   <span className="mono">{visibleName(owner)}</span>
                   <span className="muted tnum">
-                    epoch {epoch} · claimed after {duration(since - turn.acceptedAt)}
+                    epoch {epoch} ·{" "}
+                    {since < turn.acceptedAt
+                      ? "held since an earlier turn"
+                      : `claimed after ${duration(since - turn.acceptedAt)}`}
                   </span>
                   {crash !== undefined && (
                     <span className="insp-takeover">

@@ -98,6 +98,11 @@ test("reports a takeover as a crash with both processes and the rows that are re
   ]);
 });
 
+test("leaves out a takeover in an earlier turn", () => {
+  const claims = [{ owner: "b", epoch: 2, since: acceptedAt - 5000, takesOver: true }];
+  expect(layoutOf(timelineOf([effectOf(1, "model", 0, [0, 10])], { claims })).crashes).toEqual([]);
+});
+
 describe("the time axis", () => {
   test("shows a wait of more than 10 seconds as a break", () => {
     expect(layout.scale.segments.map(({ isBreak, from, to }) => [isBreak, from, to])).toEqual([

@@ -285,7 +285,8 @@ function rankOf({ kind }: Lane): number {
 /** The claims that followed a crash. */
 function crashesOf(claims: readonly TurnClaim[], effects: readonly TimelineEffect[], origin: number): readonly Crash[] {
   return claims.flatMap((claim, index) => {
-    if (!claim.takesOver) return [];
+    // A process may hold the session since an earlier turn: its takeover belongs to that turn.
+    if (!claim.takesOver || claim.since < origin) return [];
     const died = claims[index - 1] ?? null;
     const ends = effects.flatMap(({ discarded }) =>
       discarded.flatMap(({ reason, epoch, endedAt }) =>

@@ -185,7 +185,7 @@ describe("forks count against the quota of their tenant", () => {
 describe("pages in memory at the same time", () => {
   type PageRequest = { readonly tenant: string };
 
-  /** Tenants with a session `long`. `pages` are the requests that have read messages and have no response yet. */
+  /** Tenants with a session `long`. `pages` are the requests that have read messages, or the list of sessions, and have no response yet. */
   async function world(tenants: readonly string[]) {
     const memory = memoryStorage();
     const requests = new AsyncLocalStorage<PageRequest>();
@@ -195,7 +195,7 @@ describe("pages in memory at the same time", () => {
       ...memory,
       read: async (queries) => {
         const request = requests.getStore();
-        const hasPage = queries.some(({ table }) => table === "entries");
+        const hasPage = queries.some(({ table }) => table === "entries" || table === "recent");
         if (request !== undefined && hasPage) {
           pages.add(request);
           await new Promise<void>((resolve) => held.push(resolve));
@@ -203,9 +203,11 @@ describe("pages in memory at the same time", () => {
         return memory.read(queries);
       },
     };
-    const scripts = tenants.map(() => [{ type: "text", text: "x".repeat(200_000) } as const]);
+    const scripts = Array.from({ length: tenants.length + 4 }, () => [
+      { type: "text", text: "x".repeat(200_000) } as const,
+    ]);
     const all = runtime({ host, engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) } });
-    for (const tenant of tenants) await (await all.tenant(tenant).start("go", { id: "long" })).result;
+    for (const tenant of tenants) await (await all.tenant(tenant).start("go", { id: "long", key: "long" })).result;
     const token = (tenant: string) => `the-token-of-${tenant}-000`;
     const handler = createHandler({
       sessions: all,
@@ -213,7 +215,10 @@ describe("pages in memory at the same time", () => {
     });
     const send = (tenant: string, path: string, init: RequestInit = {}) =>
       handler(
-        new Request(`http://localhost${path}`, { ...init, headers: { authorization: `Bearer ${token(tenant)}` } }),
+        new Request(`http://localhost${path}`, {
+          ...init,
+          headers: { ...init.headers, authorization: `Bearer ${token(tenant)}`, "content-type": "application/json" },
+        }),
       );
     const get = (tenant: string, path: string, init: RequestInit = {}) => {
       const request: PageRequest = { tenant };
@@ -231,7 +236,8 @@ describe("pages in memory at the same time", () => {
     const letRead = () => {
       for (const read of held.splice(0)) read();
     };
-    return { get, send, settled, letRead };
+    const turnId = async (tenant: string) => (await all.tenant(tenant).get("long"))?.session.lastRun?.turnId ?? "";
+    return { get, send, settled, letRead, turnId };
   }
 
   const paths = ["/sessions/long", "/sessions/long/messages", "/ui/chat/long"];
@@ -249,23 +255,81 @@ describe("pages in memory at the same time", () => {
     expect((await responses).map(({ status }) => status)).toEqual(Array.from({ length: 18 }, () => 200));
   });
 
-  test("of all tenants are at most eight, and another tenant's is next", async () => {
-    const tenants = ["a", "b", "c", "d", "e"];
-    const { get, settled, letRead } = await world(tenants);
-    const responses = tenants.flatMap((tenant) => Array.from({ length: 4 }, () => get(tenant, "/sessions/long")));
-    expect((await settled()).toSorted()).toEqual(["a", "a", "b", "b", "c", "c", "d", "d"]);
+  // The runtime bounds reads of messages too, and those of the list of sessions are bounded by the handler alone.
+  test.each(["/sessions/long", "/sessions"])(
+    "of all tenants are at most eight, and another tenant's is next: %s",
+    async (path) => {
+      const tenants = ["a", "b", "c", "d", "e"];
+      const { get, settled, letRead } = await world(tenants);
+      const responses = tenants.flatMap((tenant) => Array.from({ length: 4 }, () => get(tenant, path)));
+      expect((await settled()).toSorted()).toEqual(["a", "a", "b", "b", "c", "c", "d", "d"]);
+      letRead();
+      await settled();
+      letRead();
+      expect(await settled()).toContain("e");
+      const all = Promise.all(responses);
+      const state = { isOver: false };
+      void all.then(() => (state.isOver = true));
+      while (!state.isOver) {
+        letRead();
+        await settled();
+      }
+      expect((await all).every(({ status }) => status === 200)).toBe(true);
+    },
+  );
+
+  const message = { id: "m1", role: "user" };
+  test.each([
+    ["a result that was waited for", "POST", "/sessions", { input: "hi" }, { prefer: "wait=10" }],
+    [
+      "a repeated request for a result",
+      "POST",
+      "/sessions",
+      { id: "long", input: "go" },
+      { prefer: "wait=10", "idempotency-key": "long" },
+    ],
+    [
+      "a repeated request that does not wait",
+      "POST",
+      "/sessions",
+      { id: "long", input: "go" },
+      { "idempotency-key": "long" },
+    ],
+    ["the result of a turn", "GET", "/sessions/long/turns/TURN", null, { prefer: "wait=10" }],
+    [
+      "a post of a chat",
+      "POST",
+      "/ui/chat",
+      { id: "long", messages: [{ ...message, parts: [{ type: "text", text: "hi" }] }] },
+      {},
+    ],
+    ["a stream of a chat", "GET", "/ui/chat/long/stream", null, {}],
+    [
+      "a run of AG-UI",
+      "POST",
+      "/ag-ui",
+      { threadId: "long", runId: "r1", messages: [{ ...message, content: "hi" }], tools: [], context: [] },
+      {},
+    ],
+  ] as const)("delay %s", async (_, method, path, body, headers) => {
+    const { get, send, settled, letRead, turnId } = await world(["ada"]);
+    const pages = [get("ada", "/sessions"), get("ada", "/sessions")];
+    await settled();
+    const state: { status: number | null } = { status: null };
+    const init = { method, headers, ...(body === null ? {} : { body: JSON.stringify(body) }) };
+    const answer = send("ada", path.replace("TURN", await turnId("ada")), init);
+    const answered = answer.then(({ status, body: stream }) => {
+      state.status = status;
+      return stream?.cancel();
+    });
+    await settled();
+    expect(state.status).toBeNull();
     letRead();
     await settled();
     letRead();
-    expect(await settled()).toContain("e");
-    const all = Promise.all(responses);
-    const state = { isOver: false };
-    void all.then(() => (state.isOver = true));
-    while (!state.isOver) {
-      letRead();
-      await settled();
-    }
-    expect((await all).every(({ status }) => status === 200)).toBe(true);
+    await Promise.all(pages);
+    await answered;
+    expect(state.status).toBeLessThan(300);
   });
 
   test("do not delay health and cancel, and a client that has disconnected reads nothing", async () => {

@@ -32,10 +32,11 @@ export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/** Acquires a turn slot and a stream slot before it passes the input to the session. */
+/** Acquires a turn slot and a stream slot before it passes the input to the session, and a page slot, because it reads messages of the session. */
 async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
   const input = readAgUiInput(body, defaultUiLimits, policy);
+  await call.pageSlot();
   const view = caller.engines === undefined ? null : await sessions.get(input.threadId, { messages: 0 });
   if (view !== null) checkEngineOf(caller, view.engine);
   const engine = caller.engines === undefined || view !== null ? undefined : engineOfNew(caller, undefined);

@@ -100,6 +100,7 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
     summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
     answers: { 200: uiStream, 204: { description: "No turn is running." } },
     handle: async (call) => {
+      await call.pageSlot();
       const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
       if (stream === null) return new Response(null, { status: 204 });
       return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders(call, stream));
@@ -138,10 +139,11 @@ export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
   }),
 ];
 
-/** Acquires a turn slot and a stream slot before it passes the post to the session. */
+/** Acquires a turn slot and a stream slot before it passes the post to the session, and a page slot, because it reads messages of the chat. */
 async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
   const { server, caller, sessions } = call;
   const { name = null } = caller;
+  await call.pageSlot();
   const engine = await engineOfChat(call, body);
   const releaseTurn = server.acquireTurn(caller);
   return releaseOnError(releaseTurn, async () => {

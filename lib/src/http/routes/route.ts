@@ -74,8 +74,8 @@ export type RouteCall = {
   /** Releases the slot of the `requests` limit before a long wait, which is counted by the stream limits instead. */
   readonly releaseRequestSlot: () => void;
   /**
-   * Waits for a slot of the pages in memory. A route awaits it once, before it reads what may be large. The handler releases the slot when the response counts in
-   * the budget of unread responses, or when the route fails.
+   * Waits for a slot of the pages in memory, unless the request holds one. A route awaits it before it reads or renders what may be large, and after it has waited
+   * for other things. The handler releases the slot when the response counts in the budget of unread responses, or when the route fails.
    */
   readonly pageSlot: () => Promise<void>;
 };

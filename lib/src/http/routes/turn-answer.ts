@@ -8,6 +8,8 @@
 //      nothing.
 //   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the response.
 //   3. The turn continues whatever happens to the response (H6).
+//   4. A result is rendered in a page slot, which is acquired after the wait. That of a turn that has ended before the request, which a repeated request finds by its
+//      idempotency key, is also read in it.
 
 import type { Cancelled } from "../../model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../runtime/internal.ts";
@@ -20,6 +22,7 @@ import { HttpError, redactedJson } from "../failure.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { frame, onAbort } from "../sse.ts";
 import { json, releaseOnError } from "./route.ts";
+import { noSession } from "./session-routes.ts";
 
 /** Starts a turn with `start` and answers in the form that the client asked for. */
 export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle>): Promise<Response> {
@@ -31,6 +34,7 @@ export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle
       () => slot?.release(),
       async () => {
         const turn = await start();
+        if (call.key !== null && !(await isTurnOpen(call, turn))) await call.pageSlot();
         turn.result.then(releaseTurn, releaseTurn);
         const headers = turnHeaders(call, turn);
         if (slot !== null && form.type === "stream") return slot.respond(turnSource(turn), headers);
@@ -54,7 +58,24 @@ async function jsonResponse(
   // Without a turn id no turn was started (calls are still pending), and the result is available at once.
   const end = turnId === null ? await turn.result : await waitForResult(call, turn.result, waitMs);
   const allHeaders = waitMs > 0 ? { ...headers, "preference-applied": `wait=${waitMs / 1000}` } : headers;
-  return end === null ? json({ sessionId, turnId }, 202, allHeaders) : json(end, 200, allHeaders);
+  if (end === null) return json({ sessionId, turnId }, 202, allHeaders);
+  await call.pageSlot();
+  return json(end, 200, allHeaders);
+}
+
+/**
+ * Whether a driver may still add events to the turn: it is open, or a queued message will start it. A parked turn gets none until `recover`.
+ * Throws 404 if there is no such session.
+ */
+export async function isTurnOpen(
+  { sessions }: RouteCall,
+  { sessionId, turnId }: Pick<TurnHandle, "sessionId" | "turnId">,
+): Promise<boolean> {
+  const view = await sessions.get(sessionId, { messages: 0 });
+  if (view === null) throw noSession(sessionId);
+  const { openTurn, queuedTurns } = view;
+  if (turnId === null) return false;
+  return queuedTurns.includes(turnId) || (openTurn?.turnId === turnId && openTurn.status !== "parked");
 }
 
 type ResponseHeaders = { readonly [name: string]: string };

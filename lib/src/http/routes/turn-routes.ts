@@ -45,6 +45,7 @@ import {
   cancelResponse,
   driveTurn,
   eventFrame,
+  isTurnOpen,
   turnSource,
   waitInStreamSlot,
   preferredWaitMs,
@@ -379,12 +380,14 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       handle: async (call) => {
         const [sessionId, turnId] = [call.param("id"), call.param("turnId")];
         const waitMs = preferredWaitMs(call);
-        const isOpen = await isTurnOpen(call);
-        // An open turn is waited for without a slot: it is in memory already, or in another process.
+        const isOpen = await isTurnOpen(call, { sessionId, turnId });
+        // The slot is acquired after the wait: an open turn may take minutes.
         if (!isOpen) await call.pageSlot();
         const { result } = call.sessions.attach(sessionId, turnId);
         const end = isOpen ? await waitInStreamSlot(call, result, waitMs) : await result;
-        return end === null ? json({ sessionId, turnId }, 202) : json(end);
+        if (end === null) return json({ sessionId, turnId }, 202);
+        await call.pageSlot();
+        return json(end);
       },
     }),
     route({
@@ -499,7 +502,7 @@ async function watchTurn(call: RouteCall): Promise<Response> {
   const [id, turnId] = [param("id"), param("turnId")];
   const readOptions = { ...eventOptions(call), turnId };
   const turn = sessions.attach(id, turnId);
-  if (await isTurnOpen(call)) {
+  if (await isTurnOpen(call, { sessionId: id, turnId })) {
     const events = sessions.events(id, readOptions);
     const source = readOptions.follow === false ? { events, render: eventFrame } : turnSource(turn, events);
     return streamResponse(call, source);
@@ -523,18 +526,6 @@ async function watchTurn(call: RouteCall): Promise<Response> {
 async function* prepend<T>(first: T, remaining: AsyncIterator<T>): AsyncGenerator<T> {
   yield first;
   for (let next = await remaining.next(); next.done !== true; next = await remaining.next()) yield next.value;
-}
-
-/**
- * Whether a driver may still add events to the turn: it is open, or a queued message will start it. A parked turn gets none until `recover`.
- * Throws 404 if there is no such session.
- */
-async function isTurnOpen({ sessions, param }: RouteCall): Promise<boolean> {
-  const view = await sessions.get(param("id"), { messages: 0 });
-  if (view === null) throw noSession(param("id"));
-  const { openTurn, queuedTurns } = view;
-  const turnId = param("turnId");
-  return queuedTurns.includes(turnId) || (openTurn?.turnId === turnId && openTurn.status !== "parked");
 }
 
 /** Steer input in its long form, which can be transient. */

@@ -7,7 +7,7 @@ import type { MouseEvent, ReactNode } from "react";
 import { memo } from "react";
 
 import { duration } from "../parts/format.ts";
-import { visibleName } from "../parts/text.ts";
+import { visibleName, wordClass } from "../parts/text.ts";
 import { PlainText } from "../text/long-text.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { FailureCard } from "./failure-card.tsx";
@@ -132,6 +132,9 @@ function authorOf({ role, name, origin }: Message): string {
   return role === "assistant" ? "agent" : role;
 }
 
+/** How many finished blocks of a reply are shown while it arrives. */
+const maxOpenBlocks = 100;
+
 /** The reply that arrives. Finished blocks are rendered once; only the last one changes. */
 export function OpenReplyRow({ reply }: { readonly reply: OpenReply }): ReactNode {
   return (
@@ -150,8 +153,11 @@ export function OpenReplyRow({ reply }: { readonly reply: OpenReply }): ReactNod
             </div>
           ) : (
             <div key={part.key} className="open-text">
+              {part.text.blocks.length > maxOpenBlocks && (
+                <p className="muted">The beginning is shown when the reply is complete.</p>
+              )}
               {part.text.blocks.map((block, index) =>
-                block.isPlain ? (
+                index < part.text.blocks.length - maxOpenBlocks ? null : block.isPlain ? (
                   <PlainBlock key={index} text={block.text} />
                 ) : (
                   <Markdown key={index} text={block.text} />
@@ -169,7 +175,7 @@ export function OpenReplyRow({ reply }: { readonly reply: OpenReply }): ReactNod
 
 const PlainBlock = memo(function PlainBlock({ text }: { readonly text: string }): ReactNode {
   return (
-    <div className="plain prose" dir="auto">
+    <div className={`plain prose ${wordClass(text)}`} dir="auto">
       {text}
     </div>
   );

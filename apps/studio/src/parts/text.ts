@@ -16,3 +16,8 @@ export function beginning(text: string, length: number): string {
   const last = text.charCodeAt(length - 1);
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
+
+/** A class for text with very long words: the browser needs seconds to break them into lines with the kerning of the text font, so it is switched off. */
+export function wordClass(text: string): string {
+  return /\S{200}/.test(text) ? "long-words" : "";
+}

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { useState } from "react";
 
 import { count } from "../parts/format.ts";
-import { beginning } from "../parts/text.ts";
+import { beginning, wordClass } from "../parts/text.ts";
 
 /** Renders the beginning of a text, and a button for more. Each further step shows eight times as much. */
 export function LongText({
@@ -45,7 +45,7 @@ export function PlainText({
       text={text}
       limit={limit}
       render={(part) => (
-        <div className={className} dir="auto">
+        <div className={`${className} ${wordClass(part)}`} dir="auto">
           {part}
         </div>
       )}

@@ -7,6 +7,7 @@ import { Component, memo } from "react";
 import ReactMarkdown from "react-markdown";
 import remarkGfm from "remark-gfm";
 
+import { wordClass } from "../parts/text.ts";
 import { CodeBlock } from "./code-block.tsx";
 import { isSafeImage, safeLink } from "./links.ts";
 import { LongText } from "./long-text.tsx";
@@ -61,7 +62,7 @@ const components: Components = {
 
 export const Markdown = memo(function Markdown({ text }: { readonly text: string }): ReactNode {
   return (
-    <div className="md">
+    <div className={`md ${wordClass(text)}`}>
       <LongText text={text} limit={maxLength} render={(part) => <Rendered text={part} />} />
     </div>
   );

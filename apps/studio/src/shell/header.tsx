@@ -38,7 +38,7 @@ export function Header(): ReactNode {
       </Link>
       <Views />
       <div className="spacer" />
-      <button type="button" className="search" onClick={openPalette} aria-label="Search and commands">
+      <button type="button" className="search" onClick={openPalette}>
         <span className="search-text">
           {server.search ? "Search messages, tools, ids" : "Search sessions, actions"}
         </span>

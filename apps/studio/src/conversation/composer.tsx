@@ -13,9 +13,9 @@ import { contentOf, maxFileText, readAttachment } from "./attachments.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
 const policies = {
-  steer: { label: "Steer", text: "Steer this turn: the model reads it at the next step" },
-  queue: { label: "Queue", text: "Queue it: it starts the next turn" },
-  interrupt: { label: "Interrupt", text: "Interrupt: stop this turn, then start the next one" },
+  steer: { label: "Steer", text: "Steer this turn" },
+  queue: { label: "Queue", text: "Write the message of the next turn" },
+  interrupt: { label: "Interrupt", text: "Stop this turn, then start the next one" },
 } as const;
 type Policy = keyof typeof policies;
 

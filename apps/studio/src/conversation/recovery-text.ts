@@ -34,8 +34,9 @@ function recoveryOf({ effects }: TurnTimeline, claim: TurnClaim, before: TurnCla
   return { text, ordinal: first?.ordinal ?? null };
 }
 
-/** The name of a process may be long and random: its end tells processes apart. */
+/** The name of a process. A long one is random: its kind and its end tell processes apart. A number is the id of a process. */
 function workerName(owner: string): string {
   const name = visibleName(owner);
-  return `worker ${name.length > 12 ? `…${name.slice(-6)}` : name}`;
+  if (/^\d+$/.test(name)) return `worker ${name}`;
+  return name.length > 18 ? `${/^[a-z]+-/.exec(name)?.[0] ?? ""}…${name.slice(-6)}` : name;
 }

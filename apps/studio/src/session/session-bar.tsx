@@ -123,7 +123,7 @@ export function SessionBar({
           .filter(Boolean)
           .join(" · ")}
       </span>
-      <button type="button" className="btn quiet only-small" onClick={toggleSheet}>
+      <button type="button" className="btn quiet only-narrow" onClick={toggleSheet}>
         Details
       </button>
       <Menu.Root>

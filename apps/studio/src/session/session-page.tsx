@@ -35,7 +35,7 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
   const turnId = route.turnId ?? openTurnId ?? lastTurnId;
   const timeline = usePane("timeline");
   const inspector = usePane("inspector");
-  // On a small screen the inspector covers the conversation while it is open.
+  // On a narrow screen the inspector covers the conversation while it is open.
   const [isSheetOpen, setSheetOpen] = useState(false);
   useShortcuts({
     "]": () => togglePane("inspector"),

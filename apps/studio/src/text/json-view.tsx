@@ -18,7 +18,7 @@ export function JsonView({ value }: { readonly value: Json }): ReactNode {
         {Object.entries(value).map(([name, field]) => (
           <div key={name}>
             <dt dir="auto">{visibleName(name)}</dt>
-            <dd dir="auto">{typeof field === "string" ? field : JSON.stringify(field)}</dd>
+            <dd dir="auto">{shortText(field)}</dd>
           </div>
         ))}
       </dl>
@@ -52,6 +52,22 @@ export function parsedJson(text: string): Json {
   } catch {
     return null;
   }
+}
+
+/** A field on one line: lists and objects of scalars without quotes and brackets, everything else as JSON. */
+function shortText(value: Json): string {
+  if (typeof value === "string") return value;
+  if (Array.isArray(value) && value.length > 0 && value.every(isScalar)) return value.map(String).join(", ");
+  if (isObject(value) && Object.keys(value).length > 0 && Object.values(value).every(isScalar)) {
+    return Object.entries(value)
+      .map(([name, field]) => `${name} ${String(field)}`)
+      .join(" · ");
+  }
+  return JSON.stringify(value);
+}
+
+function isScalar(value: Json): boolean {
+  return typeof value !== "object" || value === null;
 }
 
 function isFlat(value: JsonObject): boolean {

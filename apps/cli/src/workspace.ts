@@ -46,6 +46,8 @@ export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
   readonly restate?: Pick<RestateRuntimeOptions, "restate" | "onSendFailure">;
   /** Further engines of the runtime, by name. Engines of the configuration file have precedence. Default: none. */
   readonly moreEngines?: { readonly [name: string]: Engine };
+  /** Messages can be searched. Default: false. */
+  readonly search?: boolean;
   /** Receives warnings about the tool modules, for example exports that are not used. Default: they are discarded. */
   readonly onWarning?: (message: string) => void;
 };
@@ -57,7 +59,7 @@ export type WorkspaceOptions = Pick<RuntimeOptions, "onTurnFailure"> & {
 export async function openWorkspace(
   settings: Settings,
   environment: Environment = process.env,
-  { onWarning, restate, moreEngines = {}, ...options }: WorkspaceOptions = {},
+  { onWarning, restate, search = false, moreEngines = {}, ...options }: WorkspaceOptions = {},
 ): Promise<Workspace> {
   const created = await createEngines(settings, environment, onWarning);
   checkKey(created, settings, environment);
@@ -73,7 +75,8 @@ export async function openWorkspace(
     drive: true,
   };
   try {
-    const opened = await openOver(settings, { ...moreEngines, ...engines }, runtimeOptions, restate ?? null);
+    const allEngines = { ...moreEngines, ...engines };
+    const opened = await openOver(settings, allEngines, runtimeOptions, restate ?? null, search);
     const close = async () => {
       await opened.close();
       await servers.close();
@@ -116,8 +119,9 @@ async function openOver(
   engines: RuntimeOptions["engines"],
   options: Omit<RuntimeOptions, "host" | "engines">,
   restate: WorkspaceOptions["restate"] | null = null,
+  search = false,
 ): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
-  const database = await openNamed(settings);
+  const database = await openNamed(settings, { search });
   try {
     const lease = { ttlMs: leaseMs, renewMs: leaseMs / 3 };
     const base = { host: database.storage, engines, lease, ...options };
@@ -141,7 +145,7 @@ function hasOwnStorage({ database: { source }, program: { storage } }: Settings)
 /** Opens the configured database: the one of a flag or a variable, else the storage of the configuration file, else the database that it names. Throws `SettingsError`. */
 async function openNamed(
   settings: Settings,
-  { readOnly = false }: { readonly readOnly?: boolean } = {},
+  { readOnly = false, search = false }: { readonly readOnly?: boolean; readonly search?: boolean } = {},
 ): Promise<OpenDatabase> {
   const {
     database: { value, source },
@@ -152,7 +156,7 @@ async function openNamed(
     throw new SettingsError(`the database ${value} (${source.name}) is a folder; a file is needed`);
   }
   try {
-    return await openDatabase(value, { readOnly });
+    return await openDatabase(value, { readOnly, search });
   } catch (cause) {
     // The file is open but unusable (a newer schema, for example): that error is exact already.
     if (isEverturnError(cause) && cause.failure.reason !== "storage_failed") throw cause;

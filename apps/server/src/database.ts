@@ -30,13 +30,13 @@ export type OpenDatabase = {
 
 /**
  * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database that ends with `close`. `readOnly`: nothing is
- * created, migrated or written.
+ * created, migrated or written. `search`: messages of a SQLite file can be searched.
  */
 export async function openDatabase(
   target: string,
-  { readOnly = false }: { readonly readOnly?: boolean } = {},
+  { readOnly = false, search = false }: { readonly readOnly?: boolean; readonly search?: boolean } = {},
 ): Promise<OpenDatabase> {
-  return isPostgresUrl(target) ? openPostgres(target, readOnly) : openFile(target, readOnly);
+  return isPostgresUrl(target) ? openPostgres(target, readOnly) : openFile(target, readOnly, search);
 }
 
 /**
@@ -90,13 +90,13 @@ async function openPostgres(url: string, readOnly: boolean): Promise<OpenDatabas
   }
 }
 
-async function openFile(path: string, readOnly: boolean): Promise<OpenDatabase> {
+async function openFile(path: string, readOnly: boolean, search: boolean): Promise<OpenDatabase> {
   const isInMemory = path === ":memory:";
   if (!isInMemory && !readOnly) {
     makeFolder(dirname(resolve(path)));
     makePrivateFile(path);
   }
-  const storage = sqliteStorage({ path, name: path, readOnly });
+  const storage = sqliteStorage({ path, name: path, readOnly, search });
   try {
     const { driver, schemaVersion } = await storage.open();
     const close = () => storage.close();

@@ -129,6 +129,7 @@ describe("precedence is flag, environment variable, configuration file, default"
       [["https://a"], ["https://b"], ["https://c"], []],
     ],
     ["completions", "off", ["EVERTURN_COMPLETIONS", "on"], false, [false, true, false, true]],
+    ["search", "off", ["EVERTURN_SEARCH", "on"], false, [false, true, false, true]],
     ["requestLog", "off", ["EVERTURN_REQUEST_LOG", "On"], false, [false, true, false, true]],
     ["drive", "restate", ["EVERTURN_DRIVE", "here"], "restate", ["restate", "here", "restate", "here"]],
     [

@@ -91,6 +91,8 @@ export type SettingValues = {
   readonly static: string | null;
   /** Whether the server serves the studio at `/studio/`. Default: true. */
   readonly studio: boolean;
+  /** Whether the server indexes messages, so that they can be searched, in SQLite files. Default: true. */
+  readonly search: boolean;
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive: "here" | "restate";
   /** The URL of Restate's ingress, to which turns are sent. Default: http://127.0.0.1:8080. */
@@ -263,6 +265,13 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     read: onOff,
     fallback: () => ({ value: true, why: defaultReason }),
   },
+  search: {
+    flag: "--search",
+    variable: "EVERTURN_SEARCH",
+    list: false,
+    read: onOff,
+    fallback: () => ({ value: true, why: defaultReason }),
+  },
   drive: {
     flag: "--drive",
     variable: "EVERTURN_DRIVE",
@@ -382,6 +391,7 @@ export function resolveSettings(sources: {
     requestLog: resolve("requestLog"),
     static: resolve("static"),
     studio: resolve("studio"),
+    search: resolve("search"),
     drive: resolve("drive"),
     restateIngress: resolve("restateIngress"),
     restateListen: resolve("restateListen"),

@@ -51,6 +51,7 @@ const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
   listEngines: "engines",
   getOverview: "overview",
   listTurns: "turns",
+  searchMessages: "search",
   startScenario: "startScenario",
 };
 

@@ -83,6 +83,8 @@ export type EverturnConfig = {
   readonly static?: string;
   /** Whether `serve` serves the studio at `/studio/`. Default: true. */
   readonly studio?: boolean | "on" | "off";
+  /** Whether `serve` indexes messages in SQLite files, so that they can be searched (`GET /search`). A storage of this file has its own option. Default: true. */
+  readonly search?: boolean | "on" | "off";
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive?: "here" | "restate";
   /** The URL of Restate's ingress. Default: http://127.0.0.1:8080. */

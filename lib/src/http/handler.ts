@@ -67,6 +67,7 @@ import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.t
 import { inspectionRoutes } from "./routes/inspection-routes.ts";
 import { overviewRoutes } from "./routes/overview-routes.ts";
 import { json, route } from "./routes/route.ts";
+import { searchRoutes } from "./routes/search-routes.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
@@ -172,7 +173,11 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...(records ? [recordRoute] : []),
     ...(options.inspect === undefined || options.inspect === false
       ? []
-      : [...inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records }), ...overviewRoutes]),
+      : [
+          ...inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records }),
+          ...overviewRoutes,
+          ...searchRoutes,
+        ]),
     ...uiRoutes(policy),
     ...agUiRoutes(policy),
     ...completions,

@@ -12,6 +12,8 @@ export type {
   Query,
   Removal,
   Row,
+  StorageHit,
+  StorageSearch,
   TableSize,
   Written,
 } from "./rows/storage.ts";

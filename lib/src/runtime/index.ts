@@ -9,6 +9,7 @@ export type {
   Recovered,
   RuntimeEvent,
   SessionFilter,
+  SearchHit,
   SessionSummary,
   SessionView,
   TurnEnd,
@@ -17,6 +18,7 @@ export type {
 export type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 export type { ForkOptions } from "./verbs/fork.ts";
 export type { OverviewOptions } from "./verbs/overview.ts";
+export type { SearchOptions } from "./verbs/search.ts";
 export type { Swept, SweepOptions } from "./verbs/sweep.ts";
 export type { ReplayedTurn, TurnRecord } from "./verbs/record.ts";
 export type { OpenTurnReplay } from "./verbs/replay-open.ts";
@@ -27,6 +29,8 @@ export type {
   Row as StorageRow,
   HostStorage,
   Liveness,
+  StorageHit,
+  StorageSearch,
   TableSize,
 } from "./rows/storage.ts";
 export type { Limit, RuntimeLimits } from "./rows/limits.ts";

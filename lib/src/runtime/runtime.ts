@@ -25,6 +25,7 @@ import type {
   Page,
   Recovered,
   RuntimeEvent,
+  SearchHit,
   Session,
   SessionSummary,
   SessionView,
@@ -53,6 +54,7 @@ import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { ForkOptions } from "./verbs/fork.ts";
 import type { OverviewOptions } from "./verbs/overview.ts";
 import type { TurnRecord } from "./verbs/record.ts";
+import type { SearchOptions } from "./verbs/search.ts";
 import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
 import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
@@ -85,6 +87,7 @@ import { attach, typedHandle, watch } from "./verbs/handles.ts";
 import { overview } from "./verbs/overview.ts";
 import { exportTurn } from "./verbs/record.ts";
 import { recover } from "./verbs/recover.ts";
+import { search } from "./verbs/search.ts";
 import { reply, send } from "./verbs/send.ts";
 import { steer, withdraw } from "./verbs/steer.ts";
 import { sweep } from "./verbs/sweep.ts";
@@ -220,6 +223,14 @@ export type Runtime = {
    * parked counts when it is parked, and again when it ends. The cost of the call depends on the period, not on the number of turns.
    */
   readonly overview: (options?: OverviewOptions) => Promise<Overview>;
+
+  /**
+   * Finds messages that contain all words of a text, of the most recently changed sessions first. The last word may be the beginning of a word; case and
+   * diacritics are ignored. Rejects with `not_found` if the storage cannot search (`canSearch`).
+   */
+  readonly search: (text: string, options?: SearchOptions) => Promise<readonly SearchHit[]>;
+  /** Whether the storage can search: `sqliteStorage` with the option `search`. */
+  readonly canSearch: boolean;
 
   // Reading events.
 
@@ -395,6 +406,8 @@ function runtimeOf(context: VerbContext): Runtime {
     usage: (...args) => usageOf(context, ...args),
     book: (...args) => bookUsage(context, ...args),
     overview: (...args) => overview(context, ...args),
+    search: (...args) => search(context, ...args),
+    canSearch: context.storage.search !== undefined,
     events: (...args) => watch(context, ...args),
     attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
     export: (...args) => exportTurn(context, ...args),

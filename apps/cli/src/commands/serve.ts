@@ -97,7 +97,12 @@ export async function serve(context: CommandContext): Promise<number> {
     );
   const restate = { restate: { ingress: settings.restateIngress.value }, onSendFailure };
   const moreEngines = scenarios?.engines ?? {};
-  return withWorkspace(context, serving, { onTurnFailure, moreEngines, ...(isRestate ? { restate } : {}) });
+  return withWorkspace(context, serving, {
+    onTurnFailure,
+    moreEngines,
+    search: settings.search.value,
+    ...(isRestate ? { restate } : {}),
+  });
 }
 
 /**

@@ -67,6 +67,7 @@ export function contextOf(command: Command, io: Io): CommandContext {
     cors: list("cors"),
     completions: text("completions"),
     requestLog: text("requestLog"),
+    search: text("search"),
     drive: text("drive"),
     restateIngress: text("restateIngress"),
     restateListen: text("restateListen"),

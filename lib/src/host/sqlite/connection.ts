@@ -17,7 +17,7 @@
 //   3. Any other error rolls the whole transaction back, and nothing of it was written.
 
 import type { Clock } from "../../clock/clock.ts";
-import type { Batch, Query, Row, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { Batch, Query, Row, StorageHit, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
@@ -25,6 +25,7 @@ import { checkVersion, readOnlyError } from "../shared/read-only.ts";
 import { field, integer } from "./database.ts";
 import { isBusy } from "./failure.ts";
 import { migrate, schemaVersion, versionOf } from "./schema.ts";
+import { SearchIndex } from "./search.ts";
 import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
 import { beginImmediate } from "./write-lock.ts";
@@ -40,7 +41,16 @@ export type ConnectionOptions = {
   readonly clock: Clock;
   /** The connection writes nothing: `PRAGMA query_only`. */
   readonly readOnly: boolean;
+  /** Messages are indexed for searches. */
+  readonly search: boolean;
 };
+
+/** The result of a search. `isComplete`: all messages are in the index. */
+export type SearchResult = { readonly hits: readonly StorageHit[]; readonly isComplete: boolean };
+
+/** How many older messages a search and a write index. */
+const indexedBySearch = 100;
+const indexedByWrite = 10;
 
 export class SqliteConnection {
   readonly #database: SqliteDatabase;
@@ -50,6 +60,7 @@ export class SqliteConnection {
   readonly #clock: Clock;
   /** The name of a read-only storage; `null`: the storage may be written. */
   readonly #readOnly: string | null;
+  readonly #search: SearchIndex | null;
   /** Deleted rows may still be in the WAL. */
   #isTruncationDue = false;
 
@@ -59,7 +70,7 @@ export class SqliteConnection {
    */
   constructor(
     database: SqliteDatabase,
-    { storage, tablePrefix, synchronous, busyTimeoutMs, clock, readOnly }: ConnectionOptions,
+    { storage, tablePrefix, synchronous, busyTimeoutMs, clock, readOnly, search }: ConnectionOptions,
   ) {
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     if (readOnly) {
@@ -72,6 +83,7 @@ export class SqliteConnection {
       database.exec("PRAGMA secure_delete = ON");
       migrate(database, tablePrefix, storage);
     }
+    this.#search = search ? new SearchIndex(database, tablePrefix, readOnly) : null;
     this.#readOnly = readOnly ? storage : null;
     this.#database = database;
     this.#busyTimeoutMs = busyTimeoutMs;
@@ -106,7 +118,24 @@ export class SqliteConnection {
     if (batches.some((batch, index) => written[index]?.ok === true && deletesSession(batch)))
       this.#isTruncationDue = true;
     if (this.#isTruncationDue) this.#isTruncationDue = !this.#truncateWal();
+    this.#indexOlder(indexedByWrite);
     return written;
+  }
+
+  /** Searches the index, after it has added some messages that are older than the index. */
+  search(search: StorageSearch): SearchResult {
+    const isComplete = this.#indexOlder(indexedBySearch);
+    return this.#attempt(() => ({ hits: this.#search?.find(search) ?? [], isComplete }));
+  }
+
+  /** Adds messages to the index that are older than the index. Does not fail: the next call continues. */
+  #indexOlder(limit: number): boolean {
+    if (this.#search === null || this.#readOnly !== null) return true;
+    try {
+      return this.#search.step(limit, () => this.#database.exec("BEGIN IMMEDIATE"));
+    } catch {
+      return false;
+    }
   }
 
   /** Moves the WAL into the database file and truncates it. Does not wait: false if another connection uses the WAL. */

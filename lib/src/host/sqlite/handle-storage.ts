@@ -12,6 +12,7 @@ import { storageError } from "./failure.ts";
 import { checkedOptions } from "./options.ts";
 import { OtherWriters } from "./other-writers.ts";
 import { processLiveness } from "./process-liveness.ts";
+import { searchWith } from "./search-steps.ts";
 
 /** The default of `busyMs`. Shorter than for a path, because waiting blocks the event loop. */
 const defaultBusyMs = 15_000;
@@ -21,7 +22,7 @@ const watchersOf = new WeakMap<SqliteDatabase, Watchers>();
 
 /** Creates the storage. Creates or migrates its tables; throws `RuntimeError` if that fails. */
 export function handleStorage(database: SqliteDatabase, options: SqliteOptions): HostStorage {
-  const { tablePrefix, pollMs, clock, busyMs, synchronous, readOnly } = checkedOptions(options, defaultBusyMs);
+  const { tablePrefix, pollMs, clock, busyMs, synchronous, readOnly, search } = checkedOptions(options, defaultBusyMs);
   /** Runs work on the handle and converts errors of the driver. */
   const attempt = <T>(storage: string, work: () => T): T => {
     try {
@@ -42,6 +43,7 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
         busyTimeoutMs: busyMs,
         clock,
         readOnly,
+        search,
       }),
   );
   const watchers = watchersOf.get(database) ?? new Watchers();
@@ -76,5 +78,6 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
       };
     },
     sizes: async () => attempt(name, () => connection.sizes()),
+    ...(search ? { search: searchWith(async (query) => attempt(name, () => connection.search(query))) } : {}),
   };
 }

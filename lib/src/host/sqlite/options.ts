@@ -30,6 +30,11 @@ export type SqliteOptions = {
    * this release uses. For checks such as `replayOpenTurns`. Default: `false`.
    */
   readonly readOnly?: boolean;
+  /**
+   * `true`: messages can be searched (`search` of the runtime), with FTS5. The index takes about as much space as the texts, and once it exists every process
+   * that writes to the file maintains it. Messages that exist already are indexed by and by, with writes and searches. Default: `false`.
+   */
+  readonly search?: boolean;
 };
 
 /** Options with defaults filled in. */
@@ -38,7 +43,7 @@ export type CheckedOptions = Required<Omit<SqliteOptions, "name">>;
 /** Fills in defaults. Throws `MisuseError` for invalid values. */
 export function checkedOptions(options: SqliteOptions, defaultBusyMs: number): CheckedOptions {
   const { tablePrefix = "everturn_", pollMs = 25, clock = systemClock } = options;
-  const { busyMs = defaultBusyMs, synchronous = "full", readOnly = false } = options;
+  const { busyMs = defaultBusyMs, synchronous = "full", readOnly = false, search = false } = options;
   const refuse = (option: keyof SqliteOptions, rule: string) => {
     throw new MisuseError("invalid_argument", `${option} ${rule}`, { path: [option] });
   };
@@ -51,5 +56,6 @@ export function checkedOptions(options: SqliteOptions, defaultBusyMs: number): C
     refuse("busyMs", "must be a whole number of milliseconds of 0 or more");
   if (synchronous !== "full" && synchronous !== "normal") refuse("synchronous", 'must be "full" or "normal"');
   if (typeof readOnly !== "boolean") refuse("readOnly", "must be true or false");
-  return { tablePrefix, pollMs, clock, busyMs, synchronous, readOnly };
+  if (typeof search !== "boolean") refuse("search", "must be true or false");
+  return { tablePrefix, pollMs, clock, busyMs, synchronous, readOnly, search };
 }

@@ -13,7 +13,8 @@
 //                         (Q1). The next operation starts another thread. A database in memory is lost, and every later operation rejects
 //   after close()         operations reject with `storage_failed`
 
-import type { Batch, HostStorage, Query, Row, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { Batch, HostStorage, Query, Row, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { SearchResult } from "./connection.ts";
 import type { SqliteOptions } from "./options.ts";
 import type { Outcome, ThreadReply, ThreadRequest, ThreadOptions, WriteRequest } from "./worker-messages.ts";
 
@@ -25,6 +26,7 @@ import { checkBatch, checkQuery } from "../shared/access.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { checkedOptions } from "./options.ts";
 import { processLiveness } from "./process-liveness.ts";
+import { searchWith } from "./search-steps.ts";
 import { receivedError, sizeOf } from "./worker-messages.ts";
 
 /** Options of {@link sqliteStorage} on a path. The thread uses the system clock. */
@@ -110,6 +112,7 @@ export function pathStorage(options: SqlitePathOptions): SqlitePathStorage {
       };
     },
     sizes: () => thread.sizes(),
+    ...(checked.search ? { search: searchWith((search) => thread.search(search)) } : {}),
     statistics: () => thread.statistics(),
     close: () => thread.close(),
   };
@@ -166,6 +169,13 @@ class DatabaseThread {
     return this.#request(
       (id) => this.#send({ type: "sizes", id }),
       (outcome) => (outcome.type === "sizes" ? outcome.sizes : null),
+    );
+  }
+
+  search(search: StorageSearch): Promise<SearchResult> {
+    return this.#request(
+      (id) => this.#send({ type: "search", id, search }),
+      (outcome) => (outcome.type === "found" ? outcome.found : null),
     );
   }
 

@@ -24,6 +24,7 @@ import type {
   OpenRequest,
   Outcome,
   ReadRequest,
+  SearchRequest,
   SizesRequest,
   ThreadOptions,
   WriteRequest,
@@ -54,7 +55,7 @@ type QueueOptions = Pick<ThreadOptions, "storage" | "busyMs"> & {
 };
 
 /** Requests that are answered before waiting writes. */
-type Reading = OpenRequest | ReadRequest | SizesRequest;
+type Reading = OpenRequest | ReadRequest | SearchRequest | SizesRequest;
 
 type Queued<T> = {
   readonly request: T;
@@ -134,6 +135,8 @@ export class RequestQueue {
         return { type: "read", id, rows: connection.read(request.queries) };
       case "sizes":
         return { type: "sizes", id, sizes: connection.sizes() };
+      case "search":
+        return { type: "found", id, found: connection.search(request.search) };
     }
   }
 

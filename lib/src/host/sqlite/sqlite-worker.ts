@@ -41,7 +41,7 @@ function database(): OpenDatabase {
   if (path !== ":memory:" && !options.readOnly) createPrivately(path);
   const handle = driver.open(path);
   try {
-    const { tablePrefix, synchronous, readOnly } = options;
+    const { tablePrefix, synchronous, readOnly, search } = options;
     const busyTimeoutMs = Math.min(busyMs, lockSliceMs);
     const connection = new SqliteConnection(handle, {
       storage,
@@ -50,6 +50,7 @@ function database(): OpenDatabase {
       busyTimeoutMs,
       clock,
       readOnly,
+      search,
     });
     const identity = path === ":memory:" ? null : new FileIdentity(path, storage);
     open = { connection, identity, driver: driver.name, schemaVersion, handle };

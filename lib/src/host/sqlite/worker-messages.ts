@@ -1,7 +1,8 @@
 // Messages between the path form of the storage and its worker thread. A request has an id, which its outcome repeats; outcomes may arrive in
 // another order than the requests.
 
-import type { Batch, Query, Row, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { Batch, Query, Row, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { SearchResult } from "./connection.ts";
 import type { CheckedOptions } from "./options.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
@@ -21,12 +22,14 @@ export type ThreadOptions = Omit<CheckedOptions, "clock"> & {
 export type OpenRequest = { readonly type: "open"; readonly id: number };
 export type ReadRequest = { readonly type: "read"; readonly id: number; readonly queries: readonly Query[] };
 export type SizesRequest = { readonly type: "sizes"; readonly id: number };
+export type SearchRequest = { readonly type: "search"; readonly id: number; readonly search: StorageSearch };
 export type WriteRequest = { readonly type: "write"; readonly id: number; readonly batch: Batch };
 /** A message to the thread. */
 export type ThreadRequest =
   | OpenRequest
   | ReadRequest
   | SizesRequest
+  | SearchRequest
   | WriteRequest
   | { readonly type: "watch"; readonly on: boolean }
   | { readonly type: "close" };
@@ -36,6 +39,7 @@ export type Outcome =
   | { readonly type: "opened"; readonly id: number; readonly driver: string; readonly schemaVersion: number }
   | { readonly type: "read"; readonly id: number; readonly rows: readonly (readonly Row[])[] }
   | { readonly type: "sizes"; readonly id: number; readonly sizes: readonly TableSize[] }
+  | { readonly type: "found"; readonly id: number; readonly found: SearchResult }
   | { readonly type: "written"; readonly id: number; readonly written: Written }
   | { readonly type: "failed"; readonly id: number; readonly error: SentError };
 

@@ -217,6 +217,19 @@ export const schemas = {
     },
     "Sums over the turns that ended in a period.",
   ),
+  SearchHitList: objectWith({
+    items: {
+      type: "array",
+      items: objectWith({
+        sessionId: text,
+        title: nullableText,
+        position: countType,
+        role: { enum: ["system", "user", "assistant", "tool", "event"] },
+        excerpt: text,
+        matches: { type: "array", items: { type: "array", items: countType, minItems: 2, maxItems: 2 } },
+      }),
+    },
+  }),
   Health: objectWith({ status: { enum: ["ok"] } }),
 } as const satisfies { readonly [name: string]: JsonObject };
 

@@ -62,7 +62,7 @@ export function inspectionRoutes(
           version: libraryVersion,
           storage,
           durability: sessions.durability,
-          search: false,
+          search: sessions.canSearch,
           operator: caller.operator === true,
           tenant: caller.tenant ?? "",
           allow,

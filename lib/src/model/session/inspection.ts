@@ -174,7 +174,7 @@ export type SearchHit = {
   readonly title: string | null;
   /** The index of the message in the session. */
   readonly position: number;
-  readonly role: "system" | "user" | "assistant" | "tool";
+  readonly role: "system" | "user" | "assistant" | "tool" | "event";
   /** Text around the match. `matches` are the parts of it that match, as start and end offsets. */
   readonly excerpt: string;
   readonly matches: readonly (readonly [start: number, end: number])[];

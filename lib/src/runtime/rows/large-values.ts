@@ -46,6 +46,7 @@ export function withLargeValues(storage: HostStorage): HostStorage {
     write: async (batch) => storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch),
     watch: (changed) => storage.watch(changed),
     ...(storage.sizes === undefined ? {} : { sizes: storage.sizes }),
+    ...(storage.search === undefined ? {} : { search: storage.search }),
   };
 }
 
@@ -56,7 +57,8 @@ function isLarge({ table, value }: Put): boolean {
 async function extracted(batch: Batch): Promise<Batch> {
   const texts = new Map<string, Put>();
   const puts = await Promise.all(batch.puts.map((put) => (isLarge(put) ? withReferences(put, texts) : put)));
-  return { ...batch, puts: [...puts, ...texts.values()] };
+  // The texts first: a storage that searches indexes them with the rows that refer to them.
+  return { ...batch, puts: [...texts.values(), ...puts] };
 }
 
 async function withReferences(put: Put, texts: Map<string, Put>): Promise<Put> {

@@ -138,6 +138,18 @@ export type TableSize = {
   readonly bytes: number | null;
 };
 
+/** A search for messages that contain all words. */
+export type StorageSearch = {
+  readonly tenant: string;
+  /** At least one word, of letters and digits. The last one may be the beginning of a word. Case and diacritics are ignored. */
+  readonly words: readonly string[];
+  /** The largest number of messages. */
+  readonly limit: number;
+};
+
+/** A message that a search has found: its key in `entries`. */
+export type StorageHit = { readonly session: string; readonly position: number };
+
 /**
  * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError`: `storage_full`, `storage_busy`,
  * `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then.
@@ -161,4 +173,9 @@ export type HostStorage = {
   readonly watch: (changed: (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void) => () => void;
   /** Returns the sizes of the tables, for operators; the runtime does not call it. Absent: the storage cannot tell. */
   readonly sizes?: () => Promise<readonly TableSize[]>;
+  /**
+   * Finds messages (rows of `entries`) of a tenant by the words of their texts, newest first. The index is written in the transaction of the rows; at least the
+   * first 20,000 characters of a message are in it. Absent: the storage cannot search.
+   */
+  readonly search?: (search: StorageSearch) => Promise<readonly StorageHit[]>;
 };

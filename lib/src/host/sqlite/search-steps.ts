@@ -1,0 +1,23 @@
+// A search while older messages are still being indexed: repeats it, and indexes some with each repetition, for at most a second.
+
+import type { HostStorage, StorageSearch } from "../../runtime/host-contract.ts";
+import type { SearchResult } from "./connection.ts";
+
+import { monotonicNow, nextTask, systemClock } from "../../clock/clock.ts";
+
+/** How long a search waits for older messages to be indexed, in milliseconds. */
+const waitMs = 1000;
+
+/** Returns the search of a storage. Other operations of the storage run between two repetitions. */
+export function searchWith(
+  search: (query: StorageSearch) => Promise<SearchResult>,
+): NonNullable<HostStorage["search"]> {
+  return async (query) => {
+    const until = monotonicNow(systemClock) + waitMs;
+    for (;;) {
+      const { hits, isComplete } = await search(query);
+      if (isComplete || monotonicNow(systemClock) >= until) return hits;
+      await nextTask();
+    }
+  };
+}

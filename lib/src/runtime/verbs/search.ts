@@ -1,0 +1,120 @@
+// `search`: finds messages by words. The storage has the index (`HostStorage.search`); this file splits the query into words, reads the messages that were
+// found, and shows the text around the match.
+//
+// The query has no syntax. It is split at everything that is no letter, digit or mark, so no text can be a syntax error of the storage.
+
+import type { Message, SearchHit } from "../../model/internal.ts";
+import type { VerbContext } from "../context.ts";
+
+import { MisuseError, RuntimeError } from "../../model/internal.ts";
+import { keyOf } from "../rows/session-key.ts";
+import { readValue } from "../rows/stored.ts";
+import { readableHead } from "./browse.ts";
+import { summary } from "./handles.ts";
+
+/** Options of `search` of a {@link Runtime}. */
+export type SearchOptions = {
+  /** The largest number of messages, from 1 to 100. Default: 20. */
+  readonly limit?: number;
+};
+
+/** How many characters and words of a query count, and how long a word may be. */
+const maxQueryLength = 1000;
+const maxWords = 16;
+const maxWordLength = 64;
+/** How many characters of a message are searched for the place of the match: as many as storages index. */
+const maxTextLength = 20_000;
+/** The length of an excerpt, and how much of it is before the first match, in characters. */
+const excerptLength = 240;
+const excerptBefore = 60;
+/** How many messages are read at a time. */
+const messagesPerRead = 16;
+
+const word = /[\p{L}\p{N}\p{M}]+/gu;
+
+/** Messages of the tenant that contain all words of a text. */
+export async function search(
+  { storage, tenant }: VerbContext,
+  text: string,
+  { limit = 20 }: SearchOptions = {},
+): Promise<readonly SearchHit[]> {
+  if (typeof text !== "string") throw new MisuseError("invalid_argument", "search: the query must be a text");
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 100) {
+    throw new MisuseError("invalid_argument", "search: limit must be a whole number from 1 to 100", {
+      path: ["limit"],
+    });
+  }
+  if (storage.search === undefined) {
+    throw new RuntimeError("not_found", {
+      message: "the storage has no search index; sqliteStorage offers one with its option search: true",
+    });
+  }
+  const words = wordsOf(text);
+  if (words.length === 0) return [];
+  const found = await storage.search({ tenant, words, limit });
+  const hits: { readonly hit: SearchHit; readonly changedAt: number }[] = [];
+  for (let start = 0; start < found.length; start += messagesPerRead) {
+    const page = found.slice(start, start + messagesPerRead);
+    const rows = await storage.read(
+      page.flatMap(({ session, position }) => [
+        { table: "sessions", prefix: keyOf({ tenant, session }) } as const,
+        { table: "entries", prefix: [...keyOf({ tenant, session }), position] } as const,
+      ]),
+    );
+    for (const [index, { session, position }] of page.entries()) {
+      const [headRow, row] = [rows[2 * index]?.[0], rows[2 * index + 1]?.[0]];
+      const head = headRow === undefined ? null : readableHead(headRow);
+      // The session was deleted since the search, or its row cannot be read.
+      if (row === undefined || head === null || head.deleted || position >= head.length) continue;
+      const message = readValue("entries", row);
+      const { title } = summary(head, headRow?.tag ?? 0, null);
+      const excerpt = excerptOf(message, words);
+      const hit = { sessionId: session, title, position, role: message.role };
+      hits.push({ hit: { ...hit, ...excerpt }, changedAt: head.changedAt });
+    }
+  }
+  return hits
+    .toSorted((left, right) => right.changedAt - left.changedAt || right.hit.position - left.hit.position)
+    .map(({ hit }) => hit);
+}
+
+/** The words of a query, without case and diacritics, each once. */
+export function wordsOf(query: string): readonly string[] {
+  const words = query.slice(0, maxQueryLength).match(word) ?? [];
+  const folded = words.map((one) => folding(one).slice(0, maxWordLength)).filter((one) => one !== "");
+  return [...new Set(folded)].slice(0, maxWords);
+}
+
+/** A word without case and diacritics. */
+function folding(text: string): string {
+  return text.normalize("NFD").replaceAll(/\p{M}/gu, "").toLowerCase();
+}
+
+/** The text around the first match, and the places of all matches in it. The last word of the query may be the beginning of a word. */
+function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> {
+  const text = textsIn(message).join(" ").slice(0, maxTextLength);
+  const last = words.at(-1) ?? "";
+  const places = Array.from(text.matchAll(word), ({ 0: found, index }) => ({ found, start: index }))
+    .filter(({ found }) => {
+      const folded = folding(found);
+      return words.includes(folded) || folded.startsWith(last);
+    })
+    .map(({ found, start }) => [start, start + found.length] as const);
+  const start = boundary(text, Math.max(0, (places[0]?.[0] ?? 0) - excerptBefore));
+  const end = boundary(text, start + excerptLength);
+  const matches = places
+    .filter(([from, until]) => from >= start && until <= end)
+    .map(([from, until]) => [from - start, until - start] as const);
+  return { excerpt: text.slice(start, end), matches };
+}
+
+/** The place, or the one before it if the place is inside of a surrogate pair. */
+function boundary(text: string, place: number): number {
+  const code = text.charCodeAt(place);
+  return code >= 0xdc00 && code <= 0xdfff && place > 0 ? place - 1 : place;
+}
+
+/** The content of a message, or the texts of its parts. */
+function textsIn({ content }: Message): readonly string[] {
+  return typeof content === "string" ? [content] : content.flatMap((part) => ("text" in part ? [part.text] : []));
+}

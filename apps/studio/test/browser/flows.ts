@@ -1,0 +1,543 @@
+// The flows of a user, against a real server: start a scenario, watch, answer, approve, deny, stop, steer, fork, compare, reload, a server that is killed, two
+// browsers, login, links, keyboard, deletion, playground, overview, replay files. In each flow the page must log no error, fail no request and contact no other origin.
+
+import type { Browser, Locator, Page } from "playwright-core";
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { folder, Server } from "./server.ts";
+import { check, until, WatchedPage } from "./watched-page.ts";
+
+type Flow = { readonly name: string; readonly run: (tools: FlowTools) => Promise<void> };
+
+type FlowTools = {
+  readonly server: Server;
+  /** Opens a page of the studio. Its problems fail the flow. */
+  readonly open: (path?: string, server?: Server) => Promise<WatchedPage>;
+};
+
+/** A server that does not answer, and what the browser logs about it. */
+const serverDown = /ERR_CONNECTION|ERR_INCOMPLETE_CHUNKED|ERR_NETWORK|ERR_EMPTY_RESPONSE|ERR_SOCKET|Failed to fetch/;
+const unauthorized = /\b401\b/;
+
+/** Runs the flows whose name contains `only`. Returns the faults. */
+export async function runFlows(browser: Browser, shots: string, only = ""): Promise<readonly string[]> {
+  const faults: string[] = [];
+  const server = await Server.start({ database: "flows.db" });
+  for (const { name, run } of flows) {
+    if (!name.includes(only)) continue;
+    const pages: WatchedPage[] = [];
+    const began = Date.now();
+    const open = async (path = "", of = server): Promise<WatchedPage> => {
+      const watched = await WatchedPage.open(browser, of.url);
+      pages.push(watched);
+      await watched.page.goto(of.studio(path));
+      return watched;
+    };
+    const own: string[] = [];
+    try {
+      await run({ server, open });
+    } catch (error) {
+      own.push(error instanceof Error ? error.message : String(error));
+      for (const [index, { page }] of pages.entries())
+        await page
+          .screenshot({ path: join(shots, `failed-${name.replaceAll(/\W+/g, "-")}-${index}.png`) })
+          .catch(() => undefined);
+    }
+    for (const page of pages) own.push(...(await page.close()));
+    console.log(`${own.length === 0 ? "ok    " : "FAILED"} ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
+    for (const fault of new Set(own)) console.log(`       ${fault}`);
+    faults.push(...own.map((fault) => `${name}: ${fault}`));
+  }
+  await server.kill();
+  return faults;
+}
+
+const button = (page: Page | Locator, name: string | RegExp): Locator => page.getByRole("button", { name });
+const talk = (page: Page): Locator => page.getByRole("region", { name: "Conversation" });
+const composer = (page: Page): Locator => page.getByLabel("Message", { exact: true });
+const text = async (locator: Locator): Promise<string> => (await locator.innerText()).replaceAll(/\s+/g, " ");
+
+/** Starts a scenario from the first page, as a newcomer does, and waits for its session. */
+async function startScenario(page: Page, title: string): Promise<string> {
+  await page.locator("button.scenario", { hasText: title }).click();
+  await page.waitForURL(/\/studio\/s\//);
+  return sessionOf(page);
+}
+
+function sessionOf(page: Page): string {
+  return decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1) ?? "");
+}
+
+/** Starts a session with a message from the first page. */
+async function startSession(page: Page, message: string): Promise<string> {
+  await page.getByRole("main").getByRole("textbox").first().fill(message);
+  await button(page, /^Start$/).click();
+  await page.waitForURL(/\/studio\/s\//);
+  return sessionOf(page);
+}
+
+async function seeText(page: Page, part: string | RegExp, limitMs = 60_000): Promise<void> {
+  const isIn = (whole: string): boolean => (typeof part === "string" ? whole.includes(part) : part.test(whole));
+  await until(`the conversation shows ${String(part)}`, async () => text(talk(page)), isIn, limitMs);
+}
+
+/** Waits until no turn is open: there is nothing to stop. */
+async function seeEnd(page: Page): Promise<void> {
+  await button(page, /^Stop$/).waitFor({ state: "detached", timeout: 60_000 });
+}
+
+/** Reads a resource of the server, as another client does. */
+async function read(server: Server, path: string): Promise<string> {
+  const response = await fetch(`${server.url}/${path}`);
+  check(response.ok, `GET /${path} answered ${response.status}`);
+  return response.text();
+}
+
+function occurrences(whole: string, part: string): number {
+  return whole.split(part).length - 1;
+}
+
+const flows: readonly Flow[] = [
+  {
+    name: "open, start a session, send a message",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startSession(page, "Hello from a browser");
+      await seeText(page, "You said: Hello from a browser");
+      await seeEnd(page);
+      await composer(page).fill("And a second message");
+      await composer(page).press("Enter");
+      await seeText(page, "You said: And a second message");
+      await seeEnd(page);
+      check((await page.title()).includes("Hello from a browser"), `the title is ${await page.title()}`);
+    },
+  },
+  {
+    name: "watch a live turn: the text grows",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Long answer");
+      const lengths = new Set<number>();
+      await until(
+        "the text grows",
+        async () => {
+          lengths.add((await text(talk(page))).length);
+          return lengths.size;
+        },
+        (size) => size >= 8,
+      );
+      await seeText(page, "shows this with a real process that is killed.");
+      await seeEnd(page);
+      await page.locator(".md table").waitFor();
+      await page.locator("pre code span[class*='hljs']").first().waitFor();
+    },
+  },
+  {
+    name: "answer a question",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Question");
+      await button(talk(page), "Kumo Ramen").click();
+      await seeText(page, "The table is booked");
+      check((await text(talk(page))).includes("Kumo Ramen"), "the booking does not name the restaurant");
+    },
+  },
+  {
+    name: "approve with edited arguments",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Approval");
+      const amount = talk(page).getByLabel(/^amount/);
+      await amount.fill("120.5");
+      await talk(page).locator("s.was", { hasText: "189" }).waitFor();
+      await talk(page)
+        .getByLabel(/^currency/)
+        .selectOption({ label: "USD" });
+      await button(talk(page), "Approve edited").click();
+      await seeText(page, "The refund is paid: 120.50 USD to the card.");
+      const messages = await read(server, `sessions/${id}/messages`);
+      check(messages.includes("120.50 USD to the card"), "the tool did not run with the edited arguments");
+    },
+  },
+  {
+    name: "approve with the keyboard",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Approval");
+      await button(talk(page), /^Approve$/).waitFor();
+      await page.keyboard.press("a");
+      await seeText(page, "The refund is paid: 189.00 EUR to the card.");
+    },
+  },
+  {
+    name: "deny with a reason",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Approval");
+      await button(talk(page), /^Approve$/).waitFor();
+      await page.keyboard.press("d");
+      await page.getByLabel("Reason, which the model reads").fill("The photo is missing");
+      await page.keyboard.press("Enter");
+      await seeText(page, "nothing has been paid");
+      check(
+        (await read(server, `sessions/${id}/messages`)).includes("The photo is missing"),
+        "the reason is not stored",
+      );
+    },
+  },
+  {
+    name: "stop a turn",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Long answer");
+      await seeText(page, "The idea");
+      await button(page, /^Stop$/).click();
+      await button(page, "Stop the turn").click();
+      await seeEnd(page);
+      await seeText(page, "The turn was stopped");
+      check((await read(server, `sessions/${id}`)).includes('"cancelled"'), "the turn is not recorded as cancelled");
+    },
+  },
+  {
+    name: "steer a running turn",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Parallel tools");
+      await page.locator(".tool-card").first().waitFor();
+      await page.keyboard.press("s");
+      await page.keyboard.type("Prefer a sunny city");
+      await page.keyboard.press("Enter");
+      await seeText(page, "Prefer a sunny city");
+      await seeEnd(page);
+      const messages = await read(server, `sessions/${id}/messages`);
+      check(occurrences(messages, "Prefer a sunny city") >= 1, "the message is not in the session");
+      const turns = await read(server, `sessions/${id}/turns`);
+      check(occurrences(turns, '"turnId"') === 1, "the message started another turn");
+    },
+  },
+  {
+    name: "fork from a message and compare",
+    run: async ({ open }) => {
+      const { page } = await open();
+      const original = await startSession(page, "First message");
+      await seeEnd(page);
+      await composer(page).fill("Second message");
+      await composer(page).press("Enter");
+      await seeText(page, "You said: Second message");
+      await seeEnd(page);
+      await talk(page).getByRole("article").nth(1).hover();
+      await button(page, "Actions on message 2").click();
+      await page.getByRole("menuitem", { name: "Fork from here" }).click();
+      await page.waitForURL((url) => !url.pathname.includes(original));
+      await until(
+        "the fork ends with the message",
+        async () => text(talk(page)),
+        (whole) => whole.includes("First message") && !whole.includes("Second message"),
+      );
+      await composer(page).fill("Another second message");
+      await composer(page).press("Enter");
+      await seeText(page, "You said: Another second message");
+      await page.getByRole("link", { name: "Compare" }).click();
+      await page.waitForURL(/\/studio\/compare/);
+      await until(
+        "both sides are shown",
+        async () => text(page.getByRole("main")),
+        (whole) => whole.includes("You said: Second message") && whole.includes("You said: Another second message"),
+      );
+    },
+  },
+  {
+    name: "reload in the middle of a turn",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Long answer");
+      await seeText(page, "The steps of a turn");
+      await page.reload();
+      await seeText(page, "The steps of a turn");
+      await button(page, /^Stop$/).waitFor();
+      await seeText(page, "shows this with a real process that is killed.");
+      await seeEnd(page);
+      const whole = await text(talk(page));
+      for (const part of ["The idea", "The steps of a turn", "What a crash leaves behind", "An example"])
+        check(occurrences(whole, part) === 1, `“${part}” is shown ${occurrences(whole, part)} times`);
+      await page.reload();
+      await seeText(page, "shows this with a real process that is killed.");
+      const after = await text(talk(page));
+      check(sameWords(after, whole), `a second reload shows another text:\n${after}\n---\n${whole}`);
+      check((await read(server, `sessions/${id}/messages`)).includes("killed."), "the reply is not stored");
+    },
+  },
+  {
+    name: "a process of the turn is killed, and another one takes over",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Crash and recovery");
+      await seeText(page, "Thank you to the 14 people", 90_000);
+      await seeEnd(page);
+      const whole = await text(talk(page));
+      check(occurrences(whole, "Thank you to the 14 people") === 1, "the reply is shown twice");
+      check(/died|crash|took over|continued/.test(whole), `nothing says that a process died: ${whole}`);
+      await page.locator(".tl-crash, [class*='crash']").first().waitFor();
+    },
+  },
+  {
+    name: "kill the server, restart it, and see the turn recover",
+    run: async ({ open }) => {
+      const first = await Server.start({ database: "killed.db" });
+      const watched = await open("", first);
+      const { page } = watched;
+      await startScenario(page, "Long answer");
+      await seeText(page, "The steps of a turn");
+      watched.allowFailures(serverDown);
+      await first.kill();
+      await page.getByText("Reconnecting…").waitFor();
+      const second = await first.restart();
+      try {
+        await page.getByText("Reconnecting…").waitFor({ state: "detached", timeout: 60_000 });
+        await seeText(page, "shows this with a real process that is killed.", 120_000);
+        await seeEnd(page);
+        watched.allowFailures(null);
+        const whole = await text(talk(page));
+        check(occurrences(whole, "shows this with a real process") === 1, "the reply is shown twice");
+      } finally {
+        await watched.context.close();
+        await second.kill();
+      }
+    },
+  },
+  {
+    name: "a second browser sees the same turn live",
+    run: async ({ open }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Long answer");
+      await seeText(page, "The idea");
+      const { page: second } = await open(`s/${id}`);
+      await seeText(second, "The idea");
+      await button(second, /^Stop$/).waitFor();
+      await seeText(second, "shows this with a real process that is killed.");
+      await seeEnd(second);
+      await seeEnd(page);
+      check(sameWords(await text(talk(page)), await text(talk(second))), "the two browsers show different texts");
+    },
+  },
+  {
+    name: "log in with a token, and log out",
+    run: async ({ open }) => {
+      const token = "a-token-that-is-long-enough-0123456789";
+      const guarded = await Server.start({ database: "token.db", token });
+      try {
+        const watched = await open("", guarded);
+        const { page } = watched;
+        // The page asks without a token first, and then with a wrong one.
+        const field = page.getByLabel("Access token");
+        await field.waitFor();
+        check(
+          watched.problems.every((problem) => unauthorized.test(problem)),
+          watched.problems.join("\n"),
+        );
+        watched.problems.length = 0;
+        watched.allowFailures(unauthorized);
+        await field.fill("wrong-token-0123456789-0123456789");
+        await page.keyboard.press("Enter");
+        await page.getByText("The server rejects this token.").waitFor();
+        await field.fill(token);
+        await page.keyboard.press("Enter");
+        await page.getByRole("link", { name: "Sessions", exact: true }).waitFor();
+        watched.allowFailures(null);
+        await startSession(page, "Hello with a token");
+        await seeText(page, "You said: Hello with a token");
+        await seeEnd(page);
+        await page.reload();
+        await seeText(page, "You said: Hello with a token");
+        check(!(await page.content()).includes(token), "the token is in the document");
+        check(!page.url().includes(token), "the token is in the URL");
+        watched.allowFailures(unauthorized);
+        await page.keyboard.press("Control+k");
+        await page.getByRole("combobox").fill("Log out");
+        await page.keyboard.press("Enter");
+        await field.waitFor();
+        await watched.context.close();
+      } finally {
+        await guarded.kill();
+      }
+    },
+  },
+  {
+    name: "links to a message and to an effect",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      const id = await startScenario(page, "Parallel tools");
+      await seeText(page, "The room Belém is free");
+      await seeEnd(page);
+      await talk(page).locator(".tool-card button.name").first().click();
+      await page.waitForURL(/effect=\d+/);
+      const link = page.url();
+      await page.getByRole("heading", { name: /get_weather/ }).waitFor();
+      const { page: second } = await open(link.slice(server.studio().length));
+      await second.getByRole("heading", { name: /get_weather/ }).waitFor();
+      await second.locator(".tool-card.sel").waitFor();
+      const { page: third } = await open(`s/${id}?message=0`);
+      await third.locator("article.msg.sel", { hasText: "Which of our offices" }).waitFor();
+    },
+  },
+  {
+    name: "the timeline is scrubbed, and the conversation shows the past",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Approval");
+      await button(talk(page), /^Approve$/).waitFor();
+      await page.keyboard.press("ArrowLeft");
+      await page.waitForURL(/at=\d+/);
+      await page.keyboard.press("ArrowLeft");
+      await page.keyboard.press("ArrowLeft");
+      await seeText(page, "As it was");
+      await button(talk(page), "Back to now").click();
+      await button(talk(page), /^Approve$/).waitFor();
+      const bar = page.getByRole("region", { name: "Timeline" }).getByRole("option").first();
+      await bar.click();
+      await page.waitForURL(/effect=\d+/);
+      await button(page, "Zoom in").click();
+      await button(page, "Fit").click();
+      await button(page, "critical path").click();
+    },
+  },
+  {
+    name: "palette and keyboard",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startSession(page, "Find me with the palette");
+      await seeEnd(page);
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox").fill("overview");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/studio\/overview/);
+      await page.keyboard.press("/");
+      await page.getByRole("combobox").fill("Find me with");
+      await page
+        .getByRole("option", { name: /Find me with the palette/ })
+        .first()
+        .waitFor();
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/studio\/s\//);
+      await seeText(page, "Find me with the palette");
+      await page.keyboard.press("?");
+      await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      await page.keyboard.press("j");
+      await page.locator("article.msg.sel").waitFor();
+      await page.keyboard.press("Escape");
+      await page.locator("article.msg.sel").waitFor({ state: "detached" });
+      await page.keyboard.press("]");
+      await page.getByRole("complementary", { name: "Inspector" }).waitFor({ state: "detached" });
+      await page.keyboard.press("]");
+      await page.getByRole("complementary", { name: "Inspector" }).waitFor();
+    },
+  },
+  {
+    name: "delete several sessions after a confirmation",
+    run: async ({ open }) => {
+      const { page } = await open();
+      const ids: string[] = [];
+      for (const name of ["one", "two"]) {
+        ids.push(await startSession(page, `To be deleted ${name}`));
+        await seeEnd(page);
+        await page.getByRole("link", { name: "New session" }).click();
+      }
+      await button(page, "Select sessions").click();
+      for (const name of ["one", "two"]) await page.getByLabel(`Select To be deleted ${name}`).check();
+      await button(page, "Delete…").click();
+      const dialog = page.getByRole("dialog", { name: "Delete 2 sessions?" });
+      await dialog.getByRole("button", { name: "Keep" }).click();
+      await page.locator(".list-row", { hasText: "To be deleted one" }).waitFor();
+      await button(page, "Delete…").click();
+      await button(dialog, "Delete 2 sessions").click();
+      await page.locator(".list-row", { hasText: "To be deleted" }).first().waitFor({ state: "detached" });
+      check(ids.length === 2, "two sessions were started");
+    },
+  },
+  {
+    name: "playground with two columns",
+    run: async ({ open }) => {
+      const { page } = await open("playground");
+      await page.getByLabel("Message", { exact: true }).fill("Compare two settings");
+      const second = page.getByRole("region", { name: "column B" });
+      await second.getByLabel("instructions").fill("Answer briefly.");
+      await button(page, /Run 2 side by side/).click();
+      for (const name of ["column A", "column B"]) {
+        const column = page.getByRole("region", { name });
+        await until(
+          `${name} answers`,
+          async () => text(column),
+          (whole) => whole.includes("You said: Compare two settings"),
+        );
+        await button(column, /^Keep$/).waitFor();
+      }
+      await button(second, /^Keep$/).click();
+      await second.getByRole("link", { name: "Open the session" }).click();
+      await seeText(page, "Compare two settings");
+    },
+  },
+  {
+    name: "the overview shows the turns",
+    run: async ({ open, server }) => {
+      const { page } = await open();
+      await startSession(page, "Count this turn");
+      await seeText(page, "You said: Count this turn");
+      await seeEnd(page);
+      await page.getByRole("link", { name: "Overview" }).click();
+      await until(
+        "the overview counts turns",
+        async () => text(page.getByRole("main")),
+        (whole) => /scenarios|default/.test(whole) && /completed/.test(whole),
+      );
+      check((await read(server, "overview")).includes("completed"), "the server counts no turn");
+      await page.getByRole("link", { name: /^Waiting/ }).click();
+      await page.waitForURL(/\/studio\/waiting/);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+    },
+  },
+  {
+    name: "export a replay file and open it without a server",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Parallel tools");
+      await seeText(page, "The room Belém is free");
+      await seeEnd(page);
+      const file = join(folder, "record.json");
+      const [download] = await Promise.all([page.waitForEvent("download"), button(page, "Export record").click()]);
+      await download.saveAs(file);
+      check(readFileSync(file, "utf8").includes("get_weather"), "the record does not contain the tool");
+      const { page: second } = await open("replay");
+      const requests: string[] = [];
+      second.on("request", (request) => {
+        // Parts of the page itself are files of the studio.
+        if (!request.url().includes("/studio/")) requests.push(request.url());
+      });
+      await second.locator("input[type=file]").setInputFiles(file);
+      await until(
+        "the replay file is shown",
+        async () => text(second.getByRole("main").first()),
+        (whole) => whole.includes("The room Belém is free") && whole.includes("get_weather"),
+      );
+      check(requests.length === 0, `opening a file caused requests: ${requests.join(", ")}`);
+      await second.locator("input[type=file]").setInputFiles({
+        name: "broken.json",
+        mimeType: "application/json",
+        buffer: Buffer.from("{}"),
+      });
+      await second.getByRole("alert").waitFor();
+    },
+  },
+];
+
+/** Whether two texts have the same words. Times may differ: a reload knows a duration that the live view did not show. */
+function sameWords(one: string, other: string): boolean {
+  return wordsOf(one) === wordsOf(other);
+}
+
+function wordsOf(whole: string): string {
+  return whole.replaceAll(/Thought for [\d.]+ (?:ms|s)|Reasoning|\W+/g, "");
+}

@@ -1,0 +1,57 @@
+// `npm run test:studio`: the studio in a real Chromium, against real servers. It prints measurements, and fails if a flow fails, a view is not accessible, scrolling
+// blocks the page, or content of a message does anything but being shown.
+//
+//   tsx --conditions=source apps/studio/test/browser/run.ts                      all of it
+//   tsx --conditions=source apps/studio/test/browser/run.ts flows --only fork    or some of it: flows
+//   … --shots DIR                                                                where screenshots are written; default: the temporary folder
+//
+// It needs a build (`npm run build`) and Debian's chromium, or the program that EVERTURN_CHROMIUM names. Without one it says so and ends with exit code 0.
+
+import type { Browser } from "playwright-core";
+
+import { mkdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+
+import { findChromium, startChromium } from "./chromium.ts";
+import { runFlows } from "./flows.ts";
+import { checkLooks } from "./looks.ts";
+import { cleanUp } from "./server.ts";
+
+type Part = (browser: Browser, shots: string, only: string) => Promise<readonly string[]>;
+
+const parts: { readonly [name: string]: Part } = { flows: runFlows, looks: checkLooks };
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    shots: { type: "string", default: join(tmpdir(), "everturn-studio-shots") },
+    only: { type: "string", default: "" },
+  },
+});
+
+const path = findChromium();
+if (path === null) {
+  console.log(
+    "The tests of the studio were skipped: there is no Chromium (EVERTURN_CHROMIUM, chromium, chromium-browser, google-chrome).",
+  );
+} else {
+  mkdirSync(values.shots, { recursive: true });
+  const browser = await startChromium(path);
+  const faults: string[] = [];
+  try {
+    console.log(`Chromium ${browser.version()}, screenshots in ${values.shots}`);
+    for (const [name, run] of Object.entries(parts)) {
+      if (positionals.length > 0 && !positionals.includes(name)) continue;
+      console.log(`\n${name}`);
+      faults.push(...(await run(browser, values.shots, values.only)));
+    }
+  } finally {
+    await browser.close();
+    await cleanUp();
+  }
+
+  console.log(faults.length === 0 ? "\nThe studio passed." : `\n${faults.length} faults`);
+  if (faults.length > 0) process.exitCode = 1;
+}

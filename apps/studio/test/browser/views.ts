@@ -1,0 +1,197 @@
+// Every view of the studio with content worth looking at: for the accessibility check and for screenshots. One server plays the scenarios once; the views are then
+// opened in each theme and width.
+
+import type { WatchedPage } from "./watched-page.ts";
+import type { Page } from "playwright-core";
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { folder, Server } from "./server.ts";
+import { until } from "./watched-page.ts";
+
+export type View = {
+  readonly name: string;
+  /** The path below /studio/. */
+  readonly path: string;
+  /** Makes the page ready: what has to be clicked, and what has to be visible. */
+  readonly prepare: (page: Page) => Promise<void>;
+  /** `null`: the server with the scenarios. */
+  readonly server?: Server;
+};
+
+export type Views = { readonly server: Server; readonly views: readonly View[]; readonly close: () => Promise<void> };
+
+type Summary = { readonly id: string; readonly status: string };
+
+const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
+const bars = visible("[role='option'], .tl-empty");
+
+/** Plays the scenarios, and lists the views. */
+export async function prepareViews(): Promise<Views> {
+  const server = await Server.start({ database: "views.db" });
+  const empty = await Server.start({ database: "empty.db" });
+  const guarded = await Server.start({ database: "guarded.db", token: "a-token-that-is-long-enough-0123456789" });
+  const post = async (
+    path: string,
+    body: object = {},
+  ): Promise<{ readonly sessionId: string; readonly id: string }> => {
+    const response = await fetch(`${server.url}/${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    if (!response.ok) throw new Error(`POST /${path} answered ${response.status}: ${await response.text()}`);
+    const answer: { readonly sessionId: string; readonly id: string } = JSON.parse(await response.text());
+    return answer;
+  };
+  const scenario = async (name: string): Promise<string> => (await post(`scenarios/${name}`)).sessionId;
+  const names = ["retries", "child-agents", "question", "parallel-tools", "long-answer", "crash", "approval"];
+  const ids = new Map<string, string>();
+  for (const name of names) ids.set(name, await scenario(name));
+  const failed = await post("sessions", { message: "Please fail", engine: "default" }).catch(() => null);
+  await until(
+    "the scenarios have ended or wait",
+    async () => {
+      const page: { readonly items: readonly Summary[] } = JSON.parse(
+        await (await fetch(`${server.url}/sessions?limit=100`)).text(),
+      );
+      return page.items.filter(({ status }) => status === "running" || status === "queued").map(({ id }) => id);
+    },
+    (running) => running.length === 0,
+    120_000,
+  );
+  const of = (name: string): string => ids.get(name) ?? "";
+  const forked = await post(`sessions/${of("long-answer")}/fork`, { at: 1 });
+  const turns: { readonly items: readonly { readonly turnId: string }[] } = JSON.parse(
+    await (await fetch(`${server.url}/sessions/${of("crash")}/turns`)).text(),
+  );
+  const record = await fetch(`${server.url}/sessions/${of("crash")}/turns/${turns.items[0]?.turnId ?? ""}/record`);
+  const file = join(folder, "replay.json");
+  writeFileSync(file, await record.text());
+  const session = (name: string, query = ""): string => `s/${of(name)}${query}`;
+  const views: readonly View[] = [
+    { name: "start", path: "", prepare: visible(".scenario"), server: empty },
+    { name: "sessions", path: "", prepare: visible(".list-row") },
+    { name: "login", path: "", prepare: visible("form.gate-body"), server: guarded },
+    { name: "approval", path: session("approval"), prepare: both(bars, visible("[data-pending='approve']")) },
+    {
+      name: "approval-edited",
+      path: session("approval"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.getByLabel(/^amount/).fill("150");
+        await page.locator("article.msg").last().scrollIntoViewIfNeeded();
+      },
+    },
+    { name: "question", path: session("question"), prepare: both(bars, visible(".msg")) },
+    { name: "parallel-tools", path: session("parallel-tools"), prepare: both(bars, visible(".tool-card")) },
+    {
+      name: "effect",
+      path: session("parallel-tools"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.locator(".tool-card button.name").first().click();
+        await page.locator(".insp-tabs").waitFor({ state: "attached" });
+      },
+    },
+    { name: "crash", path: session("crash"), prepare: both(bars, visible(".msg")) },
+    { name: "child-agents", path: session("child-agents"), prepare: both(bars, visible(".tool-card")) },
+    { name: "long-answer", path: session("long-answer"), prepare: both(bars, visible(".md")) },
+    { name: "retries", path: session("retries"), prepare: both(bars, visible(".tool-card")) },
+    ...(failed === null
+      ? []
+      : [{ name: "failed", path: `s/${failed.sessionId}`, prepare: both(bars, visible(".msg")) }]),
+    { name: "not-found", path: "s/no-such-session", prepare: visible(".notice") },
+    { name: "waiting", path: "waiting", prepare: visible("main h1") },
+    { name: "overview", path: "overview", prepare: visible("main svg, main table") },
+    { name: "playground", path: "playground", prepare: visible(".column") },
+    {
+      name: "compare",
+      path: `compare?left=${of("long-answer")}&right=${forked.id}`,
+      prepare: visible(".compare-sides"),
+    },
+    {
+      name: "replay",
+      path: "replay",
+      prepare: async (page) => {
+        await page.locator("input[type=file]").setInputFiles(file);
+        await bars(page);
+      },
+    },
+    { name: "replay-empty", path: "replay", prepare: visible(".replay-start") },
+    {
+      name: "palette",
+      path: session("parallel-tools"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.keyboard.press("Control+k");
+        await page.getByRole("option").first().waitFor();
+        await page.locator(".palette").waitFor();
+      },
+    },
+    {
+      name: "keyboard-help",
+      path: session("parallel-tools"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.keyboard.press("?");
+        await page.getByRole("dialog").waitFor();
+      },
+    },
+    {
+      name: "confirm",
+      path: session("approval"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.getByRole("button", { name: "Actions on the session" }).click();
+        await page.getByRole("menuitem", { name: /Delete/ }).click();
+        await page.getByRole("dialog").waitFor();
+      },
+    },
+  ];
+  const close = async (): Promise<void> => {
+    for (const one of [server, empty, guarded]) await one.kill();
+  };
+  return { server, views, close };
+}
+
+function both(first: View["prepare"], second: View["prepare"]): View["prepare"] {
+  return async (page) => {
+    await first(page);
+    await second(page);
+  };
+}
+
+/** Opens each view in turn and calls `use`. Returns the faults: a view that does not appear, and what the page must not do. */
+export async function eachView(
+  { views, server }: Views,
+  open: (view: View, server: Server) => Promise<WatchedPage>,
+  use: (view: View, page: Page) => Promise<readonly string[]>,
+  only = "",
+): Promise<readonly string[]> {
+  const faults: string[] = [];
+  for (const view of views) {
+    if (only !== "" && view.name !== only) continue;
+    const watched = await open(view, view.server ?? server);
+    // A missing session and a missing token are answered with 404 and 401.
+    if (view.name === "not-found" || view.name === "login") watched.allowFailures(/\b40[14]\b/);
+    try {
+      await watched.page.goto((view.server ?? server).studio(view.path));
+      await view.prepare(watched.page);
+      await settle(watched.page);
+      faults.push(...(await use(view, watched.page)));
+    } catch (error) {
+      faults.push(`${view.name}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    faults.push(...(await watched.close()).map((problem) => `${view.name}: ${problem}`));
+  }
+  return faults;
+}
+
+/** Waits until fonts are loaded, requests have ended and two frames are drawn. Polling and live streams never end, so this does not wait for an idle network. */
+async function settle(page: Page): Promise<void> {
+  await page.evaluate("document.fonts.ready.then(() => true)");
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))");
+}

@@ -21,11 +21,12 @@ const bob = "the-token-of-bob-000";
 async function world(limits: HttpOptions["limits"] = {}) {
   const clock = handClock();
   const memory = memoryStorage({ clock });
-  const reads = { quota: 0 };
+  const reads = { quota: 0, mostTurns: 0 };
   const host: HostStorage = {
     ...memory,
     read: async (queries) => {
       if (queries.some(({ table, prefix }) => table === "slots" && prefix[1] === "copied")) reads.quota += 1;
+      reads.mostTurns = Math.max(reads.mostTurns, queries.filter(({ table }) => table === "starts").length);
       // Like a database: other requests run meanwhile.
       await new Promise((resolve) => setImmediate(resolve));
       return memory.read(queries);
@@ -50,6 +51,7 @@ async function world(limits: HttpOptions["limits"] = {}) {
         { token: bob, tenant: "bob" },
       ],
       limits: { pageLength, ...limits },
+      inspect: true,
       clock,
     });
   const handler = serve();
@@ -118,6 +120,22 @@ describe("a response is bounded in size", () => {
     expect(texts).toEqual(Array.from({ length: 20 }, (_, index) => [`${index}`, `${index}:x`.slice(0, 3)]).flat());
     expect((await ask("GET", "/ui/chat/long?before=x")).status).toBe(400);
   });
+});
+
+test("the turns of a session are read a few at a time, and a page is bounded in size: they have inputs and answers", async () => {
+  const { ask, reads } = await world();
+  reads.mostTurns = 0;
+  const turns = new Set<string>();
+  let after: string | null = null;
+  do {
+    const query: string = after === null ? "" : `&after=${after}`;
+    const { json, text } = await ask("GET", `/sessions/long/turns?limit=999999${query}`);
+    expect(text.length).toBeLessThan(pageLength + 4 * 31_000);
+    for (const { turnId } of json.items) turns.add(turnId);
+    after = json.next;
+  } while (after !== null);
+  expect(turns.size).toBe(20);
+  expect(reads.mostTurns).toBeLessThanOrEqual(4);
 });
 
 test("the client reads all pages of a session and of a chat", async () => {
@@ -212,6 +230,7 @@ describe("pages in memory at the same time", () => {
     const handler = createHandler({
       sessions: all,
       auth: tenants.map((tenant) => ({ tenant, token: token(tenant) })),
+      inspect: true,
     });
     const send = (tenant: string, path: string, init: RequestInit = {}) =>
       handler(
@@ -295,6 +314,7 @@ describe("pages in memory at the same time", () => {
       { id: "long", input: "go" },
       { "idempotency-key": "long" },
     ],
+    ["an overview", "GET", "/overview", null, {}],
     ["the result of a turn", "GET", "/sessions/long/turns/TURN", null, { prefer: "wait=10" }],
     [
       "a post of a chat",
@@ -314,7 +334,7 @@ describe("pages in memory at the same time", () => {
   ] as const)("delay %s", async (_, method, path, body, headers) => {
     const { get, send, settled, letRead, turnId } = await world(["ada"]);
     const pages = [get("ada", "/sessions"), get("ada", "/sessions")];
-    await settled();
+    await expect.poll(settled).toHaveLength(2);
     const state: { status: number | null } = { status: null };
     const init = { method, headers, ...(body === null ? {} : { body: JSON.stringify(body) }) };
     const answer = send("ada", path.replace("TURN", await turnId("ada")), init);

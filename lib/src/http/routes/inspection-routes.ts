@@ -20,7 +20,7 @@ import { objectSchema } from "../openapi/body-schema.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { bodyRoute, json, route } from "./route.ts";
-import { afterParameter, limitParameter, pageOptions } from "./session-routes.ts";
+import { afterParameter, boundedPage, limitParameter, pageOptions } from "./session-routes.ts";
 
 /** Details for the inspection routes (`inspect` of {@link HttpOptions}). */
 export type InspectOptions = {
@@ -35,6 +35,9 @@ export type Scenario = ScenarioView & {
   /** Starts the conversation in a session of the caller's tenant. An error that it throws is answered like that of a verb. */
   readonly start: (sessions: Runtime) => Promise<{ readonly sessionId: string }>;
 };
+
+/** Turns per read of the storage. A turn has the text of its answer. */
+const turnsPerRead = 4;
 
 /** The options of the handler that `GET /server` reports. */
 type HandlerSettings = { readonly allow: readonly AllowedOption[]; readonly records: boolean };
@@ -88,9 +91,8 @@ export function inspectionRoutes(
       query: [limitParameter, afterParameter],
       answers: { 200: jsonAnswer("A page of turns.", schemaRef("TurnPage")) },
       handle: async (call) => {
-        const page = pageOptions(call);
-        await call.pageSlot();
-        return json(await call.sessions.turns(call.param("id"), page));
+        const read = (part: ReturnType<typeof pageOptions>) => call.sessions.turns(call.param("id"), part);
+        return json(await boundedPage(call, pageOptions(call), { itemsPerRead: turnsPerRead }, read));
       },
     }),
     bodyRoute<object>({

@@ -31,10 +31,11 @@ export const overviewRoutes: readonly Route[] = [
     summary: "Sums up the turns that ended in a period, by time, engine, tool and tenant. Operators get all tenants.",
     query: [fromParameter, untilParameter],
     answers: { 200: jsonAnswer("The sums.", schemaRef("Overview")) },
-    handle: async ({ sessions, caller, url }) => {
+    handle: async ({ sessions, caller, url, pageSlot }) => {
       checkQuery(url.searchParams, ["from", "until"]);
       const from = queryParameter(url.searchParams, "from", wholeNumber);
       const until = queryParameter(url.searchParams, "until", wholeNumber);
+      await pageSlot();
       const overview = await sessions.overview({
         ...(from === undefined ? {} : { from }),
         ...(until === undefined ? {} : { until }),

@@ -63,16 +63,19 @@ export function pageOptions(
 }
 
 /** Items per read of the storage. Each item may be as large as a body, so a page is collected in small reads. */
-const itemsPerRead = 16;
+const defaultItemsPerRead = 16;
 
 /**
  * Reads a page of at most `limit` items that stops growing once its JSON reaches `pageLength` characters. It may exceed that by one read. A filtered page also ends
  * after a read that returned fewer items than it was asked for: that read has examined many sessions.
  */
-async function boundedPage<T>(
+export async function boundedPage<T>(
   call: RouteCall,
   { limit, ...from }: ReturnType<typeof pageOptions>,
-  isFiltered: boolean,
+  {
+    isFiltered = false,
+    itemsPerRead = defaultItemsPerRead,
+  }: { readonly isFiltered?: boolean; readonly itemsPerRead?: number },
   read: (page: ReturnType<typeof pageOptions>) => Promise<Page<T>>,
 ): Promise<Page<T>> {
   await call.pageSlot();
@@ -111,7 +114,7 @@ export const sessionRoutes: readonly Route[] = [
       const engine = queryParameter(url.searchParams, "engine", boundedText(server.limits.idLength));
       const filter = { ...(status === undefined ? {} : { status }), ...(engine === undefined ? {} : { engine }) };
       const isFiltered = status !== undefined || engine !== undefined;
-      return json(await boundedPage(call, page, isFiltered, (part) => sessions.list({ ...part, ...filter })));
+      return json(await boundedPage(call, page, { isFiltered }, (part) => sessions.list({ ...part, ...filter })));
     },
   }),
   route({

@@ -14,8 +14,10 @@ import { find, limitWaitOf, sessionKey, visibleStatus } from "../verbs/session-r
 /** Options of `turns`. */
 export type TurnPageOptions = { readonly limit?: number; readonly after?: string };
 
-/** The largest page of turns: the row of a turn holds its input, which may be large. */
+/** The largest page of turns. */
 const maxTurns = 100;
+/** How many turns are read from the storage at a time: the rows of a turn hold its input and its result, which may be large, and a summary holds neither. */
+const turnsPerRead = 4;
 
 /** A page of the turns of a session. Rejects with `not_found`. A turn whose rows cannot be read rejects with `corrupt_row`. */
 export async function listTurns(
@@ -38,11 +40,11 @@ export async function listTurns(
   const rows = [...sameTime, ...older];
   const page = rows.slice(0, size).map(({ key: parts }) => ({ accepted: Number(parts[2]), turn: String(parts[3]) }));
   const last = page.at(-1);
-  const items = await summaries(
-    context,
-    key,
-    page.map(({ turn }) => turn),
-  );
+  const items: TurnSummaryView[] = [];
+  for (let first = 0; first < page.length; first += turnsPerRead) {
+    const turns = page.slice(first, first + turnsPerRead).map(({ turn }) => turn);
+    items.push(...(await summaries(context, key, turns)));
+  }
   return { items, next: rows.length > size && last !== undefined ? `${last.accepted}:${last.turn}` : null };
 }
 

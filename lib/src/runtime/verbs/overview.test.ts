@@ -144,6 +144,29 @@ test("many lines are folded by the reader, and old sums are shown by hour", asyn
   expect(month.buckets).toMatchObject([{ at: began - (began % (6 * hour)), turns: 300 }]);
 });
 
+test("a period in the future costs no reads, and one in the past a bounded number", async () => {
+  const clock = await clockOfToday();
+  const memory = memoryStorage({ clock });
+  let queries = 0;
+  const host = {
+    ...memory,
+    read: (asked: Parameters<typeof memory.read>[0]) => {
+      queries += asked.length;
+      return memory.read(asked);
+    },
+  };
+  const sessions = runtime({ host, engines: { default: engine({ adapter: fake() }) }, clock, live: false });
+  const costOf = async (from: number, until: number) => {
+    queries = 0;
+    await sessions.overview({ from, until });
+    return queries;
+  };
+  const now = clock.now();
+  expect(await costOf(now, now + 90 * 24 * hour)).toBeLessThan(20);
+  expect(await costOf(now + hour, now + 90 * 24 * hour)).toBeLessThan(20);
+  expect(await costOf(now - 90 * 24 * hour, now)).toBeLessThan(2600);
+});
+
 /** A turn whose process crashed in its second tool; the first one is recorded. */
 async function crashedInSecondTool() {
   const world = new World();

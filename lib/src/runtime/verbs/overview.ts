@@ -1,4 +1,5 @@
-// `overview`: sums over the turns that ended in a period, from the rollup tables. The cost depends on the length of the period, not on the number of turns.
+// `overview`: sums over the turns that ended in a period, from the rollup tables. The cost depends on the length of the period, not on the number of turns. The part of a
+// period that is in the future is not read, so the most queries are those of `fineMs` in five minutes and of `keepMs` in hours: about 2,500.
 //
 // One read answers it from one snapshot: the lines that are not folded yet, and the rows of every period of the scope, by key. If there are more lines than
 // `maxLines`, they are folded first. Under a load that adds lines faster than they are folded, the newest ones may be missing.
@@ -61,8 +62,8 @@ export async function overview(context: VerbContext, options: OverviewOptions = 
   // Sums of five minutes are folded into hours when they are older than `fineMs`.
   const fineFrom = Math.max(from, periodOf(now - fineMs, oneHour));
   const queries: readonly Query[] = [
-    ...periods(fineFrom, until, fiveMinutes),
-    ...periods(periodOf(from, oneHour), Math.min(until, now), oneHour),
+    ...periods(fineFrom, Math.min(until, now + 1), fiveMinutes),
+    ...periods(periodOf(from, oneHour), Math.min(until, now + 1), oneHour),
   ].map(({ length, period }) => ({ table: "rollups", prefix: rollupKey(length, period, scope) }));
   for (let pass = 0; ; pass += 1) {
     const [lines = [], unfolded = [], ...sums] = await storage.read([

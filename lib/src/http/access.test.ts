@@ -156,6 +156,7 @@ describe("engines", () => {
     const decision = { toolCallId: "c1", type: "approve" };
     expect((await ask(bob, "POST", "/sessions/other/decisions", decision)).status).toBe(403);
     expect((await ask(bob, "POST", "/sessions/other/steer", { input: "x" })).status).toBe(403);
+    expect((await ask(bob, "POST", "/sessions/other/calls/c1/token")).status).toBe(403);
     const messages = [{ id: "m1", role: "user", parts: [{ type: "text", text: "hi" }] }];
     expect((await ask(bob, "POST", "/ui/chat", { id: "other", messages })).status).toBe(403);
     expect((await ask(bob, "POST", "/ui/chat", { id: "chat", messages })).status).toBe(200);

@@ -411,8 +411,11 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       operationId: "makeToken",
       summary: "Returns a token that completes this pending call once, while it waits with its current arguments.",
       answers: { 201: jsonAnswer("The token.", schemaRef("TokenAnswer")) },
-      handle: async ({ sessions, param }) =>
-        json({ token: await sessions.token(param("id"), param("toolCallId")) }, 201),
+      handle: async (call) => {
+        // The token answers the call without authentication, so a caller that may not decide about the call gets none.
+        await checkEngine(call, undefined);
+        return json({ token: await call.sessions.token(call.param("id"), call.param("toolCallId")) }, 201);
+      },
     }),
     bodyRoute<CompletionBody>({
       method: "POST",

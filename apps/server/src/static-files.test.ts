@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -14,6 +14,7 @@ beforeAll(() => {
   writeFileSync(join(folder, "index.html"), "home");
   writeFileSync(join(folder, "docs", "index.html"), "docs");
   writeFileSync(join(folder, "chat page.js"), "script");
+  writeFileSync(join(folder, "large.bin"), "");
   writeFileSync(join(folder, ".env"), "secret");
   writeFileSync(join(base, "outside.txt"), "secret");
   symlinkSync(join(base, "outside.txt"), join(folder, "link.txt"));
@@ -53,6 +54,23 @@ describe("static files", () => {
     expect(await get("/", { method: "POST" })).toBe("api");
     expect(await get("/", {}, "evil.example")).toBe("api");
     expect(await get("/", { method: "HEAD" })).toBe("");
+  });
+
+  it("reads a large file as its client accepts it", async () => {
+    truncateSync(join(folder, "large.bin"), 100_000_000);
+    const before = process.memoryUsage().arrayBuffers;
+    const responses = await Promise.all(
+      Array.from({ length: 8 }, () => serve(new Request("http://localhost/large.bin"))),
+    );
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(50_000_000);
+    expect(responses[0]?.headers.get("content-length")).toBe("100000000");
+    for (const { body } of responses) await body?.cancel();
+    truncateSync(join(folder, "large.bin"), 200_001);
+    const whole = await serve(new Request("http://localhost/large.bin"));
+    expect((await whole.arrayBuffer()).byteLength).toBe(200_001);
+    const cut = await serve(new Request("http://localhost/large.bin"));
+    truncateSync(join(folder, "large.bin"), 10);
+    await expect(cut.arrayBuffer()).rejects.toThrow("shorter");
   });
 
   it("cannot be framed by other origins, and has its type", async () => {

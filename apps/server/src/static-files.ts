@@ -4,9 +4,12 @@
 //   1. Path traversal: a path with `..`, a dot file, a backslash or NUL is never served, and neither is a symbolic link that leaves the folder. The API answers
 //      such requests (404).
 //   2. The `Host` allowlist of the server applies here too (DNS rebinding).
-//   3. Pages of other origins cannot embed a file in a frame (clickjacking: the page may have a button that approves a tool call).
+//   3. A file is read as its client accepts it: clients without a key that request large files and do not read them cost no memory.
+//   4. Pages of other origins cannot embed a file in a frame (clickjacking: the page may have a button that approves a tool call).
 
-import { readFile, realpath, stat } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+
+import { open, realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
 
 type Handler = (request: Request) => Promise<Response>;
@@ -48,14 +51,46 @@ export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptio
     if (!isReading || (hosts !== null && !hosts.includes(hostname.toLowerCase()))) return handler(request);
     const path = await fileAt(folder, pathname);
     if (path === null) return handler(request);
+    const { size } = await stat(path);
     const headers = {
       "content-type": contentTypeOf(path),
+      "content-length": `${size}`,
       "cache-control": "no-cache",
       "x-content-type-options": "nosniff",
       "x-frame-options": "SAMEORIGIN",
     };
-    return new Response(request.method === "HEAD" ? null : await readFile(path), { headers });
+    return new Response(request.method === "HEAD" || size === 0 ? null : streamOf(path, size), { headers });
   };
+}
+
+/** The content of a file, read as the client accepts it. `size` bytes at most, as stated in `content-length`, also if the file grows meanwhile. */
+function streamOf(path: string, size: number): ReadableStream<Uint8Array> {
+  const chunkSize = 65_536;
+  let file: FileHandle | null = null;
+  let offset = 0;
+  const close = async () => {
+    await file?.close();
+    file = null;
+  };
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        file ??= await open(path);
+        const length = Math.min(chunkSize, size - offset);
+        const { bytesRead, buffer } = await file.read(new Uint8Array(length), 0, length, offset);
+        offset += bytesRead;
+        if (bytesRead > 0) controller.enqueue(buffer.subarray(0, bytesRead));
+        if (bytesRead === length && offset < size) return;
+        await close();
+        // A file that has become shorter: the connection is cut off, so that the client does not take the content for complete.
+        if (offset < size) controller.error(new Error("the file has become shorter"));
+        else controller.close();
+      },
+      cancel: close,
+    },
+    // Nothing is read before the client asks for it.
+    { highWaterMark: 0 },
+  );
 }
 
 /** The file of a URL path: the file itself, or `index.html` of a folder; `null`: there is none. */

@@ -81,6 +81,66 @@ test("ends an unfinished request when its time is over, with 408 and within a se
   await once(socket, "close");
 });
 
+test.each([
+  ["that sends nothing", ""],
+  ["whose head does not end", "GET /sessions HTTP/1.1\r\nhost: x\r\nx-a: 1\r\n"],
+  ["with a body that no route reads", "POST /none HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"],
+])("closes a connection %s when its time is over", async (_, text) => {
+  const { server } = await serve({ limits: { bodyMs: 300 } });
+  const socket = connect(server.port, "127.0.0.1");
+  running.unshift(async () => void socket.destroy());
+  socket.on("error", () => undefined);
+  const closed = once(socket, "close");
+  const since = performance.now();
+  socket.resume();
+  socket.write(text);
+  await closed;
+  expect(performance.now() - since).toBeLessThan(4000);
+});
+
+test.each([
+  ["large headers", (count: number) => `x-${count}: ${"a".repeat(1000)}\r\n`, ""],
+  ["a chunk extension without an end", () => ";a=b".repeat(250), "transfer-encoding: chunked\r\n\r\n1"],
+  [
+    "a chunked body without an end",
+    () => `3e8\r\n${"a".repeat(1000)}\r\n`,
+    "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
+  ],
+])("closes a connection with %s", async (_, part, head) => {
+  const { server } = await serve({ limits: { bodyBytes: 16_384 } });
+  const socket = connect(server.port, "127.0.0.1");
+  running.unshift(async () => void socket.destroy());
+  socket.on("error", () => undefined);
+  socket.resume();
+  const closed = new Promise<"closed">((resolve) => socket.once("close", () => resolve("closed")));
+  socket.write(`POST /sessions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n${head}`);
+  for (let count = 0; !socket.destroyed; count += 1) {
+    const drained = new Promise<"sent">((resolve) => socket.write(part(count), () => resolve("sent")));
+    if ((await Promise.race([closed, drained])) === "closed") break;
+  }
+  await closed;
+  expect((await fetch(`${server.url}/health`)).status).toBe(200);
+});
+
+test("disconnects a client that requests many small responses and reads none", async () => {
+  const { server, sessions } = await serve({ connectionsPerAddress: 1, limits: { slowReaderMs: 300 } });
+  await (
+    await sessions.start("x".repeat(50_000), { id: "s" })
+  ).result;
+  const socket = connect(server.port, "127.0.0.1");
+  running.unshift(async () => void socket.destroy());
+  socket.on("error", () => undefined);
+  socket.pause();
+  socket.write(`GET /sessions/s HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`.repeat(400));
+  const status = () =>
+    fetch(`${server.url}/health`).then(
+      (response) => response.status,
+      () => 0,
+    );
+  expect(await status()).toBe(0);
+  await expect.poll(status, { timeout: 10_000, interval: 200 }).toBe(200);
+});
+
 test("one address gets at most its share of the connections", async () => {
   const { server } = await serve({ connectionsPerAddress: 2 });
   const open = async () => {

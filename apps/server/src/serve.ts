@@ -87,7 +87,7 @@ export type RunningServer = {
 /** Loopback names, for the allowlist of `Host` headers. */
 const loopbackNames = ["127.0.0.1", "localhost", "[::1]"] as const;
 
-/** The time limit for the head of a request, in milliseconds. Node ends a request that exceeds it with status 408. */
+/** The time limit for the head of a request, in milliseconds, unless that for bodies is shorter. Node ends a connection that exceeds it with status 408, also one on which nothing was sent. */
 const headersTimeoutMs = 15_000;
 
 /** How often Node checks these time limits, in milliseconds. */
@@ -219,9 +219,9 @@ function setConnectionLimits(
   { requests, streams, bodyMs }: Pick<HttpLimits, "requests" | "streams" | "bodyMs">,
   perAddress: number,
 ): void {
-  server.headersTimeout = headersTimeoutMs;
+  server.headersTimeout = Math.min(headersTimeoutMs, bodyMs);
   // For bodies that the handler does not read; those that it reads have the limit `bodyMs` there.
-  server.requestTimeout = headersTimeoutMs + bodyMs;
+  server.requestTimeout = server.headersTimeout + bodyMs;
   server.maxConnections = requests + streams;
   const connections = new Map<string, number>();
   server.on("connection", (socket) => {

@@ -250,6 +250,7 @@ describe("unfinished request bodies", () => {
     const cancel = { method: "POST", body: "{}" };
     expect(await ask("/sessions/none/cancel", "ada", cancel)).toBe(404);
     expect(await ask("/sessions/none/cancel", "mallory", cancel)).toBe(404);
+    expect(await ask("/ui/chat/none/stop", "mallory", cancel)).toBe(404);
     await clock.advance(30_000);
     const statuses = await Promise.all(stalled.map(async ({ answer }) => (await answer).status));
     expect(new Set(statuses)).toEqual(new Set([408, 429]));

@@ -100,12 +100,12 @@ export function EffectView({
       </Tabs.Root>
       {effect.children.length > 0 && (
         <section>
-          <h3>Child agents</h3>
+          <h3>Child agent</h3>
           <ul className="insp-list">
-            {effect.children.map(({ sessionId, turnId }) => (
+            {effect.children.map(({ sessionId, turnId }, index) => (
               <li key={`${sessionId} ${turnId ?? ""}`}>
-                <Link to={sessionRoute(sessionId, { turnId })} className="mono">
-                  {visibleName(sessionId)}
+                <Link to={sessionRoute(sessionId, { turnId })} title={visibleName(turnId ?? sessionId)}>
+                  Turn {index + 1} of the child agent
                 </Link>
               </li>
             ))}

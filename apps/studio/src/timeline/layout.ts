@@ -141,10 +141,11 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
   const isWaiting = nextTurnAt === null;
   let before = 0;
 
-  const queuedUntil = claims[0] === undefined ? (turn.end === null ? now : 0) : claims[0].since - origin;
+  // A process has a claim once it has recorded a row.
+  const queuedUntil = claims[0] === undefined ? (turn.status === "queued" ? now : 0) : claims[0].since - origin;
   if (!isOrderOnly && queuedUntil > queueMs) {
     slots.add({ kind: "queue", label: "queue" }, queuedUntil, [
-      { ...plainBar("queue", "queue", 0, queuedUntil), isOpen: claims.length === 0 && turn.end === null },
+      { ...plainBar("queue", "queue", 0, queuedUntil), isOpen: claims.length === 0 },
     ]);
   }
   for (const effect of effects) {

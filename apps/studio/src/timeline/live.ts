@@ -83,7 +83,7 @@ export function openEffects({ model, tools }: LiveEffects, timeline: TurnTimelin
   const open = [...tools].flatMap(([id, { name, startedAt }]): readonly OpenEffect[] =>
     recorded.has(id) ? [] : [{ id, kind: "tool", name, step, startedAt: startedAt ?? begun, firstAt: null }],
   );
-  const waitsForContent = open.length === 0 && model === null && last?.kind !== "model" && timeline.claims.length > 0;
+  const waitsForContent = open.length === 0 && model === null && last?.kind !== "model";
   if (model === null && !waitsForContent) return open;
   const modelStep = effects.filter(({ kind, state }) => kind === "model" && state !== "superseded").length;
   const call = { id: "model", kind: "model", name: "model", step: modelStep } as const;

@@ -81,7 +81,7 @@ function TurnSwitcher({
   readonly turns: Turns;
   readonly route: SessionRoute;
 }): ReactNode {
-  if (turns.turns.length < 2) return <b>{turnName(shown)}</b>;
+  if (turns.turns.length < 2 && shown.turn !== null) return <b>{turnName(shown)}</b>;
   return (
     <Menu.Root>
       <Menu.Trigger className="tl-turn">

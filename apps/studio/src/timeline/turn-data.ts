@@ -149,12 +149,17 @@ async function readTimeline(
   before: TurnTimeline | null,
 ): Promise<TurnTimeline> {
   const effects: TimelineEffect[] = [...(before?.effects ?? [])];
+  // A page has the claims of the processes whose rows are in it.
+  const claims = new Map((before?.claims ?? []).map((claim) => [claim.epoch, claim]));
   let after = effects.at(-1)?.ordinal ?? null;
   for (;;) {
     // Each page names the row after which the next one begins.
     const page = await inspector.timeline(sessionId, turnId, { limit: pageSize, ...(after === null ? {} : { after }) });
     effects.push(...page.effects);
-    if (page.next === null) return { ...page, effects };
+    for (const claim of page.claims) claims.set(claim.epoch, claim);
+    if (page.next === null) {
+      return { ...page, effects, claims: [...claims.values()].toSorted((a, b) => a.epoch - b.epoch) };
+    }
     after = page.next;
   }
 }

@@ -22,6 +22,10 @@ test("does not number turns while older ones are not read", () => {
   expect(turnName(shown)).toBe("Turn t2");
 });
 
+test("names a turn inside of a tool call", () => {
+  expect(turnName(shownTurn({ turns, hasMore: false }, "t3/0/tool/c1/child/research/1"))).toBe("Child agent");
+});
+
 test("shows a turn that the list does not have yet", () => {
   expect(shownTurn({ turns, hasMore: false }, "new")).toMatchObject({ turnId: "new", turn: null, nextTurnAt: null });
   expect(shownTurn({ turns: [], hasMore: false }, null).turnId).toBeNull();

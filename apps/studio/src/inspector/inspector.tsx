@@ -78,8 +78,8 @@ export function Inspector({
     );
   }
   const next = (timeline.effects.at(-1)?.ordinal ?? 0) + 1;
-  const [only] = open;
-  if (ordinal === next && open.length === 1 && only !== undefined) {
+  const [only, ...others] = open.filter(({ discarded }) => discarded === null);
+  if (ordinal === next && others.length === 0 && only !== undefined) {
     return <OpenEffectView effect={only} rerun={rerunOf(only.name)} durability={durability} />;
   }
   return (

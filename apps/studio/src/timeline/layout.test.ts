@@ -62,6 +62,7 @@ describe("lanes and bars", () => {
       step: 0,
       startedAt: acceptedAt + 100,
       firstAt: null,
+      discarded: null,
     } as const;
     const { bars } = layoutOf(timelineOf([]), { open: [open], now: acceptedAt + 700 });
     expect(bars[0]?.[0]).toMatchObject({ isOpen: true, start: 100, end: 700, ordinal: 1 });
@@ -96,6 +97,23 @@ test("reports a takeover as a crash with both processes and the rows that are re
   expect(layout.crashes).toEqual([
     { time: 2180, resumedAt: 2580, died: "process-14501", continued: "process-14514", replayed: 5 },
   ]);
+});
+
+test("shows a crash before the next process has recorded a row", () => {
+  const effect = { kind: "model", name: "model", step: 0, firstAt: null } as const;
+  const lost = { reason: "crash", endedAt: acceptedAt + 900 } as const;
+  const { bars, crashes } = layoutOf(timelineOf([]), {
+    open: [
+      { ...effect, id: "lost:model", startedAt: acceptedAt + 100, discarded: lost },
+      { ...effect, id: "model", startedAt: acceptedAt + 900, discarded: null },
+    ],
+    now: acceptedAt + 1500,
+  });
+  expect(bars[0]?.map(({ kind, state, start, end }) => [kind, state, start, end])).toEqual([
+    ["discarded", "crash", 100, 900],
+    ["model", "open", 900, 1500],
+  ]);
+  expect(crashes).toMatchObject([{ time: 900, died: "process-14501" }]);
 });
 
 test("leaves out a takeover in an earlier turn", () => {

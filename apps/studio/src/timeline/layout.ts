@@ -110,6 +110,8 @@ export type OpenEffect = {
   readonly step: number;
   readonly startedAt: number;
   readonly firstAt: number | null;
+  /** The attempt has ended without a result, and the row of the effect, which will say so, is not recorded yet; `null`: it is being performed. */
+  readonly discarded: { readonly reason: DiscardedAttempt["reason"]; readonly endedAt: number } | null;
 };
 
 export type LayoutOptions = {
@@ -170,15 +172,20 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
     const bar: Bar = { ...plainBar(`r${ordinal}`, kind, start, span.end), ordinal, step, name, state, first };
     slots.add(laneOf(kind, name), span.end, [...discarded, bar]);
   }
-  const opened = options.open ?? [];
-  for (const open of opened) {
+  const performed = (options.open ?? []).filter(({ discarded }) => discarded === null);
+  for (const open of options.open ?? []) {
     const start = Math.max(0, open.startedAt - origin);
-    const { id, kind, step, name } = open;
+    const { id, kind, step, name, discarded } = open;
     const first = open.firstAt === null ? null : open.firstAt - origin;
-    const bar = plainBar(`open:${id}`, kind, start, Math.max(start, now));
+    const end = Math.max(start, discarded === null ? now : discarded.endedAt - origin);
     // Its row will be the next one, if nothing else can be recorded before.
-    const ordinal = opened.length === 1 ? (effects.at(-1)?.ordinal ?? 0) + 1 : null;
-    slots.add(laneOf(kind, name), now, [{ ...bar, ordinal, step, name, first, state: "open", isOpen: true }]);
+    const ordinal = discarded === null && performed.length === 1 ? (effects.at(-1)?.ordinal ?? 0) + 1 : null;
+    const bar = { ...plainBar(`open:${id}`, kind, start, end), ordinal, step, name, first };
+    slots.add(laneOf(kind, name), end, [
+      discarded === null
+        ? { ...bar, state: "open", isOpen: true }
+        : { ...bar, kind: "discarded", state: discarded.reason },
+    ]);
   }
 
   const { lanes, bars } = slots.result();
@@ -190,7 +197,7 @@ export function layoutOf(timeline: TurnTimeline, options: LayoutOptions = {}): T
   );
   const active = all.filter(({ kind }) => kind !== "wait" && kind !== "queue");
   const moments = commits.map(({ time }) => ({ start: time, end: time }));
-  const crashes = crashesOf(claims, effects, origin);
+  const crashes = [...crashesOf(claims, effects, origin), ...newCrashes(timeline, options.open ?? [])];
   return {
     lanes,
     bars,
@@ -299,6 +306,15 @@ function crashesOf(claims: readonly TurnClaim[], effects: readonly TimelineEffec
     const replayed = effects.filter(({ epoch }) => epoch < claim.epoch).length;
     return [{ time, resumedAt, died: died?.owner ?? null, continued: claim.owner, replayed }];
   });
+}
+
+/** A crash whose successor has not recorded a row yet: only live events show it. */
+function newCrashes({ turn, claims, effects }: TurnTimeline, open: readonly OpenEffect[]): readonly Crash[] {
+  const lost = open.find(({ discarded }) => discarded?.reason === "crash")?.discarded ?? null;
+  if (lost === null) return [];
+  const time = Math.max(0, lost.endedAt - turn.acceptedAt);
+  const died = claims.at(-1)?.owner ?? null;
+  return [{ time, resumedAt: time, died, continued: "Another process", replayed: effects.length }];
 }
 
 /** Tokens and cost by step. A step lasts until its last bar ends. */

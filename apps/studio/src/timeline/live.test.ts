@@ -57,7 +57,16 @@ describe("effects that are being performed", () => {
   test("a reset discards the attempt, and the end of the turn everything", () => {
     const live = withEvents(noOpenEffects, [text, started("c1")], acceptedAt + 600);
     const reset = eventOf({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
-    expect(withEvents(live, [reset], acceptedAt + 700)).toEqual(noOpenEffects);
+    const after = withEvents(live, [reset], acceptedAt + 700);
+    expect(
+      openEffects(after, timelineOf([model, checkpoint])).map(({ id, discarded }) => [id, discarded?.reason]),
+    ).toEqual([
+      ["lost:c1", "crash"],
+      ["lost:model", "crash"],
+      ["model", undefined],
+    ]);
+    const read = timelineOf([model, checkpoint, effectOf(4, "model", 1, [910, 1500])]);
+    expect(withTimeline(after, read, after).reset).toBeNull();
     const ended = timelineOf([model], { turn: turnOf({ status: "ended" }) });
     expect(openEffects(withTimeline(live, ended, live), ended)).toEqual([]);
   });

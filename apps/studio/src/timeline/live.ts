@@ -11,9 +11,18 @@ type LiveEffect = { readonly startedAt: number | null; readonly firstAt: number 
 export type LiveEffects = {
   readonly model: LiveEffect | null;
   readonly tools: ReadonlyMap<string, LiveEffect & { readonly name: string }>;
+  /** The newest reset of the step, and what it has discarded, until a row is recorded after it. */
+  readonly reset: Reset | null;
 };
 
-export const noOpenEffects: LiveEffects = { model: null, tools: new Map() };
+type Reset = {
+  readonly at: number;
+  readonly reason: "crash" | "retry";
+  readonly model: LiveEffect | null;
+  readonly tools: LiveEffects["tools"];
+};
+
+export const noOpenEffects: LiveEffects = { model: null, tools: new Map(), reset: null };
 
 /**
  * Applies events that arrived at a time (of the server's clock, in milliseconds). A group that begins with the start of the turn repeats what happened before, for example
@@ -22,8 +31,8 @@ export const noOpenEffects: LiveEffects = { model: null, tools: new Map() };
 export function withEvents(live: LiveEffects, events: readonly RuntimeEvent[], at: number): LiveEffects {
   const isRepeated = events.length > 1 && events.some(({ event }) => event.type === "turn_started");
   const arrival = isRepeated ? null : at;
-  let { model } = live;
-  const tools = new Map(live.tools);
+  let { model, reset } = live;
+  let tools = new Map(live.tools);
   for (const { event } of events) {
     switch (event.type) {
       case "message_started":
@@ -47,17 +56,20 @@ export function withEvents(live: LiveEffects, events: readonly RuntimeEvent[], a
         break;
       }
       case "step_reset":
+        // A restart by `recover` supersedes rows, which the journal shows.
+        if (arrival !== null && event.reason !== "restart") {
+          reset = { at: arrival, reason: event.reason === "recovery" ? "crash" : "retry", model, tools };
+        }
         model = null;
-        tools.clear();
+        tools = new Map();
         break;
-      case "chat_completed":
-        return noOpenEffects;
       default:
         break;
     }
   }
-  if (!isRepeated) return { model, tools };
+  if (!isRepeated) return { model, tools, reset };
   return {
+    reset,
     model: model?.isDone === true ? null : model,
     tools: new Map([...tools].filter(([, { isDone }]) => !isDone)),
   };
@@ -69,25 +81,46 @@ export function withTimeline(live: LiveEffects, timeline: TurnTimeline, atStart:
   const recorded = new Set(timeline.effects.map(({ toolCallId }) => toolCallId));
   const tools = new Map([...live.tools].filter(([id]) => !recorded.has(id) && atStart.tools.get(id)?.isDone !== true));
   const isRecorded = live.model !== null && live.model === atStart.model && live.model.isDone;
-  return { model: isRecorded ? null : live.model, tools };
+  const { reset } = live;
+  const isPast = reset !== null && (timeline.effects.at(-1)?.endedAt ?? 0) > reset.at;
+  return { model: isRecorded ? null : live.model, tools, reset: isPast ? null : reset };
 }
 
 /** The effects to draw. A running turn without events of an effect calls the model: it has sent the request, and no content has arrived. */
-export function openEffects({ model, tools }: LiveEffects, timeline: TurnTimeline): readonly OpenEffect[] {
+export function openEffects({ model, tools, reset }: LiveEffects, timeline: TurnTimeline): readonly OpenEffect[] {
   const { turn, effects } = timeline;
   if (turn.status !== "running") return [];
   const last = effects.at(-1);
   const step = last === undefined ? 0 : last.kind === "model" || last.kind === "tool" ? last.step : last.step + 1;
   const recorded = new Set(effects.map(({ toolCallId }) => toolCallId));
-  const begun = lastEnd(timeline) ?? turn.acceptedAt;
-  const open = [...tools].flatMap(([id, { name, startedAt }]): readonly OpenEffect[] =>
-    recorded.has(id) ? [] : [{ id, kind: "tool", name, step, startedAt: startedAt ?? begun, firstAt: null }],
-  );
-  const waitsForContent = open.length === 0 && model === null && last?.kind !== "model";
-  if (model === null && !waitsForContent) return open;
+  const before = lastEnd(timeline) ?? turn.acceptedAt;
+  const begun = Math.max(before, reset?.at ?? 0);
   const modelStep = effects.filter(({ kind, state }) => kind === "model" && state !== "superseded").length;
-  const call = { id: "model", kind: "model", name: "model", step: modelStep } as const;
-  return [...open, { ...call, startedAt: model?.startedAt ?? begun, firstAt: model?.firstAt ?? null }];
+  const open = [...tools].flatMap(([id, { name, startedAt }]): readonly OpenEffect[] =>
+    recorded.has(id)
+      ? []
+      : [{ id, kind: "tool", name, step, startedAt: startedAt ?? begun, firstAt: null, discarded: null }],
+  );
+  const lost = reset === null ? [] : discardedEffects(reset, before, { step, modelStep });
+  const waitsForContent = open.length === 0 && model === null && last?.kind !== "model";
+  if (model === null && !waitsForContent) return [...lost, ...open];
+  const call = { id: "model", kind: "model", name: "model", step: modelStep, discarded: null } as const;
+  return [...lost, ...open, { ...call, startedAt: model?.startedAt ?? begun, firstAt: model?.firstAt ?? null }];
+}
+
+/** What a reset has discarded. Without events of it, the process died before any content of a reply had arrived. */
+function discardedEffects(
+  { at, reason, model, tools }: Reset,
+  before: number,
+  { step, modelStep }: { readonly step: number; readonly modelStep: number },
+): readonly OpenEffect[] {
+  const discarded = { reason, endedAt: at };
+  const lostTools = [...tools].map(([id, { name, startedAt }]): OpenEffect => {
+    return { id: `lost:${id}`, kind: "tool", name, step, startedAt: startedAt ?? before, firstAt: null, discarded };
+  });
+  if (model === null && lostTools.length > 0) return lostTools;
+  const call = { id: "lost:model", kind: "model", name: "model", step: modelStep, discarded } as const;
+  return [...lostTools, { ...call, startedAt: model?.startedAt ?? before, firstAt: model?.firstAt ?? null }];
 }
 
 /** When the newest row ended: the earliest time at which the next effect can have begun. After a takeover, the time of the claim. */

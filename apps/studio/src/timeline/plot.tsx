@@ -470,7 +470,7 @@ function BarText({
   );
 }
 
-const characterWidth = 6.1;
+const characterWidth = 6.6;
 const barPadding = 14;
 
 function groupLabels(size: number): readonly string[] {
@@ -558,7 +558,7 @@ const Steps = memo(function Steps({
     const height = (tokensOf(step) / most) * stepsHeight;
     const cached = ((step.cachedInputTokens ?? 0) / most) * stepsHeight;
     areas += areaPath(left, width, height);
-    cachedAreas += areaPath(left, width, cached);
+    if (cached > 0) cachedAreas += areaPath(left, width, cached);
     if (width > 76) labels.push({ step, left, width });
   }
   return (

@@ -36,7 +36,7 @@ const chunks = [
   { name: "storages", test: /lib\/src\/host\/shared\//, priority: 0 },
   {
     name: "commands",
-    test: /apps\/cli\/src\/(?:private-file|(?:terminal|commands)\/(?:safe-text|style|exit-codes|id-prefix|stop-signal|version))\.ts$/,
+    test: /apps\/cli\/src\/(?:private-file|(?:terminal|commands)\/(?:safe-text|style|exit-codes|id-prefix|stop-signal|version|text))\.ts$/,
     priority: 0,
   },
 ];

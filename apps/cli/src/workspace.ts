@@ -68,6 +68,8 @@ export async function openWorkspace(
   const { engines } = servers;
   const engine = engines[engineName] ?? newEngine();
   const limits = settings.limits.value;
+  // In this order, in which pages list them. An engine of the configuration file replaces one of the same name.
+  const allEngines = { ...engines, ...moreEngines, ...engines };
   const runtimeOptions = {
     ...settings.program.runtime,
     ...(limits === null ? {} : { limits }),
@@ -75,7 +77,6 @@ export async function openWorkspace(
     drive: true,
   };
   try {
-    const allEngines = { ...moreEngines, ...engines };
     const opened = await openOver(settings, allEngines, runtimeOptions, restate ?? null, search);
     const close = async () => {
       await opened.close();

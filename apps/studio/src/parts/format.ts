@@ -26,7 +26,7 @@ export function cost(dollars: number | null): string {
 
 /** A whole number with separators: `1,842`. */
 export function count(value: number): string {
-  return value.toLocaleString("en-US");
+  return countFormat.format(value);
 }
 
 /** A share of a whole: `91 %`. */
@@ -43,7 +43,11 @@ export function ago(at: number, now: number): string {
   return `${Math.round(ms / 86_400_000)} d`;
 }
 
+/** Creating a format takes longer than using it many times. */
+const dateTimeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const countFormat = new Intl.NumberFormat("en-US");
+
 /** A date with time in the reader's time zone. */
 export function dateTime(at: number): string {
-  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return dateTimeFormat.format(at);
 }

@@ -60,3 +60,9 @@ test("a page repeats no session that is loaded", () => {
     "z",
   ]);
 });
+
+test("a poll without news changes nothing", () => {
+  const page = { items: [session("c", 30), session("b", 20)], next: "20" };
+  expect(mergeFirstPage(both, page, { keepsOrder: true })).toBe(both);
+  expect(mergeFirstPage(both, page, { keepsOrder: false })).toBe(both);
+});

@@ -31,12 +31,23 @@ export function mergeFirstPage(
   const known = new Set(remaining.map(({ id }) => id));
   if (keepsOrder) {
     const items = remaining.map((item) => newerOf(item, newest.get(item.id)));
-    return { items, next: loaded.next, unseen: page.items.filter(({ id }) => !known.has(id)) };
+    return unlessSame(loaded, { items, next: loaded.next, unseen: page.items.filter(({ id }) => !known.has(id)) });
   }
   const older = remaining.filter(({ id }) => !newest.has(id));
   const previous = new Map(loaded.items.map((item) => [item.id, item]));
   const items = page.items.map((item) => newerOf(previous.get(item.id) ?? item, item));
-  return { items: [...items, ...older], next: older.length === 0 ? page.next : loaded.next, unseen: [] };
+  const next = older.length === 0 ? page.next : loaded.next;
+  return unlessSame(loaded, { items: [...items, ...older], next, unseen: [] });
+}
+
+/** The old object if nothing has changed, so that a poll without news renders nothing. */
+function unlessSame(loaded: LoadedSessions, merged: LoadedSessions): LoadedSessions {
+  const isSame =
+    merged.next === loaded.next &&
+    merged.items.length === loaded.items.length &&
+    merged.unseen.length === loaded.unseen.length &&
+    merged.items.every((item, index) => item === loaded.items[index]);
+  return isSame ? loaded : merged;
 }
 
 /** Adds the next page at the end. Sessions that have changed since, and are loaded already, are not repeated. */

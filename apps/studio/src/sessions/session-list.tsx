@@ -44,7 +44,8 @@ export function SessionList({ selected }: { readonly selected: string | null }):
   const scroller = useRef<HTMLDivElement>(null);
   const { loaded, error, loadMore, showUnseen, reload } = useSessions({ filter, engine, scroller });
   const items = useMemo(
-    () => (loaded?.items ?? []).filter((item) => filter === "all" || matchesFilter(item, filter)),
+    () =>
+      filter === "all" ? (loaded?.items ?? []) : (loaded?.items ?? []).filter((item) => matchesFilter(item, filter)),
     [loaded, filter],
   );
   const now = useNow();
@@ -189,6 +190,10 @@ function sessionCount(count: number): string {
   return count === 1 ? "1 session" : `${count} sessions`;
 }
 
+function rowSize(): number {
+  return rowHeight;
+}
+
 function Rows({
   items,
   selected,
@@ -206,11 +211,13 @@ function Rows({
   readonly scroller: RefObject<HTMLDivElement | null>;
   readonly loadMore: (() => void) | null;
 }): ReactNode {
+  // A stable function: the list computes the places of all rows again when it changes.
+  const getItemKey = useCallback((index: number) => items[index]?.id ?? index, [items]);
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => rowHeight,
-    getItemKey: (index) => items[index]?.id ?? index,
+    estimateSize: rowSize,
+    getItemKey,
     overscan: 8,
   });
   const visible = rows.getVirtualItems();

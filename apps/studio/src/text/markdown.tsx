@@ -13,7 +13,7 @@ import { isSafeImage, safeLink } from "./links.ts";
 import { LongText } from "./long-text.tsx";
 
 /** A longer text is cut: parsing Markdown takes about a millisecond for each kilobyte. */
-const maxLength = 16_000;
+const maxLength = 12_000;
 
 const plugins = [remarkGfm];
 

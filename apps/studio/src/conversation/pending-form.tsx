@@ -5,7 +5,7 @@ import type { ToolView } from "everturn/client";
 import type { Json, JsonObject } from "everturn/model";
 import type { KeyboardEvent, ReactNode } from "react";
 
-import { useEffect, useId, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
@@ -125,7 +125,7 @@ function Approval({
 }): ReactNode {
   const tool = useTool(pending.name);
   const original = useMemo((): JsonObject => pending.arguments ?? {}, [pending.arguments]);
-  const [value, setValue] = useState<JsonObject>(original);
+  const [value, setValue] = useDraft(`${pending.idempotencyKey ?? pending.id} arguments`, original);
   const [reason, setReason] = useState<string | null>(null);
   const fields = useMemo(() => (tool === null ? null : fieldsOf(tool.inputSchema, original)), [tool, original]);
   const isEdited = !isSameJson(value, original);
@@ -239,6 +239,25 @@ function Denial({
       </button>
     </div>
   );
+}
+
+/** Arguments that were edited in forms that are no longer in the document, because the reader has scrolled away from them. */
+const drafts = new Map<string, JsonObject>();
+const maxDrafts = 50;
+
+/** The arguments of an approval. Edits survive the removal of the form; `key` identifies the call. */
+function useDraft(key: string, original: JsonObject): readonly [JsonObject, (value: JsonObject) => void] {
+  const [value, setValue] = useState(() => drafts.get(key) ?? original);
+  const change = useCallback(
+    (next: JsonObject) => {
+      const [oldest] = drafts.keys();
+      if (drafts.size >= maxDrafts && oldest !== undefined) drafts.delete(oldest);
+      drafts.set(key, next);
+      setValue(next);
+    },
+    [key],
+  );
+  return [value, change];
 }
 
 function Question({

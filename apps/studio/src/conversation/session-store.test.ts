@@ -11,6 +11,7 @@ import {
   committedAnswer,
   emptyConversation,
   missingAtEnd,
+  waitingCallsOf,
   withEvents,
   withHead,
 } from "./session-store.ts";
@@ -188,5 +189,43 @@ describe("committed messages", () => {
     const all = addMessages(last, 0, [user("Is it paid?"), assistant("", { toolCalls: [call] })]);
     expect(all.messages.size).toBe(4);
     expect(missingAtEnd(all)).toBeNull();
+  });
+});
+
+describe("calls that wait for a person", () => {
+  const pending = {
+    ...call,
+    rawArguments: null,
+    provider: null,
+    metadata: {},
+    reason: "approval",
+    question: null,
+    answerAs: "user_message",
+    opts: {},
+    decision: null,
+    idempotencyKey: null,
+    cellId: null,
+    path: [],
+  } as const;
+  const waiting = (length: number) => {
+    const view = head(length, null);
+    return withHead(emptyConversation("s1"), { ...view, session: { ...view.session, pendingToolCalls: [pending] } });
+  };
+  const reply = assistant("", { toolCalls: [call] });
+
+  test("belong to the reply that made them, once it is loaded", () => {
+    expect(waitingCallsOf(waiting(2))).toEqual([]);
+    const loaded = addMessages(waiting(2), 0, [user("Refund it"), reply]);
+    expect(waitingCallsOf(loaded)).toEqual([{ pending, reply: 1, isLast: true }]);
+  });
+
+  test("have their form at the end if a message follows the reply", () => {
+    const loaded = addMessages(waiting(3), 0, [user("Refund it"), reply, assistant("Which card?")]);
+    expect(waitingCallsOf(loaded)).toEqual([{ pending, reply: 1, isLast: false }]);
+  });
+
+  test("have their form at the end if no reply made them, as in a code cell", () => {
+    const loaded = addMessages(waiting(1), 0, [user("Refund it")]);
+    expect(waitingCallsOf(loaded)).toEqual([{ pending, reply: null, isLast: false }]);
   });
 });

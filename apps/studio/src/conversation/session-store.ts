@@ -390,7 +390,7 @@ function waitingCalls(head: SessionView | null): ReadonlyMap<string, PendingCall
 /** A call that waits, and the reply that made it. */
 export type WaitingCall = {
   readonly pending: PendingCall;
-  /** The index of the reply; `null`: the call is not one of a loaded reply, for example that of a code cell. */
+  /** The index of the reply; `null`: the call is not one of a reply, for example that of a code cell. */
   readonly reply: number | null;
   /** Whether the reply is the last message, so that the form belongs into its card. */
   readonly isLast: boolean;
@@ -405,17 +405,18 @@ export function waitingCallsOf(
 ): readonly WaitingCall[] {
   const { head, messages, length, turn } = state;
   if (turn !== null) return [];
-  return [...waitingCalls(head).values()].map((pending) => {
+  return [...waitingCalls(head).values()].flatMap((pending): readonly WaitingCall[] => {
     let isLast = true;
     for (let index = length - 1; index >= Math.max(0, length - maxSearched); index -= 1) {
       const message = messages.get(index);
-      if (message === undefined) break;
+      // The reply is not loaded yet. A form that is shown elsewhere until then would lose what was typed into it.
+      if (message === undefined) return [];
       if (message.role === "tool") continue;
       if (message.role === "assistant" && message.toolCalls.some(({ id }) => id === pending.id)) {
-        return { pending, reply: index, isLast };
+        return [{ pending, reply: index, isLast }];
       }
       isLast = false;
     }
-    return { pending, reply: null, isLast: false };
+    return [{ pending, reply: null, isLast: false }];
   });
 }

@@ -22,13 +22,18 @@ import { pureInitializers } from "./pure-initializers.ts";
  * an earlier row has it.
  */
 const chunks = [
-  { name: "model", test: /lib\/src\/(?:model|clock)\/|^everturn:/, priority: 5 },
+  { name: "model", test: /lib\/src\/(?:model\/|clock\/(?!timer))|^everturn:/, priority: 5 },
   // Loaded by the first call of a model.
-  { name: "transport", test: /lib\/src\/(?:engine\/model-call\/transport|wire\/sse)|eventsource-parser/, priority: 4 },
+  {
+    name: "transport",
+    test: /lib\/src\/(?:engine\/model-call\/transport|clock\/timer|wire\/sse)|eventsource-parser/,
+    priority: 4,
+  },
   { name: "kernel", test: /lib\/src\/kernel\//, priority: 3 },
   {
     name: "main",
-    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request)/,
+    // Without what dynamic imports load.
+    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|dotenv|perform\/middleware-chain)/,
     priority: 2,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },

@@ -14,10 +14,11 @@ import type { CodeCalls, ToolReturned, ToolWaits } from "./effect.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingTools, BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 
-import { runtimeFailure, toolFailure } from "../../model/internal.ts";
+import { runtimeFailure } from "../../model/internal.ts";
 import { ending } from "../protocol/ending.ts";
 import { haltOf, questionMessage, waitingOutcome, waitOf } from "../protocol/halts.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
+import { unrunOutcome } from "../protocol/tool-answer.ts";
 import { applyActions, finish } from "./actions.ts";
 import { environmentFields } from "./environment.ts";
 import { toolReturned, toolWaits } from "./respond.ts";
@@ -103,10 +104,7 @@ function immediateResult(
   const id = callEffectId(turn, slot);
   const spec = turn.environment.tools.find(({ name }) => name === call.name);
   if (spec === undefined) {
-    const message = `there is no tool named ${call.name}`;
-    const failure = toolFailure("not_found", { message, toolName: call.name, toolCallId: call.id });
-    const outcome = { type: "failure", failure } as const;
-    return toolReturned(id, outcome);
+    return toolReturned(id, unrunOutcome(call, "not_found", `there is no tool named ${call.name}`));
   }
   if (!spec.manual || decision !== null) return null;
   return toolWaits(id, "manual");

@@ -4,8 +4,8 @@ import type { CellCall, Message, SuspendedCell, ToolCall, ToolMessage, ToolOutco
 import type { TurnHistory } from "../history/history.ts";
 import type { ApprovedCall, CallAnswer, TurnInput } from "../machine/turn.ts";
 
-import { canonicalJson, MisuseError, toolFailure } from "../../model/internal.ts";
-import { settledAnswer } from "./tool-answer.ts";
+import { canonicalJson, MisuseError } from "../../model/internal.ts";
+import { settledAnswer, unrunOutcome } from "./tool-answer.ts";
 
 /** A call without an answer. `slot`: its index among the calls of its reply or its cell. */
 export type OpenCall = { readonly call: ToolCall; readonly slot: number };
@@ -92,7 +92,7 @@ function outcomeOf(call: ToolCall, answer: CallAnswer): ToolOutcome | null {
   if (answer.type === "result") return answer.outcome;
   if (answer.decision.type !== "deny") return null;
   const message = answer.decision.reason ?? "a person denied this call; no reason was given";
-  return { type: "failure", failure: toolFailure("denied", { message, toolName: call.name, toolCallId: call.id }) };
+  return unrunOutcome(call, "denied", message);
 }
 
 /**

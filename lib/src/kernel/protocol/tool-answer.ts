@@ -32,10 +32,12 @@ export function unrunAnswer(
   id: string,
   revision: number,
 ): ToolMessage {
-  const failure = toolFailure(reason, { message, toolName: call.name, toolCallId: call.id });
-  const outcome = { type: "failure", failure } as const;
-  const status = toolOutcomeStatus(outcome);
-  return toolAnswer(call, partsOf(outcome, revision), { status, code: failure.code, ranArguments: null, id });
+  return settledAnswer(call, unrunOutcome(call, reason, message), null, id, revision);
+}
+
+/** The outcome of a call that will not run. */
+export function unrunOutcome({ id, name }: ToolCall, reason: ToolErrorReason, message: string): ToolOutcome {
+  return { type: "failure", failure: toolFailure(reason, { message, toolName: name, toolCallId: id }) };
 }
 
 /** The answer to a call without a result in a turn that was cancelled, failed or ended. */

@@ -1,5 +1,5 @@
 import type { ProgramValue } from "./tool-value.ts";
-import type { ToolOutcome } from "everturn/model";
+import type { Json, ToolOutcome } from "everturn/model";
 
 import { deepStrictEqual } from "node:assert";
 
@@ -223,4 +223,44 @@ describe("[lash 55] toolOutcomeParts", () => {
     expect(toolOutcomeParts(outcome)).toEqual(parts);
     expect(toolOutcomeStatus(outcome)).toBe(status);
   });
+});
+
+test("the parts of a value that decodeToolValue rejects are its stored form", () => {
+  const stored = fc.letrec<{ value: Json }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 3 },
+      json,
+      fc.array(tie("value"), { maxLength: 3 }),
+      fc.record(
+        {
+          $everturn: fc.constantFrom<Json>("attachment", "object", "hologram"),
+          source: fc.constantFrom<Json>({ type: "url", url: "https://example.com" }, { type: "url" }),
+          mimeType: fc.constantFrom<Json>(null, "image/png", 1),
+          entries: fc.oneof(tie("value"), fc.constant<Json>({ a: 1 })),
+        },
+        { requiredKeys: [] },
+      ),
+    ),
+  })).value;
+  fc.assert(
+    fc.property(stored, (value) => {
+      const parts = toolValueParts(value);
+      const decoded = decodeToolValue(value);
+      const again = decoded.ok ? encodeToolValue(decoded.value) : decoded;
+      if (again.ok) expect(toolValueParts(again.value)).toEqual(parts);
+      else if (typeof value !== "string") expect(parts).toEqual([textPart(JSON.stringify(value))]);
+    }),
+  );
+});
+
+test("a value that is nested too deeply is shown in its stored form", () => {
+  const nested = (levels: number): Json => (levels === 0 ? { $everturn: "object", entries: {} } : [nested(levels - 1)]);
+  expect(decodeToolValue(nested(maxToolValueDepth)).ok).toBe(true);
+  expect(toolValueParts(nested(maxToolValueDepth))).toEqual([
+    textPart(JSON.stringify(nested(maxToolValueDepth)).replace('{"$everturn":"object","entries":{}}', "{}")),
+  ]);
+  expect(decodeToolValue(nested(maxToolValueDepth + 1)).ok).toBe(false);
+  expect(toolValueParts(nested(maxToolValueDepth + 1))).toEqual([
+    textPart(JSON.stringify(nested(maxToolValueDepth + 1))),
+  ]);
 });

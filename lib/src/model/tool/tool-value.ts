@@ -235,31 +235,20 @@ function decode(value: Json, path: Path): ProgramValue {
   if (value === null || typeof value !== "object") return value;
   if (path.length > maxToolValueDepth) throw malformed(path.slice(0, 8), "nested too deep");
   if (isJsonArray(value)) return value.map((item, index) => decode(item, [...path, index]));
-  const tag = Object.hasOwn(value, reservedKey) ? value[reservedKey] : undefined;
-  if (tag === undefined) return decodeEntries(value, path);
-  if (tag === "attachment") {
-    const { [reservedKey]: _, source, mimeType = null, name = null, ...others } = value;
-    if (isContentSource(source) && isTextOrNull(mimeType) && isTextOrNull(name) && Object.keys(others).length === 0) {
-      return { [attachmentMark]: true, source, mimeType, name };
-    }
-    throw malformed(path, "malformed attachment");
+  const stored = readStoredObject(value);
+  switch (stored.type) {
+    case "attachment":
+      return { [attachmentMark]: true, source: stored.source, mimeType: stored.mimeType, name: stored.name };
+    case "entries":
+      return Object.fromEntries(
+        Object.entries(stored.entries).map(([key, item]): [string, ProgramValue] => [
+          key,
+          decode(item, [...path, key]),
+        ]),
+      );
+    case "malformed":
+      throw malformed(path, stored.why);
   }
-  if (tag === "object") {
-    const entries = Object.keys(value).length === 2 ? value["entries"] : undefined;
-    if (!isPlainObject(entries)) throw malformed(path, "malformed escaped object");
-    return decodeEntries(entries, path);
-  }
-  throw malformed(path, `unknown value of ${reservedKey}`);
-}
-
-function isTextOrNull(value: Json): value is string | null {
-  return value === null || typeof value === "string";
-}
-
-function decodeEntries(entries: { readonly [key: string]: Json }, path: Path): ProgramValue {
-  return Object.fromEntries(
-    Object.entries(entries).map(([key, item]): [string, ProgramValue] => [key, decode(item, [...path, key])]),
-  );
 }
 
 function malformed(path: Path, why: string): ToolError {
@@ -269,6 +258,38 @@ function malformed(path: Path, why: string): ToolError {
   });
 }
 
+/** What an object in the stored form stands for. */
+type StoredObject =
+  | ({ readonly type: "attachment" } & Omit<StoredAttachment, typeof reservedKey>)
+  | { readonly type: "entries"; readonly entries: { readonly [key: string]: Json } }
+  | { readonly type: "malformed"; readonly why: string };
+
+function readStoredObject(value: { readonly [key: string]: Json }): StoredObject {
+  if (!Object.hasOwn(value, reservedKey)) return { type: "entries", entries: value };
+  const { [reservedKey]: tag, ...fields } = value;
+  switch (tag) {
+    case "attachment": {
+      const { source, mimeType = null, name = null, ...others } = fields;
+      const hasOthers = Object.keys(others).length > 0;
+      return !hasOthers && isContentSource(source) && isTextOrNull(mimeType) && isTextOrNull(name)
+        ? { type: "attachment", source, mimeType, name }
+        : { type: "malformed", why: "malformed attachment" };
+    }
+    case "object": {
+      const { entries, ...others } = fields;
+      return isPlainObject(entries) && Object.keys(others).length === 0
+        ? { type: "entries", entries }
+        : { type: "malformed", why: "malformed escaped object" };
+    }
+    default:
+      return { type: "malformed", why: `unknown value of ${reservedKey}` };
+  }
+}
+
+function isTextOrNull(value: Json): value is string | null {
+  return value === null || typeof value === "string";
+}
+
 /**
  * Renders a tool's value as the parts that the model sees. Text stays text (`"sunny"`), any other value becomes compact JSON
  * (`{"celsius":21}`), and an attachment keeps its position between the text before it and the text after it. The list has at
@@ -276,36 +297,32 @@ function malformed(path: Path, why: string): ToolError {
  */
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
   if (typeof value === "string") return [textPartOf(value === "" ? noOutput : value)];
-  const decoded = decodeToolValue(value);
   const writer = new PartWriter();
-  // A value that cannot be decoded is shown in its stored form, which is more useful to the model than an error.
-  if (decoded.ok) writer.write(decoded.value);
-  else writer.text(JSON.stringify(value));
-  return writer.parts();
+  // A value that is malformed is shown in its stored form, which is more useful to the model than an error.
+  return writer.write(value) ? writer.parts() : [textPartOf(JSON.stringify(value))];
 }
 
 const noOutput = "[Tool returned no output]";
 
-/** Writes a program value as compact JSON text that is split at every attachment. */
+/** Writes a tool value as compact JSON text that is split at every attachment. */
 class PartWriter {
   readonly #parts: UserPart[] = [];
   #text = "";
 
-  text(added: string): void {
-    this.#text += added;
-  }
-
-  write(value: ProgramValue): void {
-    if (isAttachment(value)) {
-      this.#endText();
-      this.#parts.push(attachmentPart(value));
-    } else if (value === null || typeof value !== "object") {
-      this.text(JSON.stringify(value));
-    } else if (isProgramList(value)) {
-      this.#list("[", value.entries(), "]");
-    } else {
-      this.#list("{", Object.entries(value), "}");
+  /** Writes a value that is in its stored form. Returns false if the value is malformed: `decodeToolValue` would fail. */
+  write(value: ToolValue, depth = 0): boolean {
+    if (value === null || typeof value !== "object") {
+      this.#text += JSON.stringify(value);
+      return true;
     }
+    if (depth > maxToolValueDepth) return false;
+    if (isJsonArray(value)) return this.#list("[", value.entries(), "]", depth);
+    const stored = readStoredObject(value);
+    if (stored.type === "entries") return this.#list("{", Object.entries(stored.entries), "}", depth);
+    if (stored.type === "malformed") return false;
+    this.#endText();
+    this.#parts.push(attachmentPart(stored));
+    return true;
   }
 
   parts(): readonly UserPart[] {
@@ -314,14 +331,15 @@ class PartWriter {
     return this.#parts;
   }
 
-  #list(open: string, items: Iterable<[string | number, ProgramValue]>, close: string): void {
+  #list(open: string, items: Iterable<[string | number, ToolValue]>, close: string, depth: number): boolean {
     let separator = open;
     for (const [key, item] of items) {
-      this.text(typeof key === "string" ? `${separator}${JSON.stringify(key)}:` : separator);
-      this.write(item);
+      this.#text += typeof key === "string" ? `${separator}${JSON.stringify(key)}:` : separator;
+      if (!this.write(item, depth + 1)) return false;
       separator = ",";
     }
-    this.text(separator === open ? open + close : close);
+    this.#text += separator === open ? open + close : close;
+    return true;
   }
 
   #endText(): void {
@@ -330,13 +348,8 @@ class PartWriter {
   }
 }
 
-function isProgramList(value: ProgramValue): value is readonly ProgramValue[] {
-  return Array.isArray(value);
-}
-
 /** An attachment with an image MIME type becomes an image part, any other a file part. */
-function attachmentPart(from: Attachment): UserPart {
-  const { source, mimeType, name } = from;
+function attachmentPart({ source, mimeType, name }: Omit<StoredAttachment, typeof reservedKey>): UserPart {
   if (mimeType?.startsWith("image/") === true) return imagePartOf(source, mimeType);
   return filePartOf(source, mimeType, name);
 }

@@ -52,6 +52,9 @@ const inspectorFunctions: { readonly [operation: string]: keyof Inspector } = {
   getOverview: "overview",
   listTurns: "turns",
   searchMessages: "search",
+  getTimeline: "timeline",
+  getEffect: "effect",
+  listWorkers: "workers",
   startScenario: "startScenario",
 };
 

@@ -153,3 +153,96 @@ test("an operator that is not a boolean is rejected", async () => {
   const { handler } = world({}, () => JSON.parse('{"operator":1}'));
   expect((await handler(new Request("http://localhost/server"))).status).toBe(500);
 });
+
+describe("what a turn did", () => {
+  const secret = "db-7.internal";
+  const hidden = "Answer like a pirate.";
+
+  /** A session with a turn whose first model call fails, whose tool throws, and which ends. */
+  async function failing(options: Partial<HttpOptions>) {
+    const breaks = tool({
+      name: "breaks",
+      description: "Throws.",
+      schema: { type: "object" },
+      handler: () => {
+        throw new Error(`cannot connect to ${secret}`);
+      },
+    });
+    const adapter = fake({
+      scripts: [
+        [{ type: "error", reason: "provider_unavailable", message: `busy: ${secret}` }],
+        [{ type: "tool_call", id: "c1", name: "breaks", arguments: {} }],
+        [{ type: "text", text: "Done." }],
+      ],
+    });
+    const agent = engine({
+      adapter,
+      model: "fake:m",
+      instructions: hidden,
+      tools: [breaks],
+      retry: { maxAttempts: 2, baseDelayMs: 0 },
+      options: { prepareStep: ({ step }) => (step === 1 ? { instructions: `${hidden} Now.` } : {}) },
+    });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const handler = createHandler({
+      sessions,
+      auth: [{ token: operator, operator: true }, { token: caller }],
+      inspect: true,
+      ...options,
+    });
+    const fetch = (input: string | URL | Request, init?: RequestInit) => handler(new Request(input, init));
+    const inspector = createInspector({ url: "http://localhost", fetch, token: caller });
+    const { turnId, result } = await sessions.start("hi", { id: "s1" });
+    await result;
+    const timeline = await inspector.timeline("s1", turnId ?? "");
+    const details = await Promise.all(
+      timeline.effects.map(({ ordinal }) => inspector.effect("s1", turnId ?? "", ordinal)),
+    );
+    return { inspector, timeline, details, fetch };
+  }
+
+  test("is shown without causes, messages of providers, exceptions and instructions", async () => {
+    const { timeline, details } = await failing({});
+    const kinds = timeline.effects.map(({ kind, state }) => `${kind} ${state}`);
+    expect(kinds).toEqual(expect.arrayContaining(["model ok", "tool failed"]));
+    const [first] = timeline.effects.filter(({ kind }) => kind === "model");
+    expect(first?.discarded).toMatchObject([
+      {
+        reason: "retry",
+        failure: {
+          reason: "provider_unavailable",
+          message: "the model call failed: provider_unavailable",
+          cause: null,
+        },
+      },
+    ]);
+    const tool = timeline.effects.find(({ kind }) => kind === "tool");
+    expect(tool?.failure).toMatchObject({
+      reason: "handler_raised",
+      message: expect.stringContaining("the tool failed"),
+    });
+    expect(details.length).toBe(timeline.effects.length);
+    const text = JSON.stringify([timeline, details]);
+    expect(text).not.toContain(secret);
+    expect(text).not.toContain(hidden);
+  });
+
+  test("is shown with all details where turn records may be exported", async () => {
+    const { timeline, details } = await failing({ records: true });
+    expect(JSON.stringify(timeline)).toContain(secret);
+    expect(JSON.stringify(details)).toContain(secret);
+    expect(JSON.stringify(details)).toContain(hidden);
+  });
+
+  test("workers are for operators only", async () => {
+    const { inspector, fetch } = await failing({});
+    await expect(inspector.workers()).rejects.toMatchObject({ reason: "forbidden" });
+    expect(await createInspector({ url: "http://localhost", fetch, token: operator }).workers()).toEqual([]);
+  });
+
+  test.each(["x", "1.5", "-1"])("an ordinal must be a whole number: %s", async (ordinal) => {
+    const { timeline, fetch } = await failing({});
+    const path = `http://localhost/sessions/s1/turns/${timeline.turn.turnId}/effects/${ordinal}`;
+    expect((await fetch(path, { headers: { authorization: `Bearer ${caller}` } })).status).toBe(404);
+  });
+});

@@ -16,6 +16,7 @@
 
 import type {
   Cancelled,
+  EffectDetail,
   EngineView,
   Json,
   JsonObject,
@@ -30,11 +31,14 @@ import type {
   SessionSummary,
   SessionView,
   TurnSummaryView,
+  TurnTimeline,
   Usage,
   Withdrawn,
+  WorkerView,
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
+import type { TimelineOptions } from "./inspect/read-timeline.ts";
 import type { TurnPageOptions } from "./inspect/turn-list.ts";
 import type { HostStorage } from "./rows/storage.ts";
 import type {
@@ -66,7 +70,9 @@ import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
 import { HistoryCache } from "./history-cache.ts";
 import { engineViews } from "./inspect/engine-views.ts";
+import { readEffect, readTimeline } from "./inspect/read-timeline.ts";
 import { listTurns } from "./inspect/turn-list.ts";
+import { listWorkers } from "./inspect/workers.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
 import { PageBudget, ReadSlots } from "./read/page-budget.ts";
@@ -276,6 +282,15 @@ export type Runtime = {
    * is no turn until its turn starts.
    */
   readonly turns: (id: string, options?: TurnPageOptions) => Promise<Page<TurnSummaryView>>;
+  /**
+   * Returns what a turn did and when, from its journal: up to `limit` rows (default 500, which is the maximum) after the row `after`. A page is bounded in characters too, so
+   * it may have fewer rows; `next` is the `after` of the next page. Also for turns that are open, and for turns inside tool calls, whose ids are in `children`.
+   */
+  readonly timeline: (id: string, turnId: string, options?: TimelineOptions) => Promise<TurnTimeline>;
+  /** Returns everything that is stored about one row of the journal of a turn. `ordinal`: the number of the row, from 1. */
+  readonly effect: (id: string, turnId: string, ordinal: number) => Promise<EffectDetail>;
+  /** Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most 10,000 open turns. */
+  readonly workers: () => Promise<readonly WorkerView[]>;
   /** Whether written rows outlive the process. */
   readonly durability: HostStorage["durability"];
 
@@ -415,6 +430,9 @@ function runtimeOf(context: VerbContext): Runtime {
     complete: (...args) => complete(context, ...args),
     engines: () => engineViews(context.engines),
     turns: (...args) => listTurns(context, ...args),
+    timeline: (...args) => readTimeline(context, ...args),
+    effect: (...args) => readEffect(context, ...args),
+    workers: () => listWorkers(context),
     durability: context.storage.durability,
     recover: (...args) => recover(context, ...args),
     work: (...args) => work(context, ...args),

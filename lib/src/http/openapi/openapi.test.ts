@@ -164,6 +164,9 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("listTurns", "/sessions/s1/turns?limit=2");
   // The storage in memory cannot search.
   await ask("searchMessages", "/search?q=hi");
+  await ask("getTimeline", `/sessions/s1/turns/${turnId}/timeline?after=1&limit=2`);
+  await ask("getEffect", `/sessions/s1/turns/${turnId}/effects/1`);
+  await ask("listWorkers", "/workers");
   await ask("startScenario", "/scenarios/hello", {});
   await ask("cancel", "/sessions/s1/cancel", {});
   await ask("startSession", "/sessions", { input: "hi", id: "s2" }, { accept: "text/event-stream" });

@@ -200,6 +200,72 @@ export const schemas = {
     failure: { oneOf: [{ type: "null" }, ref("Failure")] },
     limitWait,
   }),
+  Timeline: objectWith({
+    turn: ref("TurnSummary"),
+    now: countType,
+    claims: {
+      type: "array",
+      items: objectWith({ owner: text, epoch: countType, since: countType, takesOver: flag }),
+    },
+    effects: { type: "array", items: ref("TimelineEffect") },
+    next: nullableCount,
+    isJournalRemoved: flag,
+  }),
+  TimelineEffect: objectWith(
+    {
+      ordinal: countType,
+      effectId: nullableText,
+      kind: { enum: ["model", "tool", "code", "checkpoint", "environment", "cancel", "failure", "restart"] },
+      step: countType,
+      name: nullableText,
+      toolCallId: nullableText,
+      state: { enum: ["ok", "failed", "waits", "halted", "cancelled", "superseded"] },
+      startedAt: nullableCount,
+      firstAt: nullableCount,
+      endedAt: nullableCount,
+      owner: nullableText,
+      epoch: countType,
+      attempt: countType,
+      usage: { oneOf: [{ type: "null" }, ref("Usage")] },
+      text,
+      failure: { oneOf: [{ type: "null" }, ref("Failure")] },
+      discarded: {
+        type: "array",
+        items: objectWith({
+          reason: { enum: ["crash", "retry"] },
+          epoch: countType,
+          startedAt: nullableCount,
+          endedAt: nullableCount,
+          failure: { oneOf: [{ type: "null" }, ref("Failure")] },
+        }),
+      },
+      children: { type: "array", items: objectWith({ sessionId: text, turnId: nullableText }) },
+    },
+    "A row of the journal. Times are in milliseconds since 1970-01-01 UTC; null in rows of older releases.",
+  ),
+  EffectDetail: objectWith({
+    ordinal: countType,
+    effect: {},
+    item: data,
+    epoch: countType,
+    attempt: countType,
+    timing: { oneOf: [{ type: "null" }, data] },
+    records: { type: "array", items: objectWith({ name: text, value: {} }) },
+  }),
+  WorkerList: objectWith({
+    items: {
+      type: "array",
+      items: objectWith({
+        owner: text,
+        self: flag,
+        turns: countType,
+        leases: {
+          type: "array",
+          items: objectWith({ tenant: text, sessionId: text, turnId: text, epoch: countType, expiresAt: countType }),
+        },
+      }),
+    },
+  }),
   ScenarioStarted: objectWith({ sessionId: text }),
   Overview: objectWith(
     {

@@ -2,24 +2,25 @@
 //
 // What callers see
 //   every caller   its own tenant; the engines that it may use; no cause, provider message or storage message, unless the handler has `records: true`
-//   operators      also the instructions of engines; the scenarios, unless the key lists engines
+//   operators      also the instructions of engines and the workers of all tenants; the scenarios, unless the key lists engines
 //
 // Invariants
 //   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by name, model, instructions and tools.
 //   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
 
-import type { EngineView, ScenarioView, ServerView } from "../../model/internal.ts";
+import type { EffectDetail, EngineView, Json, JsonObject, ScenarioView, ServerView } from "../../model/internal.ts";
 import type { Runtime } from "../../runtime/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { Route } from "./route.ts";
 import type { AllowedOption } from "./turn-options.ts";
 
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
-import { HttpError } from "../failure.ts";
+import { HttpError, publicToolMessage, redactedRecord } from "../failure.ts";
+import { checkQuery, queryParameter, wholeNumber } from "../input.ts";
 import { objectSchema } from "../openapi/body-schema.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
-import { bodyRoute, json, route } from "./route.ts";
+import { bodyRoute, json, jsonText, route } from "./route.ts";
 import { afterParameter, boundedPage, limitParameter, pageOptions } from "./session-routes.ts";
 
 /** Details for the inspection routes (`inspect` of {@link HttpOptions}). */
@@ -95,6 +96,60 @@ export function inspectionRoutes(
         return json(await boundedPage(call, pageOptions(call), { itemsPerRead: turnsPerRead }, read));
       },
     }),
+    route({
+      method: "GET",
+      path: "/sessions/{id}/turns/{turnId}/timeline",
+      operationId: "getTimeline",
+      summary:
+        "Returns what a turn did and when, from its journal, also while it runs. A page has at most 500 rows; `next` is the `after` of the next page.",
+      query: [
+        {
+          name: "after",
+          description: "Only rows after this ordinal: `next` of the previous page.",
+          schema: { type: "integer", minimum: 0 },
+        },
+        {
+          name: "limit",
+          description: "The maximum number of rows. Default: 500, which is the maximum.",
+          schema: { type: "integer", minimum: 1 },
+        },
+      ],
+      answers: { 200: jsonAnswer("A page of the timeline.", schemaRef("Timeline")) },
+      handle: async ({ sessions, param, url, pageSlot }) => {
+        checkQuery(url.searchParams, ["after", "limit"]);
+        const after = queryParameter(url.searchParams, "after", wholeNumber) ?? 0;
+        const limit = queryParameter(url.searchParams, "limit", wholeNumber) ?? 500;
+        await pageSlot();
+        const timeline = await sessions.timeline(param("id"), param("turnId"), { after, limit });
+        return records ? jsonText(redactedRecord(timeline)) : json(timeline);
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/sessions/{id}/turns/{turnId}/effects/{ordinal}",
+      operationId: "getEffect",
+      summary:
+        "Returns everything that is stored about one row of the journal of a turn. Causes, request bodies, environments and references to providers are part of it only if turn records may be exported.",
+      answers: { 200: jsonAnswer("The row.", schemaRef("EffectDetail")) },
+      handle: async ({ sessions, param, pageSlot }) => {
+        const ordinal = wholeNumber.read(param("ordinal"));
+        if (ordinal === null) throw noRow();
+        await pageSlot();
+        const detail = await sessions.effect(param("id"), param("turnId"), ordinal);
+        return records ? jsonText(redactedRecord(detail)) : json(publicDetail(detail));
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/workers",
+      operationId: "listWorkers",
+      summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
+      answers: { 200: jsonAnswer("The processes.", schemaRef("WorkerList")) },
+      handle: async ({ sessions, caller }) => {
+        if (caller.operator !== true) throw new HttpError("forbidden", "only operators may list workers");
+        return json({ items: await sessions.workers() });
+      },
+    }),
     bodyRoute<object>({
       method: "POST",
       path: "/scenarios/{name}",
@@ -113,9 +168,55 @@ export function inspectionRoutes(
   ];
 }
 
+/** Records that callers may read. Others hold references to work of the provider's account, or values of middleware. */
+const publicRecords = /^(?:attempt|delay|child)\/|^(?:prepared|started)$/;
+
+/**
+ * The part of a row that a caller may read without `records`. Failures are redacted when it is serialised (failure.ts); this removes what is no failure: the body of a
+ * request, instructions and settings of an environment, and the text of an exception that a tool threw.
+ */
+function publicDetail({ item, records, ...detail }: EffectDetail): EffectDetail {
+  return {
+    ...detail,
+    item: publicItem(item),
+    records: records.filter(({ name }) => publicRecords.test(name)),
+  };
+}
+
+function publicItem(item: Json): Json {
+  if (!isJsonObject(item) || !isJsonObject(item["response"])) return item;
+  const { response } = item;
+  const { environment, outcome, error } = response;
+  const failure = isJsonObject(outcome) && isJsonObject(outcome["failure"]) ? outcome["failure"] : null;
+  const { reason, message } = failure ?? {};
+  return {
+    ...item,
+    response: {
+      ...response,
+      ...("requestBody" in response ? { requestBody: null } : {}),
+      ...(isJsonObject(error) ? { error: { ...error, requestBody: null } } : {}),
+      ...(isJsonObject(environment) ? { environment: { model: environment["model"] ?? null } } : {}),
+      ...(typeof reason === "string" && typeof message === "string" && publicToolMessage(reason, null, "") !== ""
+        ? { content: publicToolMessage(reason, null, message) }
+        : {}),
+      ...(response["type"] === "environment_failed" || response["type"] === "code_failed"
+        ? { message: "a function of the program failed" }
+        : {}),
+    },
+  };
+}
+
+function isJsonObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Scenarios use an engine of their own, so a key that lists engines may not start them. */
 function mayStartScenarios({ operator, engines }: Caller): boolean {
   return operator === true && engines === undefined;
+}
+
+function noRow(): RuntimeError {
+  return new RuntimeError("not_found", { message: "the number of a row must be a whole number" });
 }
 
 function noScenario(): RuntimeError {

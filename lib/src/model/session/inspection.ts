@@ -39,7 +39,7 @@ export type TurnTimeline = {
   readonly turn: TurnSummaryView;
   /** The time of the server when it read the rows, in milliseconds: the end of whatever is still open. */
   readonly now: number;
-  /** The processes that have driven the turn, in order. A claim that takes over follows a crash or a blocked process. */
+  /** The processes that have driven the turn, in order, as the rows of this page show them. A claim that takes over follows a crash or a blocked process. */
   readonly claims: readonly TurnClaim[];
   readonly effects: readonly TimelineEffect[];
   /** The `ordinal` after which the next page begins; `null` on the last page. */
@@ -92,7 +92,7 @@ export type TimelineEffect = {
   readonly failure: Failure | null;
   /** Attempts before the recorded one: retries after an error of the provider, and attempts that a crash has ended. */
   readonly discarded: readonly DiscardedAttempt[];
-  /** The sessions of child agents that a tool call has started. */
+  /** The turns of child agents that ran inside a tool call. They belong to the same session; `timeline` reads them by their id. */
   readonly children: readonly { readonly sessionId: string; readonly turnId: string | null }[];
 };
 

@@ -16,7 +16,7 @@ import { cost, count, duration } from "../parts/format.ts";
 import { lastIndexAt, timeScaleOf } from "./time-scale.ts";
 
 /** What a lane holds. `queue`: the turn waits for a process or a limit. */
-export type LaneKind = "model" | "tool" | "code" | "agent" | "person" | "queue";
+type LaneKind = "model" | "tool" | "code" | "agent" | "person" | "queue";
 
 export type Lane = {
   readonly kind: LaneKind;
@@ -25,7 +25,7 @@ export type Lane = {
 };
 
 /** What a bar shows. Each has its own hue and its own second sign: hatching for `discarded`, dots for `wait`, an outline for open ones. */
-export type BarKind = "model" | "tool" | "code" | "agent" | "wait" | "queue" | "discarded";
+type BarKind = "model" | "tool" | "code" | "agent" | "wait" | "queue" | "discarded";
 
 export type Bar = {
   /** Unique in the layout, and stable while the turn runs. */
@@ -47,7 +47,7 @@ export type Bar = {
 };
 
 /** A row of the journal on the axis. */
-export type Commit = { readonly ordinal: number; readonly time: number; readonly isBookkeeping: boolean };
+type Commit = { readonly ordinal: number; readonly time: number; readonly isBookkeeping: boolean };
 
 /** A process that ended, and the process that took over. */
 export type Crash = {

@@ -2,7 +2,7 @@
 // width (a break), so that a wait of hours does not shrink the work of seconds to nothing. Times and positions are in milliseconds; outside of breaks they have the same unit length.
 
 /** A part of the axis. */
-export type Segment = {
+type Segment = {
   /** The times at which it begins and ends, in milliseconds since the turn was accepted. */
   readonly from: number;
   readonly to: number;

@@ -10,6 +10,8 @@ import { sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
 import { useTitle } from "../shell/title.ts";
 import "../overview/overview.css";
+import "../styles/conversation.css";
+import { Markdown } from "../text/markdown.tsx";
 import { compareMessages, maxCompared, readMessages, textOf } from "./comparison.ts";
 import "./compare.css";
 
@@ -72,7 +74,11 @@ function Side({
           <Link to={sessionRoute(id, { message: shared + index })} className="who">
             {message.role}
           </Link>
-          <p dir="auto">{cut(textOf(message))}</p>
+          {message.role === "assistant" ? (
+            <Markdown text={cut(textOf(message))} />
+          ) : (
+            <p dir="auto">{cut(textOf(message))}</p>
+          )}
         </article>
       ))}
       {shared + messages.length >= maxCompared && (

@@ -10,6 +10,7 @@ import { useEffect, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
+import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
 import { optionsOf, settingsOf } from "./column-settings.ts";
 import { Column } from "./column.tsx";
@@ -131,7 +132,8 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
           }}
         />
         <button type="submit" className="btn primary" disabled={!canRun}>
-          {columns.length > 1 ? `Run ${columns.length} side by side` : "Run"} <span className="kbd">⌘⏎</span>
+          {columns.length > 1 ? `Run ${columns.length} side by side` : "Run"}{" "}
+          <span className="kbd">{withModifier("⏎")}</span>
         </button>
       </form>
       <div className="playground-columns">

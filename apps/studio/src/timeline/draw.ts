@@ -41,7 +41,8 @@ export function drawnBars(bars: readonly Bar[], scale: TimeScale, window: Window
     }
   }
   return drawn.map(({ left, right, bars: joined }) => ({
-    left,
+    // A short bar at the right edge is moved into the window, where it can be seen and clicked.
+    left: Math.min(left, window.width - minWidth),
     width: Math.max(minWidth, right - left),
     bars: joined,
   }));

@@ -162,7 +162,7 @@ test("labels name the kind, the state and the duration", () => {
   const [first, discarded] = barsOf("model");
   expect(first === undefined ? [] : barLabels(first)).toEqual(["step 1 · 600 ms", "600 ms", "1"]);
   expect(discarded === undefined ? "" : barTitle(discarded)).toBe(
-    "discarded attempt, step 2, ended by a crash, 720 ms",
+    "attempt, step 2, ended by a crash, discarded 720 ms",
   );
 });
 
@@ -205,4 +205,11 @@ describe("drawing", () => {
     );
     expect(zoomed(closer, long.scale, 0.1, 0).to).toBe(long.scale.width);
   });
+});
+
+test("an effect without a duration at the end of the turn is inside of the plot", () => {
+  const { bars, scale } = layoutOf(timelineOf([effectOf(1, "model", 0, [50, 50])]));
+  const [drawn] = drawnBars(bars[0] ?? [], scale, { from: 0, to: scale.width, width: 700 });
+  expect(drawn?.width).toBeGreaterThan(0);
+  expect((drawn?.left ?? 0) + (drawn?.width ?? 0)).toBeLessThanOrEqual(700);
 });

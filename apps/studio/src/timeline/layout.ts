@@ -450,7 +450,9 @@ export function barTitle(bar: Bar): string {
   if (bar.kind === "discarded") parts.push(bar.state === "crash" ? "ended by a crash" : "failed and retried");
   else if (bar.isOpen) parts.push("still open");
   else if (bar.state !== "ok" && bar.state !== "waits") parts.push(bar.state);
-  parts.push(duration(bar.end - bar.start));
+  // What the bar shows is part of its name, word by word, so that speech input finds it.
+  const word = bar.kind === "wait" ? "waits " : bar.kind === "discarded" ? "discarded " : "";
+  parts.push(`${word}${duration(bar.end - bar.start)}`);
   return parts.join(", ");
 }
 
@@ -459,9 +461,9 @@ const kindWords: { readonly [kind in BarKind]: string } = {
   tool: "tool",
   code: "code",
   agent: "child agent",
-  wait: "waits for a person",
+  wait: "person",
   queue: "queued",
-  discarded: "discarded attempt",
+  discarded: "attempt",
 };
 
 /** The heading of the totals: `6.6 s active · 4 m 12 s waiting · 14 commits`. */

@@ -2,7 +2,7 @@
 // blocks the page, or content of a message does anything but being shown.
 //
 //   tsx --conditions=source apps/studio/test/browser/run.ts                      all of it
-//   tsx --conditions=source apps/studio/test/browser/run.ts flows --only fork    or some of it: flows
+//   tsx --conditions=source apps/studio/test/browser/run.ts flows --only fork    or some of it: flows, looks, hostile, performance
 //   … --shots DIR                                                                where screenshots are written; default: the temporary folder
 //
 // It needs a build (`npm run build`) and Debian's chromium, or the program that EVERTURN_CHROMIUM names. Without one it says so and ends with exit code 0.
@@ -16,12 +16,19 @@ import { parseArgs } from "node:util";
 
 import { findChromium, startChromium } from "./chromium.ts";
 import { runFlows } from "./flows.ts";
+import { checkHostileContent } from "./hostile.ts";
 import { checkLooks } from "./looks.ts";
+import { measurePerformance } from "./performance.ts";
 import { cleanUp } from "./server.ts";
 
 type Part = (browser: Browser, shots: string, only: string) => Promise<readonly string[]>;
 
-const parts: { readonly [name: string]: Part } = { flows: runFlows, looks: checkLooks };
+const parts: { readonly [name: string]: Part } = {
+  flows: runFlows,
+  looks: checkLooks,
+  hostile: checkHostileContent,
+  performance: measurePerformance,
+};
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

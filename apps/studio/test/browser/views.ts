@@ -22,7 +22,7 @@ export type View = {
 
 export type Views = { readonly server: Server; readonly views: readonly View[]; readonly close: () => Promise<void> };
 
-type Summary = { readonly id: string; readonly status: string };
+type Summary = { readonly id: string; readonly turnStatus: string | null };
 
 const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
 const bars = visible("[role='option'], .tl-empty");
@@ -56,7 +56,7 @@ export async function prepareViews(): Promise<Views> {
       const page: { readonly items: readonly Summary[] } = JSON.parse(
         await (await fetch(`${server.url}/sessions?limit=100`)).text(),
       );
-      return page.items.filter(({ status }) => status === "running" || status === "queued").map(({ id }) => id);
+      return page.items.filter(({ turnStatus }) => turnStatus !== null).map(({ id }) => id);
     },
     (running) => running.length === 0,
     120_000,

@@ -100,9 +100,12 @@ function checkKey({ model, isCommandModel }: Engines, settings: Settings, enviro
   throw new SettingsError(`${model} (${from}) needs an API key: set ${missing.join(" or ")}`);
 }
 
-/** Opens the sessions for reading: imports no tools, needs no model, and drives no turn. */
-export async function openSessions(settings: Settings): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
-  return openOver(settings, { default: newEngine() }, { drive: false });
+/** Opens the sessions for reading: imports no tools, needs no model, and drives no turn. `search`: creates the search index if it does not exist. */
+export async function openSessions(
+  settings: Settings,
+  { search = false }: Pick<WorkspaceOptions, "search"> = {},
+): Promise<Pick<Workspace, "sessions" | "database" | "close">> {
+  return openOver(settings, { default: newEngine() }, { drive: false }, null, search);
 }
 
 /** Opens the configured database without creating, migrating or writing anything. A function of the configuration file receives `readOnly`. */

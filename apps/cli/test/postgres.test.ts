@@ -84,6 +84,20 @@ describe("a Postgres database", () => {
     expect(stderr).not.toContain("secret");
   }, 60_000);
 
+  it("serve finds messages by words, also those that other commands have written", async () => {
+    const database = (await server.createDatabase()).replace("@", ":secret@");
+    expect((await run(["run", "--database", database, "--session", "one", "ripe apples"])).code).toBe(0);
+    const child = start(["serve", "--port", "0", "--database", database]);
+    const over = ended(child);
+    const address = /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "";
+    const found = await (await fetch(`${address}/search?q=APPLE`)).json();
+    const ofServer = await (await fetch(`${address}/server`)).json();
+    child.kill("SIGTERM");
+    expect((await over).code).toBe(0);
+    expect(found).toMatchObject({ items: [{ sessionId: "one" }, { sessionId: "one" }] });
+    expect(ofServer).toMatchObject({ search: true });
+  }, 60_000);
+
   it("replay --open reports open turns that the current code cannot continue, and creates no tables", async () => {
     const storage = postgresStorage({ url });
     const engines = { old: engine({ adapter: fake({ script: [] }), model: "fake:m" }) };

@@ -30,13 +30,13 @@ export type OpenDatabase = {
 
 /**
  * Opens a Postgres database by its URL, or a SQLite file, and creates missing folders. `:memory:` is a new database that ends with `close`. `readOnly`: nothing is
- * created, migrated or written. `search`: messages of a SQLite file can be searched.
+ * created, migrated or written. `search`: messages can be searched; the index is created if it does not exist.
  */
 export async function openDatabase(
   target: string,
   { readOnly = false, search = false }: { readonly readOnly?: boolean; readonly search?: boolean } = {},
 ): Promise<OpenDatabase> {
-  return isPostgresUrl(target) ? openPostgres(target, readOnly) : openFile(target, readOnly, search);
+  return isPostgresUrl(target) ? openPostgres(target, readOnly, search) : openFile(target, readOnly, search);
 }
 
 /**
@@ -78,8 +78,8 @@ function fieldOf(target: unknown, name: string): unknown {
   return typeof target === "object" && target !== null ? Reflect.get(target, name) : undefined;
 }
 
-async function openPostgres(url: string, readOnly: boolean): Promise<OpenDatabase> {
-  const storage = postgresStorage({ url, readOnly });
+async function openPostgres(url: string, readOnly: boolean, search: boolean): Promise<OpenDatabase> {
+  const storage = postgresStorage({ url, readOnly, search });
   const { name } = storage;
   try {
     const { schemaVersion } = await storage.open();

@@ -91,7 +91,7 @@ export type SettingValues = {
   readonly static: string | null;
   /** Whether the server serves the studio at `/studio/`. Default: true. */
   readonly studio: boolean;
-  /** Whether the server indexes messages, so that they can be searched, in SQLite files. Default: true. */
+  /** Whether the server indexes messages, so that they can be searched, and `migrate` creates the index. Default: true. */
   readonly search: boolean;
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive: "here" | "restate";

@@ -83,7 +83,7 @@ export type EverturnConfig = {
   readonly static?: string;
   /** Whether `serve` serves the studio at `/studio/`. Default: true. */
   readonly studio?: boolean | "on" | "off";
-  /** Whether `serve` indexes messages in SQLite files, so that they can be searched (`GET /search`). A storage of this file has its own option. Default: true. */
+  /** Whether `serve` indexes messages, so that they can be searched (`GET /search`), and `migrate` creates the index. A storage of this file has its own option. Default: true. */
   readonly search?: boolean | "on" | "off";
   /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
   readonly drive?: "here" | "restate";

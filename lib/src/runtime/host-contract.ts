@@ -1,4 +1,4 @@
-// What hosts and middleware import from the runtime: the storage contract, the table definitions and digests. It is separate from `internal.ts`
+// What hosts and middleware import from the runtime: the storage contract, the table definitions, digests and the words of messages. It is separate from `internal.ts`
 // so that loading them does not load the runtime. Not an entry point of the package.
 
 export type {
@@ -18,6 +18,7 @@ export type {
   Written,
 } from "./rows/storage.ts";
 export { sha256 } from "./rows/digest.ts";
+export { foldedWords, largeTextsOf, maxIndexedLength, wordsOfEntry } from "./rows/message-words.ts";
 export { sessionName } from "./rows/storage.ts";
 export type { Column, TableName } from "./rows/tables.ts";
 export { tableNames, tables } from "./rows/tables.ts";

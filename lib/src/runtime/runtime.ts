@@ -235,7 +235,7 @@ export type Runtime = {
    * diacritics are ignored. Rejects with `not_found` if the storage cannot search (`canSearch`).
    */
   readonly search: (text: string, options?: SearchOptions) => Promise<readonly SearchHit[]>;
-  /** Whether the storage can search: `sqliteStorage` with the option `search`. */
+  /** Whether the storage can search: `sqliteStorage` and `postgresStorage` with the option `search`. */
   readonly canSearch: boolean;
 
   // Reading events.

@@ -135,7 +135,10 @@ export const searchCases: readonly SearchCase[] = [
       const before = await opened(host, false);
       expect(before.canSearch).toBe(false);
       await expect(before.search("x")).rejects.toMatchObject({ reason: "not_found" });
-      for (let index = 0; index < 70; index += 1) await say(before, `s${index % 7}`, `number${index} olive`);
+      const writeSession = async (session: number) => {
+        for (let index = session; index < 70; index += 7) await say(before, `s${session}`, `number${index} olive`);
+      };
+      await Promise.all(Array.from({ length: 7 }, (_, session) => writeSession(session)));
       await before.delete("s6");
       const after = await opened(host);
       await say(after, "s0", "a new olive");

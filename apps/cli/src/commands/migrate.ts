@@ -1,4 +1,4 @@
-// `everturn migrate`: creates or migrates the tables of the database and says what it found. Other commands do so by themselves when they open the
+// `everturn migrate`: creates or migrates the tables of the database, with the search index that `serve` uses, and says what it found. Other commands do so by themselves when they open the
 // database; this one is for deployments whose programs may not create tables.
 
 import type { CommandContext } from "./context.ts";
@@ -8,7 +8,8 @@ import { openSessions } from "../workspace.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 export async function migrate(context: CommandContext, { json }: { readonly json: boolean }): Promise<number> {
-  const { database, close } = await openSessions(await context.settings());
+  const settings = await context.settings();
+  const { database, close } = await openSessions(settings, { search: settings.search.value });
   const { name, driver, schemaVersion } = database;
   await close();
   if (json) context.say(safeJson({ database: name, driver, schemaVersion }));

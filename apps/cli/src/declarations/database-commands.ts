@@ -164,6 +164,7 @@ export function addMigrate(program: Command, io: Io, done: Done): void {
     .description(
       "Create or migrate the tables of the database, and print their version. Other commands do so when they open the database; use this one if they may not create tables.",
     )
+    .option("--search <on|off>", "also create the search index of serve; default: on (EVERTURN_SEARCH)")
     .option("--json", "print the result as one JSON object")
     .addHelpText("after", examples(["everturn migrate --database postgres://owner@db.example/app"]))
     .action(async (_, command: Command) => {

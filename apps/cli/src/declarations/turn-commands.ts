@@ -115,7 +115,7 @@ export function addServe(program: Command, io: Io, done: Done): void {
     .option("--limit <limit>", limitHelp, collect)
     .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
     .option("--no-studio", "do not serve the studio at /studio/; default: it is served (EVERTURN_STUDIO=off)")
-    .option("--search <on|off>", "index messages of a SQLite file for GET /search; default: on (EVERTURN_SEARCH)")
+    .option("--search <on|off>", "index messages for GET /search; default: on (EVERTURN_SEARCH)")
     .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .option("--drive <here|restate>", "who drives turns: this process, or Restate; default: here (EVERTURN_DRIVE)")

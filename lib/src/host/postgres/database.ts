@@ -41,8 +41,8 @@ export class Database {
   /** Opens the pool and creates or migrates the tables, once. A failure is not remembered. */
   open(): Promise<void> {
     this.#migrated ??= this.#attempt("read", async (connection) => {
-      const { name, mode, readOnly } = this.#options;
-      if (!readOnly) return migrate(connection, this.#options, name, mode === "transaction");
+      const { name, mode, readOnly, search } = this.#options;
+      if (!readOnly) return migrate(connection, this.#options, name, { portable: mode === "transaction", search });
       checkVersion(await versionOf(connection, this.#options, name), schemaVersion, name);
     }).catch((error: unknown) => {
       this.#migrated = null;

@@ -55,6 +55,12 @@ export type PostgresOptions = {
    * another version than this release uses. For checks such as `replayOpenTurns`. Default: `false`.
    */
   readonly readOnly?: boolean;
+  /**
+   * `true`: messages can be searched (`search` of the runtime), with a `tsvector` and a GIN index. The index takes about as much space as the texts. Once it exists,
+   * every process that writes maintains it; words of messages of processes without the option, and of older ones, are added by and by, with writes and searches.
+   * Needs Postgres 14 and PL/pgSQL, also with `mode: "transaction"`. Default: `false`.
+   */
+  readonly search?: boolean;
 };
 
 /** Options with defaults filled in. */
@@ -72,6 +78,7 @@ export type CheckedOptions = {
   readonly endedAfterMs: number | null;
   readonly clock: Clock;
   readonly readOnly: boolean;
+  readonly search: boolean;
 };
 
 /** Fills in defaults. Throws `MisuseError` for invalid values. */
@@ -83,6 +90,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
   if (!/^[a-z_][a-z0-9_]{0,30}$/.test(schema)) refuse("schema", identifierRule);
   if (mode !== "function" && mode !== "transaction") refuse("mode", 'must be "function" or "transaction"');
   const { maxConnections = 10, connectMs = 10_000, retryMs = 10_000, endedAfterMs = 500, pollMs = null } = options;
+  const { search = false } = options;
   if (!isWhole(maxConnections, 2)) refuse("maxConnections", "must be a whole number of 2 or more");
   if (!isWhole(connectMs, 1)) refuse("connectMs", millisecondsRule);
   if (!isWhole(retryMs, 0)) refuse("retryMs", "must be a whole number of milliseconds of 0 or more");
@@ -90,6 +98,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
   if (endedAfterMs !== null && !isWhole(endedAfterMs, 500)) {
     refuse("endedAfterMs", "must be a whole number of milliseconds of 500 or more, or null");
   }
+  if (typeof search !== "boolean") refuse("search", "must be true or false");
   if (pool !== undefined && options.transactionPooler !== true && options.readOnly !== true && sizeOf(pool) < 2) {
     refuse("pool", "must have 2 or more connections, because one is held for notifications; or set transactionPooler");
   }
@@ -107,6 +116,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
     endedAfterMs,
     clock: options.clock ?? systemClock,
     readOnly: options.readOnly === true,
+    search,
   };
 }
 

@@ -12,7 +12,8 @@ import { compareStart } from "../shared/key-order.ts";
 import { unescapeText } from "../shared/text-escaping.ts";
 import { encodeBatch, groupsOf } from "./batch.ts";
 import { beginError, NotCommitted, readOnlyServer } from "./failure.ts";
-import { textOf, writeFunction } from "./schema.ts";
+import { textOf, writeFunction, writeSearchFunction } from "./schema.ts";
+import { putWordsSql } from "./search-schema.ts";
 import {
   checkSql,
   nowSql,
@@ -86,16 +87,21 @@ export class Statements {
     });
   }
 
-  /** Writes a batch with one call of the function. */
-  async write(connection: PostgresConnection, batch: Batch): Promise<Written> {
-    const text = `SELECT ${writeFunction(this.#names)}($1::text::jsonb)::text AS failed, ${readOnlySql} AS read_only`;
-    const { rows } = await this.#send(connection, text, [encodeBatch(batch)]);
+  /** Writes a batch with one call of the function. `messages`: the words of its messages (`messageRecords`); `null`: none are indexed. */
+  async write(connection: PostgresConnection, batch: Batch, messages: string | null): Promise<Written> {
+    const call =
+      messages === null
+        ? `${writeFunction(this.#names)}($1::text::jsonb)`
+        : `${writeSearchFunction(this.#names)}($1::text::jsonb, $2::text::jsonb)`;
+    const text = `SELECT ${call}::text AS failed, ${readOnlySql} AS read_only`;
+    const values = [encodeBatch(batch), ...(messages === null ? [] : [messages])];
+    const { rows } = await this.#send(connection, text, values);
     refuseReadOnly(rows[0]);
     return writtenOf(textOf(rows[0], "failed") ?? "-1");
   }
 
-  /** Writes a batch as a serializable transaction. Rejects with `NotCommitted` if it failed before the commit. */
-  async writeInTransaction(connection: PostgresConnection, batch: Batch): Promise<Written> {
+  /** Writes a batch as a serializable transaction, with the words of its messages. Rejects with `NotCommitted` if it failed before the commit. */
+  async writeInTransaction(connection: PostgresConnection, batch: Batch, messages: string | null): Promise<Written> {
     const { checks, removals, puts } = groupsOf(batch);
     await this.#send(connection, "BEGIN ISOLATION LEVEL SERIALIZABLE", [], false).catch((error: unknown) => {
       throw new NotCommitted(beginError(error));
@@ -123,6 +129,9 @@ export class Statements {
       }
       for (const [table, records] of puts) {
         await this.#send(connection, putSql(this.#names, table, "$1::text::jsonb", nowSql), [JSON.stringify(records)]);
+      }
+      if (messages !== null) {
+        await this.#send(connection, putWordsSql(this.#names, "$1::text::jsonb"), [messages]);
       }
       isCommitting = true;
       await this.#send(connection, "COMMIT", [], false);

@@ -21,6 +21,7 @@ import type { Names } from "./statements.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { tableNames, tables } from "../../runtime/host-contract.ts";
+import { addName, searchFunction, searchSchema } from "./search-schema.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /** The version of the tables that this release writes. */
@@ -29,19 +30,25 @@ export const schemaVersion = 5;
 /** The name of the writing function, without the prefix. */
 const writeName = `write_${schemaVersion}`;
 
+/** The name of the function that also writes words. */
+const writeSearchName = `write_search_${schemaVersion}`;
+
 /** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
 const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes", "rollups"];
 
-/** Creates the tables and the function, or migrates them. `portable`: only the tables, and without an advisory lock. */
+/** `portable`: no function that writes batches, and no advisory lock. `search`: also the search index (`search.ts`). */
+type SchemaOptions = { readonly portable: boolean; readonly search: boolean };
+
+/** Creates the tables and the functions, or migrates them. */
 export async function migrate(
   connection: PostgresConnection,
   names: Names,
   storage: string,
-  portable: boolean,
+  options: SchemaOptions,
 ): Promise<void> {
-  for (let conflicts = 0; !(await isCurrent(connection, names, storage, portable)); conflicts += 1) {
+  for (let conflicts = 0; !(await isCurrent(connection, names, storage, options)); conflicts += 1) {
     try {
-      await createAll(connection, names, storage, portable);
+      await createAll(connection, names, storage, options);
       return;
     } catch (error) {
       if (!isCreatedByOther(error) || conflicts === maxConflicts) throw error;
@@ -66,15 +73,19 @@ async function isCurrent(
   connection: PostgresConnection,
   names: Names,
   storage: string,
-  portable: boolean,
+  options: SchemaOptions,
 ): Promise<boolean> {
   if ((await versionOf(connection, names, storage)) !== schemaVersion) return false;
-  if (portable) return true;
-  const { rows } = await connection.query({
-    text: "SELECT 1 FROM information_schema.routines WHERE routine_schema = $1 AND routine_name = $2",
-    values: [names.schema, `${names.tablePrefix}${writeName}`],
-  });
-  return rows.length > 0;
+  const { portable, search } = options;
+  const functions = [...(portable ? [] : [writeName]), ...(search ? [portable ? addName : writeSearchName] : [])];
+  for (const name of functions) {
+    const { rows } = await connection.query({
+      text: "SELECT 1 FROM information_schema.routines WHERE routine_schema = $1 AND routine_name = $2",
+      values: [names.schema, `${names.tablePrefix}${name}`],
+    });
+    if (rows.length === 0) return false;
+  }
+  return true;
 }
 
 /** Creates what is missing, in one transaction. */
@@ -82,8 +93,9 @@ async function createAll(
   connection: PostgresConnection,
   names: Names,
   storage: string,
-  portable: boolean,
+  options: SchemaOptions,
 ): Promise<void> {
+  const { portable, search } = options;
   const run = (text: string) => connection.query({ text, values: [] });
   await run("BEGIN");
   try {
@@ -91,12 +103,14 @@ async function createAll(
       const lock = `hashtextextended('${names.schema}.${names.tablePrefix}schema', 0)`;
       await run(`SELECT pg_advisory_xact_lock(${lock})`);
     }
-    if (!(await isCurrent(connection, names, storage, portable))) {
+    if (!(await isCurrent(connection, names, storage, options))) {
       // Creating a schema needs a permission that a role without one may not have, also if the schema exists.
       const schemas = await run(`SELECT 1 FROM information_schema.schemata WHERE schema_name = '${names.schema}'`);
       if (schemas.rows.length === 0) await run(`CREATE SCHEMA IF NOT EXISTS "${names.schema}"`);
       for (const table of tableNames()) await run(createTable(names, table, portable));
+      if (search) for (const text of searchSchema(names)) await run(text);
       if (!portable) await run(createFunction(names));
+      if (!portable && search) await run(searchFunction(names, writeSearchFunction(names), writeFunction(names)));
       const schemaTable = qualified(names, "schema");
       await run(
         `CREATE TABLE IF NOT EXISTS ${schemaTable} ("id" integer PRIMARY KEY CHECK ("id" = 1), "version" integer NOT NULL)`,
@@ -166,6 +180,11 @@ function settingsOf(table: TableName): string {
 /** The name of the writing function of this release. */
 export function writeFunction(names: Names): string {
   return qualified(names, writeName);
+}
+
+/** The name of the function of this release that writes a batch and the words of its messages. */
+export function writeSearchFunction(names: Names): string {
+  return qualified(names, writeSearchName);
 }
 
 /** The function takes a batch as `batch.ts` encodes it. It returns the index of the first check that failed; -1: the batch was written. */

@@ -27,6 +27,7 @@ import { checkedOptions } from "./options.ts";
 import { ProcessConnection } from "./process-connection.ts";
 import { Statements } from "./rows.ts";
 import { schemaVersion } from "./schema.ts";
+import { messageRecords, SearchIndex } from "./search.ts";
 
 /** The storage that {@link postgresStorage} returns. */
 export type PostgresStorage = HostStorage & {
@@ -77,9 +78,10 @@ export type PostgresStatistics = {
  */
 export function postgresStorage(options: PostgresOptions): PostgresStorage {
   const checked = checkedOptions(options);
-  const { name, mode, transactionPooler, readOnly } = checked;
+  const { name, mode, transactionPooler, readOnly, search } = checked;
   const database = new Database(checked);
   const statements = new Statements(checked, name, !transactionPooler);
+  const index = search ? new SearchIndex(database, checked, readOnly) : null;
   const watchers = new Watchers();
   const processConnection = new ProcessConnection(database, checked, (written) => watchers.report(written));
   let reads = 0;
@@ -105,10 +107,14 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
     write: async (batch) => {
       checkBatch(batch);
       if (readOnly) throw readOnlyError(name);
+      const messages = index === null ? null : messageRecords(batch);
       const written = await database.run("write", (connection) =>
-        mode === "function" ? statements.write(connection, batch) : statements.writeInTransaction(connection, batch),
+        mode === "function"
+          ? statements.write(connection, batch, messages)
+          : statements.writeInTransaction(connection, batch, messages),
       );
       writes += 1;
+      index?.indexSoon();
       if (written.ok && batch.removals.length + batch.puts.length > 0) {
         watchers.notify(batch);
         processConnection.notify(batch);
@@ -122,6 +128,7 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
       };
     },
     sizes: () => database.run("read", (connection) => statements.sizes(connection)),
+    ...(index === null ? {} : { search: index.search }),
     statistics: () => ({
       reads,
       writes,
@@ -133,6 +140,7 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
     close: async () => {
       // Idle connections do not keep the process alive. Without a timer it would end before they are closed.
       const stop = startTimer(checked.clock, closeMs, () => undefined);
+      await index?.close();
       await processConnection.close();
       await database.close();
       stop();

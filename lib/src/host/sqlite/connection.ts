@@ -17,7 +17,8 @@
 //   3. Any other error rolls the whole transaction back, and nothing of it was written.
 
 import type { Clock } from "../../clock/clock.ts";
-import type { Batch, Query, Row, StorageHit, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { Batch, Query, Row, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
+import type { SearchResult } from "../shared/search-steps.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
@@ -44,9 +45,6 @@ export type ConnectionOptions = {
   /** Messages are indexed for searches. */
   readonly search: boolean;
 };
-
-/** The result of a search. `isComplete`: all messages are in the index. */
-export type SearchResult = { readonly hits: readonly StorageHit[]; readonly isComplete: boolean };
 
 /** How many older messages a search and a write index. */
 const indexedBySearch = 100;

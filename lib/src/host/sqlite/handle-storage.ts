@@ -6,13 +6,13 @@ import type { SqliteDatabase } from "./database.ts";
 import type { SqliteOptions } from "./options.ts";
 
 import { checkBatch, checkQuery } from "../shared/access.ts";
+import { searchWith } from "../shared/search-steps.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { fileOf, SqliteConnection } from "./connection.ts";
 import { storageError } from "./failure.ts";
 import { checkedOptions } from "./options.ts";
 import { OtherWriters } from "./other-writers.ts";
 import { processLiveness } from "./process-liveness.ts";
-import { searchWith } from "./search-steps.ts";
 
 /** The default of `busyMs`. Shorter than for a path, because waiting blocks the event loop. */
 const defaultBusyMs = 15_000;

@@ -14,7 +14,7 @@
 //   after close()         operations reject with `storage_failed`
 
 import type { Batch, HostStorage, Query, Row, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
-import type { SearchResult } from "./connection.ts";
+import type { SearchResult } from "../shared/search-steps.ts";
 import type { SqliteOptions } from "./options.ts";
 import type { Outcome, ThreadReply, ThreadRequest, ThreadOptions, WriteRequest } from "./worker-messages.ts";
 
@@ -23,10 +23,10 @@ import { Worker } from "node:worker_threads";
 
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
 import { checkBatch, checkQuery } from "../shared/access.ts";
+import { searchWith } from "../shared/search-steps.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { checkedOptions } from "./options.ts";
 import { processLiveness } from "./process-liveness.ts";
-import { searchWith } from "./search-steps.ts";
 import { receivedError, sizeOf } from "./worker-messages.ts";
 
 /** Options of {@link sqliteStorage} on a path. The thread uses the system clock. */

@@ -2,7 +2,7 @@
 // another order than the requests.
 
 import type { Batch, Query, Row, StorageSearch, TableSize, Written } from "../../runtime/host-contract.ts";
-import type { SearchResult } from "./connection.ts";
+import type { SearchResult } from "../shared/search-steps.ts";
 import type { CheckedOptions } from "./options.ts";
 
 import { RuntimeError } from "../../model/internal.ts";

@@ -167,7 +167,7 @@ export function hasReferences({ value }: Pick<Row, "value">): boolean {
 }
 
 /** Parses a row with references; `null`: the row is damaged. */
-function extractedIn({ value }: Row): Extracted | null {
+export function extractedIn({ value }: Pick<Row, "value">): Extracted | null {
   try {
     const extracted: Extracted = JSON.parse(value.slice(marker.length));
     return extracted;
@@ -192,7 +192,7 @@ function withTexts(
 }
 
 /** Returns the value with a text at a path. Copies only the containers on the path. */
-function withTextAt(value: Json, [first, ...rest]: Reference["path"], text: string): Json {
+export function withTextAt(value: Json, [first, ...rest]: Reference["path"], text: string): Json {
   if (first === undefined) return text;
   if (isJsonArray(value)) return value.with(Number(first), withTextAt(value[Number(first)] ?? null, rest, text));
   if (typeof value !== "object" || value === null) return value;

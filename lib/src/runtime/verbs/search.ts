@@ -7,6 +7,7 @@ import type { Message, SearchHit } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
+import { foldedWords, foldWord, maxIndexedLength, wordPattern } from "../rows/message-words.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { readableHead } from "./browse.ts";
@@ -18,19 +19,14 @@ export type SearchOptions = {
   readonly limit?: number;
 };
 
-/** How many characters and words of a query count, and how long a word may be. */
+/** How many characters and words of a query count. */
 const maxQueryLength = 1000;
 const maxWords = 16;
-const maxWordLength = 64;
-/** How many characters of a message are searched for the place of the match: as many as storages index. */
-const maxTextLength = 20_000;
 /** The length of an excerpt, and how much of it is before the first match, in characters. */
 const excerptLength = 240;
 const excerptBefore = 60;
 /** How many messages are read at a time. */
 const messagesPerRead = 16;
-
-const word = /[\p{L}\p{N}\p{M}]+/gu;
 
 /** Messages of the tenant that contain all words of a text. */
 export async function search(
@@ -46,7 +42,8 @@ export async function search(
   }
   if (storage.search === undefined) {
     throw new RuntimeError("not_found", {
-      message: "the storage has no search index; sqliteStorage offers one with its option search: true",
+      message:
+        "the storage has no search index; sqliteStorage and postgresStorage offer one with their option search: true",
     });
   }
   const words = wordsOf(text);
@@ -79,24 +76,17 @@ export async function search(
 }
 
 /** The words of a query, without case and diacritics, each once. */
-export function wordsOf(query: string): readonly string[] {
-  const words = query.slice(0, maxQueryLength).match(word) ?? [];
-  const folded = words.map((one) => folding(one).slice(0, maxWordLength)).filter((one) => one !== "");
-  return [...new Set(folded)].slice(0, maxWords);
-}
-
-/** A word without case and diacritics. */
-function folding(text: string): string {
-  return text.normalize("NFD").replaceAll(/\p{M}/gu, "").toLowerCase();
+function wordsOf(query: string): readonly string[] {
+  return foldedWords(query.slice(0, maxQueryLength)).slice(0, maxWords);
 }
 
 /** The text around the first match, and the places of all matches in it. The last word of the query may be the beginning of a word. */
 function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> {
-  const text = textsIn(message).join(" ").slice(0, maxTextLength);
+  const text = textsIn(message).join(" ").slice(0, maxIndexedLength);
   const last = words.at(-1) ?? "";
-  const places = Array.from(text.matchAll(word), ({ 0: found, index }) => ({ found, start: index }))
+  const places = Array.from(text.matchAll(wordPattern), ({ 0: found, index }) => ({ found, start: index }))
     .filter(({ found }) => {
-      const folded = folding(found);
+      const folded = foldWord(found);
       return words.includes(folded) || folded.startsWith(last);
     })
     .map(({ found, start }) => [start, start + found.length] as const);

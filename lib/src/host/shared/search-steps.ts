@@ -1,9 +1,11 @@
 // A search while older messages are still being indexed: repeats it, and indexes some with each repetition, for at most a second.
 
-import type { HostStorage, StorageSearch } from "../../runtime/host-contract.ts";
-import type { SearchResult } from "./connection.ts";
+import type { HostStorage, StorageHit, StorageSearch } from "../../runtime/host-contract.ts";
 
 import { monotonicNow, nextTask, systemClock } from "../../clock/clock.ts";
+
+/** The result of a search. `isComplete`: all messages are in the index. */
+export type SearchResult = { readonly hits: readonly StorageHit[]; readonly isComplete: boolean };
 
 /** How long a search waits for older messages to be indexed, in milliseconds. */
 const waitMs = 1000;

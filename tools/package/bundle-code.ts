@@ -33,7 +33,7 @@ const chunks = [
   {
     name: "main",
     // Without what dynamic imports load.
-    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|dotenv|perform\/middleware-chain)/,
+    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|perform\/middleware-chain)/,
     priority: 2,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },

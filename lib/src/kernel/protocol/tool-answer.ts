@@ -6,9 +6,18 @@ import type { ToolReturned } from "../machine/effect.ts";
 import { textPartOf, toolFailure, toolMessageOf, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
 
 /** The answer to a call that ran, with the content that its result encoder returned. */
-export function answerOf(call: ToolCall, { outcome, content, ranArguments }: ToolReturned, id: string): ToolMessage {
+export function answerOf(
+  call: ToolCall,
+  { outcome, content, ranArguments }: Pick<ToolReturned, "outcome" | "content" | "ranArguments">,
+  id: string,
+): ToolMessage {
+  const [only] = typeof content === "string" ? [] : content;
+  const isPlain = content.length === 1 && only?.type === "text" && only.providerOptions === undefined;
+  // A list without parts is what the model reads of the value `[]`.
+  const visible = isPlain ? only.text : content.length === 0 && content !== "" ? "[]" : content;
   const code = outcome.type === "failure" ? outcome.failure.code : null;
-  return toolAnswer(call, content, { status: toolOutcomeStatus(outcome), code, ranArguments, id });
+  const fields = { status: toolOutcomeStatus(outcome), code, ranArguments, id, name: call.name };
+  return toolMessageOf(call.id, visible, fields);
 }
 
 /** The answer to a pending call whose result or denial came from outside the turn. */
@@ -19,9 +28,7 @@ export function settledAnswer(
   id: string,
   revision: number,
 ): ToolMessage {
-  const code = outcome.type === "failure" ? outcome.failure.code : null;
-  const fields = { status: toolOutcomeStatus(outcome), code, ranArguments: null, id };
-  return toolAnswer(call, content ?? partsOf(outcome, revision), fields);
+  return answerOf(call, { outcome, content: content ?? partsOf(outcome, revision), ranArguments: null }, id);
 }
 
 /** The answer to a call that will not run: a failure with this reason. */
@@ -43,7 +50,7 @@ export function unrunOutcome({ id, name }: ToolCall, reason: ToolErrorReason, me
 /** The answer to a call without a result in a turn that was cancelled, failed or ended. */
 export function cancelledAnswer(call: ToolCall, message: string, id: string): ToolMessage {
   const outcome = { type: "cancelled", message, raw: null } as const;
-  return toolAnswer(call, toolOutcomeParts(outcome), { status: "cancelled", code: null, ranArguments: null, id });
+  return answerOf(call, { outcome, content: toolOutcomeParts(outcome), ranArguments: null }, id);
 }
 
 /** What the model reads of an outcome. Under revision 1 failures that the kernel answers have another format than those of tools that ran. */
@@ -51,16 +58,4 @@ function partsOf(outcome: ToolOutcome, revision: number): readonly UserPart[] {
   if (revision > 1 || outcome.type !== "failure") return toolOutcomeParts(outcome);
   const { message } = outcome.failure;
   return [textPartOf(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];
-}
-
-function toolAnswer(
-  call: ToolCall,
-  content: ToolMessage["content"],
-  fields: Pick<ToolMessage, "status" | "code" | "ranArguments" | "id">,
-): ToolMessage {
-  const [only] = typeof content === "string" ? [] : content;
-  const isPlain = content.length === 1 && only?.type === "text" && only.providerOptions === undefined;
-  // A list without parts is what the model reads of the value `[]`.
-  const visible = isPlain ? only.text : content.length === 0 && content !== "" ? "[]" : content;
-  return toolMessageOf(call.id, visible, { ...fields, name: call.name });
 }

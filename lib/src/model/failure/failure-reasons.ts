@@ -1,4 +1,4 @@
-// The reasons of failures: a table of reasons for each kind of failure, and the table `failureKinds` of all kinds with the HTTP status of a response. The types
+// The reasons of failures: a table of reasons for each kind of failure, the table `failureKinds` of all kinds, and the status of HTTP responses. The types
 // and shapes of failure.ts are derived from them. It is a file of its own, without shapes, because every failure is built from it. The constructor of a
 // kind reads the table of its own reasons only, so that a bundler drops the other tables.
 //
@@ -31,13 +31,11 @@ export const toolFailureClasses = [
   "internal",
 ] as const;
 
-/** The facts of a reason: default field values for its constructor, and the status of an HTTP response. */
+/** The facts of a reason: default field values for its constructor. */
 type ReasonFacts = {
   readonly kind?: ProviderFailureKind;
   readonly retryable?: boolean;
   readonly class?: ToolFailureClass;
-  /** Overrides the status of the kind. */
-  readonly httpStatus?: number;
 };
 
 type Reasons = { readonly [reason: string]: ReasonFacts };
@@ -62,11 +60,11 @@ export const engineReasons = {
   missing_stream_adapter: {},
   missing_model: {},
   missing_key: {},
-  unknown_tool: { httpStatus: 400 },
+  unknown_tool: {},
   invalid_engine: {},
-  unsupported_response_format: { httpStatus: 400 },
+  unsupported_response_format: {},
   no_image_adapter: {},
-  unknown_price: { httpStatus: 400 },
+  unknown_price: {},
 } as const satisfies Reasons;
 
 export const imageAdapterReasons = {
@@ -111,7 +109,7 @@ export const sessionReasons = {
   session_in_error_state: {},
   invalid_status_for_operation: {},
   no_pending_tool_call: {},
-  unknown_tool_call_id: { httpStatus: 404 },
+  unknown_tool_call_id: {},
 } as const satisfies Reasons;
 
 export const validationReasons = {
@@ -138,45 +136,63 @@ export const runtimeReasons = {
   conflict: {}, // Another writer committed first.
   lease_lost: {}, // Another process holds the lease of the session.
   takeover_limit: {}, // Too many processes in a row took the turn over and ended without committing a journal row (Q17).
-  storage_failed: { httpStatus: 503 },
-  storage_full: { httpStatus: 507 },
-  storage_busy: { httpStatus: 503 },
-  corrupt_row: { httpStatus: 500 },
-  newer_schema: { httpStatus: 503 },
-  volatile_storage: { httpStatus: 503 }, // Durable data would be written to a storage that does not survive the process.
-  replay_missing: { httpStatus: 404 }, // A replay ordered an effect that is not recorded.
+  storage_failed: {},
+  storage_full: {},
+  storage_busy: {},
+  corrupt_row: {},
+  newer_schema: {},
+  volatile_storage: {}, // Durable data would be written to a storage that does not survive the process.
+  replay_missing: {}, // A replay ordered an effect that is not recorded.
   callback_failed: {}, // A function of the calling program threw.
-  not_found: { httpStatus: 404 },
-  quota_exceeded: { httpStatus: 429 }, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
+  not_found: {},
+  quota_exceeded: {}, // A quota of the tenant is used up (`copiedLengthPerHour` of `fork`).
 } as const satisfies Reasons;
 
-type Kind = {
-  /** The status of an HTTP response with such a failure. */
-  readonly httpStatus: number;
-  readonly reasons: Reasons;
-};
-
 export const failureKinds = {
-  engine_error: { httpStatus: 503, reasons: engineReasons },
-  adapter_error: { httpStatus: 502, reasons: adapterReasons },
-  image_adapter_error: { httpStatus: 502, reasons: imageAdapterReasons },
-  stream_error: { httpStatus: 502, reasons: streamReasons },
-  tool_error: { httpStatus: 409, reasons: toolReasons },
-  session_error: { httpStatus: 409, reasons: sessionReasons },
-  validation_error: { httpStatus: 400, reasons: validationReasons },
-  runtime_error: { httpStatus: 409, reasons: runtimeReasons },
-} as const satisfies { readonly [type: string]: Kind };
+  engine_error: engineReasons,
+  adapter_error: adapterReasons,
+  image_adapter_error: imageAdapterReasons,
+  stream_error: streamReasons,
+  tool_error: toolReasons,
+  session_error: sessionReasons,
+  validation_error: validationReasons,
+  runtime_error: runtimeReasons,
+} as const satisfies { readonly [type: string]: Reasons };
 
 /** The `type` of a failure. */
 export type FailureType = keyof typeof failureKinds;
 /** The reasons of one kind. */
-export type ReasonOf<T extends FailureType> = keyof (typeof failureKinds)[T]["reasons"];
+export type ReasonOf<T extends FailureType> = keyof (typeof failureKinds)[T];
+
+/** The status of an HTTP response with a failure of a kind, and of the reasons that have another one. A table of its own: only servers read it. */
+const statusesByKind: {
+  readonly [T in FailureType]: { readonly default: number } & { readonly [reason in ReasonOf<T>]?: number };
+} = {
+  engine_error: { default: 503, unknown_tool: 400, unsupported_response_format: 400, unknown_price: 400 },
+  adapter_error: { default: 502 },
+  image_adapter_error: { default: 502 },
+  stream_error: { default: 502 },
+  tool_error: { default: 409 },
+  session_error: { default: 409, unknown_tool_call_id: 404 },
+  validation_error: { default: 400 },
+  runtime_error: {
+    default: 409,
+    storage_failed: 503,
+    storage_full: 507,
+    storage_busy: 503,
+    corrupt_row: 500,
+    newer_schema: 503,
+    volatile_storage: 503,
+    replay_missing: 404,
+    not_found: 404,
+    quota_exceeded: 429,
+  },
+};
 
 /** Returns the status of an HTTP response that carries this failure: the one of the reason, else the one of the kind. */
 export function httpStatusOf(type: FailureType, reason: string): number {
-  const { httpStatus, reasons } = failureKinds[type];
-  const facts: Reasons = reasons;
-  return facts[reason]?.httpStatus ?? httpStatus;
+  const statuses: { readonly default: number; readonly [reason: string]: number | undefined } = statusesByKind[type];
+  return (Object.hasOwn(statuses, reason) ? statuses[reason] : undefined) ?? statuses.default;
 }
 
 /** Returns the name of the error class of a kind: `ToolError` for `tool_error`. */

@@ -102,7 +102,7 @@ const providerFields = {
  */
 function fieldsOf<const T extends FailureType, R extends object, Base extends object, Own extends object>(
   type: T,
-  { reasons }: { readonly reasons: R },
+  reasons: R,
   base: Base,
   own: Own,
 ) {
@@ -196,14 +196,14 @@ export type Failure =
   | RuntimeFailure;
 
 export const failureTypes = keysOf(failureKinds);
-export const engineErrorReasons = keysOf(failureKinds.engine_error.reasons);
-export const adapterErrorReasons = keysOf(failureKinds.adapter_error.reasons);
-export const imageAdapterErrorReasons = keysOf(failureKinds.image_adapter_error.reasons);
-export const streamErrorReasons = keysOf(failureKinds.stream_error.reasons);
-export const toolErrorReasons = keysOf(failureKinds.tool_error.reasons);
-export const sessionErrorReasons = keysOf(failureKinds.session_error.reasons);
-export const validationErrorReasons = keysOf(failureKinds.validation_error.reasons);
-export const runtimeErrorReasons = keysOf(failureKinds.runtime_error.reasons);
+export const engineErrorReasons = keysOf(failureKinds.engine_error);
+export const adapterErrorReasons = keysOf(failureKinds.adapter_error);
+export const imageAdapterErrorReasons = keysOf(failureKinds.image_adapter_error);
+export const streamErrorReasons = keysOf(failureKinds.stream_error);
+export const toolErrorReasons = keysOf(failureKinds.tool_error);
+export const sessionErrorReasons = keysOf(failureKinds.session_error);
+export const validationErrorReasons = keysOf(failureKinds.validation_error);
+export const runtimeErrorReasons = keysOf(failureKinds.runtime_error);
 
 export const toolFailureShape: Shape<ToolFailure> = object<ToolFailure>(failureFields.tool_error);
 

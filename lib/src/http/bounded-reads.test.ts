@@ -307,14 +307,9 @@ describe("pages in memory at the same time", () => {
       { id: "long", input: "go" },
       { prefer: "wait=10", "idempotency-key": "long" },
     ],
-    [
-      "a repeated request that does not wait",
-      "POST",
-      "/sessions",
-      { id: "long", input: "go" },
-      { "idempotency-key": "long" },
-    ],
     ["an overview", "GET", "/overview", null, {}],
+    ["the events of a session", "GET", "/sessions/long/events", null, {}],
+    ["the events of a turn", "GET", "/sessions/long/turns/TURN/events", null, {}],
     ["the result of a turn", "GET", "/sessions/long/turns/TURN", null, { prefer: "wait=10" }],
     [
       "a post of a chat",
@@ -350,6 +345,28 @@ describe("pages in memory at the same time", () => {
     await Promise.all(pages);
     await answered;
     expect(state.status).toBeLessThan(300);
+  });
+
+  test("delay the result at the end of a stream, and not its events", async () => {
+    const { get, send, settled, letRead, turnId } = await world(["ada"]);
+    const pages = [get("ada", "/sessions"), get("ada", "/sessions")];
+    await expect.poll(settled).toHaveLength(2);
+    const stream = send("ada", `/sessions/long/turns/${await turnId("ada")}/events`);
+    letRead();
+    const { body } = await stream;
+    const more = [get("ada", "/sessions"), get("ada", "/sessions")];
+    await expect.poll(settled).toHaveLength(2);
+    let received = "";
+    const reading = (async () => {
+      for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) received += text;
+    })();
+    await expect.poll(() => received).toContain("chat_completed");
+    await settled();
+    expect(received).not.toContain("event: end");
+    letRead();
+    await Promise.all([...pages, ...more]);
+    await reading;
+    expect(received).toContain("event: end");
   });
 
   test("do not delay health and cancel, and a client that has disconnected reads nothing", async () => {

@@ -2,6 +2,7 @@
 // once, by `runtime`, and never changes; its objects hold the state of the process.
 
 import type { Clock, Engine } from "../engine/internal.ts";
+import type { TurnEnd } from "../model/internal.ts";
 import type { ActiveTurns } from "./drive/active-turns.ts";
 import type { CancelWatch } from "./drive/cancel-watch.ts";
 import type { HistoryCache } from "./history-cache.ts";
@@ -52,6 +53,8 @@ export type RuntimeContext = {
   readonly readSlots: ReadSlots;
   /** Forks of a tenant run one after the other: each holds a copy of its history. */
   readonly forkSlots: ReadSlots;
+  /** The waits for the ends of turns, by session and turn (`verbs/handles.ts`). */
+  readonly endWaits: Map<string, Promise<TurnEnd>>;
   /** The pinned configurations that this process has stored. */
   readonly pinned: StoredPinned;
 };

@@ -392,6 +392,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     pages: new PageBudget(),
     readSlots: new ReadSlots(),
     forkSlots: new ReadSlots(1),
+    endWaits: new Map(),
     pinned: new StoredPinned(clock),
   };
   const drives = options.drive ?? true;

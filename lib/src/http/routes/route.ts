@@ -47,6 +47,16 @@ export function streamResponse<T>(call: RouteCall, source: SseSource<T>): Respon
   return call.server.acquireStream(call).respond(source);
 }
 
+/** Runs `work` in a page slot of its own, for reads before a wait. */
+export async function inPageSlot<T>({ server, request, caller }: RouteCall, work: () => Promise<T>): Promise<T> {
+  const release = await server.acquirePage({ request, caller });
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+}
+
 /** Runs `work`; if it rejects, releases the slot that was acquired for it and rethrows. */
 export async function releaseOnError<T>(release: () => void, work: () => Promise<T>): Promise<T> {
   try {

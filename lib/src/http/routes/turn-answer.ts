@@ -9,7 +9,7 @@
 //   2. The turn slot is released when the turn ends, not when the response ends. The stream slot is released with the response.
 //   3. The turn continues whatever happens to the response (H6).
 //   4. A result is rendered in a page slot, which is acquired after the wait. That of a turn that has ended before the request, which a repeated request finds by its
-//      idempotency key, is also read in it.
+//      idempotency key, is also read in it, and not before the client of a stream has read all events.
 
 import type { Cancelled } from "../../model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../runtime/internal.ts";
@@ -21,7 +21,7 @@ import { hasRedaction } from "../../engine/internal.ts";
 import { HttpError, redactedJson } from "../failure.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { frame, onAbort } from "../sse.ts";
-import { json, releaseOnError } from "./route.ts";
+import { inPageSlot, json, releaseOnError } from "./route.ts";
 import { noSession } from "./session-routes.ts";
 
 /** Starts a turn with `start` and answers in the form that the client asked for. */
@@ -33,12 +33,21 @@ export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle
     return releaseOnError(
       () => slot?.release(),
       async () => {
-        const turn = await start();
-        if (call.key !== null && !(await isTurnOpen(call, turn))) await call.pageSlot();
-        turn.result.then(releaseTurn, releaseTurn);
+        // Requests can be repeated under a key without any cost for their client, and read the session each time.
+        const { turn, isOpen } =
+          call.key === null
+            ? { turn: await start(), isOpen: true }
+            : await inPageSlot(call, async () => {
+                const found = await start();
+                return { turn: found, isOpen: await isTurnOpen(call, found) };
+              });
+        if (isOpen) turn.result.then(releaseTurn, releaseTurn);
+        else releaseTurn();
         const headers = turnHeaders(call, turn);
-        if (slot !== null && form.type === "stream") return slot.respond(turnSource(turn), headers);
-        const response = await jsonResponse(call, turn, headers, form.type === "json" ? form.waitMs : 0);
+        if (slot !== null && form.type === "stream") return slot.respond(turnSource(call, turn, { isOpen }), headers);
+        const waitMs = form.type === "json" ? form.waitMs : 0;
+        if (!isOpen && waitMs > 0) await call.pageSlot();
+        const response = await jsonResponse(call, turn, headers, waitMs);
         slot?.release();
         return response;
       },
@@ -92,12 +101,17 @@ export function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHa
   };
 }
 
-/** The events of a turn, followed by a frame `end` with its result. */
+/** The events of a turn, followed by a frame `end` with its result. `isOpen`: the turn has not ended yet, and its driver may fail. */
 export function turnSource(
+  call: RouteCall,
   turn: TurnHandle,
-  events: AsyncIterable<RuntimeEvent> = turn.events,
+  { events = turn.events, isOpen }: { readonly events?: AsyncIterable<RuntimeEvent>; readonly isOpen: boolean },
 ): SseSource<RuntimeEvent> {
-  return { events, failWith: turn.result, render: eventFrame, finalFrames: async () => endFrame(await turn.result) };
+  const finalFrames = async () => {
+    if (isOpen) await turn.result;
+    return inPageSlot(call, async () => endFrame(await turn.result));
+  };
+  return { events, render: eventFrame, finalFrames, ...(isOpen ? { failWith: turn.result } : {}) };
 }
 
 /** An event as a frame. The SSE id is the event's cursor: a client that reconnects with `Last-Event-ID` resumes after it. */

@@ -38,7 +38,7 @@ import {
   withDescription,
 } from "../openapi/body-schema.ts";
 import { schemaRef, jsonAnswer, turnAnswers } from "../openapi/schemas.ts";
-import { bodyRoute, json, jsonText, releaseOnError, route, streamResponse } from "./route.ts";
+import { bodyRoute, inPageSlot, json, jsonText, releaseOnError, route, streamResponse } from "./route.ts";
 import { checkId, noSession } from "./session-routes.ts";
 import {
   cancelAnswers,
@@ -367,6 +367,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       handle: async (call) => {
         const id = call.param("id");
         const readOptions = eventOptions(call);
+        await call.pageSlot();
         if ((await call.sessions.get(id, { messages: 0 })) === null) throw noSession(id);
         return streamResponse(call, { events: call.sessions.events(id, readOptions), render: eventFrame });
       },
@@ -380,7 +381,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       handle: async (call) => {
         const [sessionId, turnId] = [call.param("id"), call.param("turnId")];
         const waitMs = preferredWaitMs(call);
-        const isOpen = await isTurnOpen(call, { sessionId, turnId });
+        const isOpen = await inPageSlot(call, () => isTurnOpen(call, { sessionId, turnId }));
         // The slot is acquired after the wait: an open turn may take minutes.
         if (!isOpen) await call.pageSlot();
         const { result } = call.sessions.attach(sessionId, turnId);
@@ -505,9 +506,12 @@ async function watchTurn(call: RouteCall): Promise<Response> {
   const [id, turnId] = [param("id"), param("turnId")];
   const readOptions = { ...eventOptions(call), turnId };
   const turn = sessions.attach(id, turnId);
+  // The rows of the session and of the turn have the text of the answer.
+  await call.pageSlot();
   if (await isTurnOpen(call, { sessionId: id, turnId })) {
     const events = sessions.events(id, readOptions);
-    const source = readOptions.follow === false ? { events, render: eventFrame } : turnSource(turn, events);
+    const source =
+      readOptions.follow === false ? { events, render: eventFrame } : turnSource(call, turn, { events, isOpen: true });
     return streamResponse(call, source);
   }
   const slot = call.server.acquireStream(call);
@@ -521,7 +525,8 @@ async function watchTurn(call: RouteCall): Promise<Response> {
     }
     // The iterator has started, so it is returned also when the client disconnects before reading.
     const onClose = () => void remaining.return?.().catch(() => undefined);
-    return slot.respond({ ...turnSource(turn, prepend(first.value, remaining)), onClose });
+    const events = prepend(first.value, remaining);
+    return slot.respond({ ...turnSource(call, turn, { events, isOpen: false }), onClose });
   });
 }
 

@@ -4,6 +4,7 @@ import type { HostStorage } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
@@ -38,6 +39,39 @@ describe("handles", () => {
     const seen = [];
     for await (const event of first.events) seen.push(event);
     expect(seen).toEqual([]);
+  });
+
+  test("handles of one open turn share the wait for its result, and read it once", async () => {
+    const { passed, open } = latch();
+    const slow = workTool(() => passed.then(() => "ok"));
+    const memory = memoryStorage();
+    let reads = 0;
+    const host: HostStorage = {
+      ...memory,
+      read: (queries) => {
+        if (queries.some(({ table }) => table === "turns") && queries.some(({ table }) => table === "leases"))
+          reads += 1;
+        return memory.read(queries);
+      },
+    };
+    const agent = engine({ adapter: fake({ scripts: [[toolCall("work")], [says("two")]] }), tools: [slow] });
+    const sessions = runtime({ host, engines: { default: agent } });
+    const other = runtime({ host, engines: { default: agent } });
+    const { turnId } = await sessions.start("go", { id: "s" });
+    const results = [sessions, other].map(({ attach }) =>
+      Promise.all(Array.from({ length: 20 }, () => attach("s", turnId).result)),
+    );
+    await expect.poll(() => reads).toBeGreaterThan(0);
+    open();
+    for (const ends of results) {
+      const all = await ends;
+      expect(all[0]).toMatchObject({ text: "two", status: "ended" });
+      expect(new Set(all).size).toBe(1);
+    }
+    expect(reads).toBeLessThan(20);
+    // A handle that is used later reads the session as it is then.
+    await sessions.delete("s");
+    expect(await rejectionOf(sessions.attach("s", turnId).result)).toMatchObject({ reason: "not_found" });
   });
 
   test("attach without a turn id reads the open turn from its first event to its last", async () => {

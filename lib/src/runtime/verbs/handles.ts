@@ -211,17 +211,47 @@ function noTurn({ session }: SessionKey, turn: string): RuntimeError {
   return new RuntimeError("not_found", { message });
 }
 
-/** Waits until a turn has ended or is parked, whichever process drives it. Woken by writes to the session and by this process leaving the turn. */
-async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
-  const { storage, turns: active } = context;
+/**
+ * Waits until a turn has ended or is parked, whichever process drives it. Woken by writes to the session and by this process leaving the turn.
+ *
+ * Handles of one turn share the wait and its result: hundreds of readers would otherwise read and parse a large result at the same time, and each would hold a
+ * copy. A wait is joined only before it reads, so that a handle returns nothing older than its first use.
+ */
+function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): Promise<TurnEnd> {
+  const own: Promise<TurnEnd> = waitForEnd(context, key, aim, () => own);
+  return own;
+}
+
+/** `own`: the promise of this call, which other waits for the turn join. */
+async function waitForEnd(
+  context: VerbContext,
+  key: SessionKey,
+  aim: HandleAim,
+  own: () => Promise<TurnEnd>,
+): Promise<TurnEnd> {
+  const { storage, turns: active, endWaits } = context;
   const changes = new ChangeSignal(storage, nameOf(key));
   const stop = active.left.onLeft(changes.notify);
   try {
     // Resolved once: the turn that is open now, also if it has ended by the first read below.
     const turn = await aimedAt(context, key, aim);
+    const name = JSON.stringify([...keyOf(key), turn]);
+    /** Waits as the one that others join; returns the wait to join if there is one. */
+    const joined = async (wait: () => Promise<unknown>): Promise<{ readonly end: Promise<TurnEnd> } | null> => {
+      const end = endWaits.get(name);
+      if (end !== undefined) return { end };
+      endWaits.set(name, own());
+      try {
+        await wait();
+      } finally {
+        endWaits.delete(name);
+      }
+      return null;
+    };
     for (;;) {
       changes.clear();
-      if (turn !== null) await active.over(key, turn);
+      const first = turn === null ? null : await joined(() => active.over(key, turn));
+      if (first !== null) return await first.end;
       const [heads = [], turns = [], leases = []] = await storage.read([
         { table: "sessions", prefix: keyOf(key) },
         { table: "turns", prefix: [...keyOf(key), turn ?? ""] },
@@ -231,7 +261,9 @@ async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): P
       const [row] = turns;
       if (turn === null) return endWithoutTurn(head, await currentSummary(context, key, head, version));
       if (row === undefined) {
-        if ((await turnState(context, key, turn)) === "queued") await changes.changed();
+        const state = await turnState(context, key, turn);
+        const queued = state === "queued" ? await joined(() => changes.changed()) : null;
+        if (queued !== null) return await queued.end;
         continue;
       }
       const progress = readValue("turns", row);
@@ -246,7 +278,8 @@ async function turnEnd(context: VerbContext, key: SessionKey, aim: HandleAim): P
         });
       }
       if (error !== null && !isHeldElsewhere(error) && !isHandedOver(error)) throw error;
-      await changes.changed();
+      const open = await joined(() => changes.changed());
+      if (open !== null) return await open.end;
     }
   } finally {
     stop();

@@ -17,9 +17,11 @@ describe("a secret of a call", () => {
     ["in Base64", Buffer.from(key).toString("base64")],
     ["in URL-safe Base64", Buffer.from(key).toString("base64url")],
     ["in Base64 after one byte", Buffer.from(`x${key}`).toString("base64")],
+    ["in Base64 after two bytes", Buffer.from(`xy${key}`).toString("base64")],
     ["in Base64 after a user name", Buffer.from(`me:${key}:rest`).toString("base64")],
     ["in Base64 inside of a text", Buffer.from(`{"authorization":"Bearer ${key}"}`).toString("base64url")],
     ["in hexadecimal", Buffer.from(key).toString("hex")],
+    ["in hexadecimal with capital letters", Buffer.from(key).toString("hex").toUpperCase()],
   ])("is redacted %s", (_, form) => {
     const shown = withoutKey(`before ${form} after`, key);
     expect(shown).toContain("[key]");

@@ -206,6 +206,32 @@ describe("context", () => {
     expect(contexts).toEqual([{ userId: 1 }, {}, { userId: 1 }, {}]);
   });
 
+  test.each([
+    [
+      "/ui/chat",
+      (id: string) => ({ id: "s", messages: [{ id, role: "user", parts: [{ type: "text", text: "hi" }] }] }),
+    ],
+    [
+      "/ag-ui",
+      (id: string) => ({
+        threadId: "s",
+        runId: id,
+        messages: [{ id, role: "user", content: "hi" }],
+        tools: [],
+        context: [],
+      }),
+    ],
+  ])("turns of %s have it too, in new and in existing sessions", async (path, body) => {
+    const { ask, contexts } = world(auth);
+    for (const [token, id] of [
+      [ada, "m1"],
+      [bob, "m2"],
+      [ada, "m3"],
+    ] as const)
+      expect((await ask(token, "POST", path, body(id))).status).toBe(200);
+    expect(contexts).toEqual([{ userId: 1 }, {}, { userId: 1 }]);
+  });
+
   test("a message that is queued while a turn is open has its own context", async () => {
     const { ask, contexts, sessions } = world(auth);
     await sessions.start("who", { id: "s", context: { userId: 1 } });
@@ -228,6 +254,13 @@ describe("context", () => {
     (await model.call(1)).finish();
     (await model.call(2)).finish();
     await turn.result;
+  });
+
+  test("chat completions exist only if the operator names engines for them", async () => {
+    const { ask } = world(auth);
+    const body = { model: "default", messages: [{ role: "user", content: "who" }] };
+    expect((await ask(ada, "POST", "/v1/chat/completions", body)).status).toBe(404);
+    expect((await ask(ada, "GET", "/v1/models")).status).toBe(404);
   });
 
   test("chat completions run tools with the context of the key", async () => {
@@ -287,6 +320,24 @@ describe("the name in a decision", () => {
       const [call] = (await sessions.get(id))?.session.pendingToolCalls ?? [];
       expect(call?.decision).toMatchObject({ type: "approve", by });
     }
+  });
+
+  test("is the name of the key in answers of AG-UI", async () => {
+    const { ask, sessions } = world([{ token: ada, name: "ada", engines: ["strict"] }]);
+    const run = {
+      threadId: "s",
+      runId: "r1",
+      messages: [{ id: "m1", role: "user", content: "pay" }],
+      tools: [],
+      context: [],
+    };
+    const { text } = await ask(ada, "POST", "/ag-ui", run);
+    const interruptId = /"id":"(?<id>[^"]*:c1)"/.exec(text)?.groups?.["id"];
+    const resume = [{ interruptId, status: "resolved", payload: { approved: true, by: "the CEO" } }];
+    expect((await ask(ada, "POST", "/ag-ui", { ...run, runId: "r2", resume })).status).toBe(200);
+    const record = JSON.stringify(await sessions.export("s"));
+    expect(record).toContain('"by":"ada"');
+    expect(record).not.toContain("CEO");
   });
 
   test("is not recorded for an answer by token", async () => {

@@ -37,7 +37,7 @@ export async function buildPrograms(): Promise<void> {
       configFile: false,
       logLevel: "error",
       resolve: { conditions },
-      ssr: { noExternal: ["everturn", /.*/], external: ["libsql"], resolve: { conditions } },
+      ssr: { noExternal: ["everturn", /.*/], external: ["libsql", "pg"], resolve: { conditions } },
       build: { ssr: file, outDir: programs, emptyOutDir: false, target: "node20" },
     });
   }

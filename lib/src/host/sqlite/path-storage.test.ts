@@ -376,7 +376,7 @@ describe("errors keep their types", () => {
   });
 
   test("a full disk", async () => {
-    const driver = driverModule(`if (sql.startsWith("BEGIN")) database.exec("PRAGMA max_page_count = 60")`);
+    const driver = driverModule(`if (sql.startsWith("BEGIN")) database.exec("PRAGMA max_page_count = 120")`);
     const storage = open({ path: newFile(), driver });
     const [small, big] = [storage.write(batch(entry(1))), storage.write(batch(entry(2, "x".repeat(1_000_000))))];
     await expect(big).rejects.toMatchObject({ reason: "storage_full" });

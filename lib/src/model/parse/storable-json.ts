@@ -59,7 +59,7 @@ function replaceNumbers(value: Json, levels: number): Json | undefined {
 /**
  * Returns a copy of a value as plain JSON, or `undefined` where the shape `json` reports an issue: for functions, class instances, numbers that are not finite,
  * cycles, values that are too deep or too large. With `isRefused` an entry of an object can be an issue as well. For values that are dropped if they cannot be
- * stored, so that nobody reads the issues.
+ * stored, so their issues are not needed.
  */
 export function storableCopy(
   value: unknown,

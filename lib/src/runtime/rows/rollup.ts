@@ -53,7 +53,7 @@ export type RollupOutcomes = { readonly [Outcome in OutcomeClass]: number };
 
 /** How a turn ended, as the overview counts it. `limited`: a budget or the step limit. */
 export type OutcomeClass = (typeof outcomeClasses)[number];
-export const outcomeClasses = ["completed", "waiting", "failed", "cancelled", "parked", "limited"] as const;
+const outcomeClasses = ["completed", "waiting", "failed", "cancelled", "parked", "limited"] as const;
 
 /** The class of each outcome. */
 const classes: { readonly [Type in TurnOutcome["type"]]: OutcomeClass } = {
@@ -91,7 +91,7 @@ const maxNames = { engines: 50, tools: 100, tenants: 50 } as const;
 /** The longest name, in characters: a model may call tools that do not exist, under any name. */
 const maxNameLength = 128;
 /** The name of the sum of all names beyond `maxNames`. */
-export const otherName = "(other)";
+const otherName = "(other)";
 
 const noOutcomes: RollupOutcomes = { completed: 0, waiting: 0, failed: 0, cancelled: 0, parked: 0, limited: 0 };
 
@@ -174,7 +174,7 @@ function addByName<Sum extends { readonly name: string }>(
 }
 
 /** Adds two sums; the result has the name of the first. */
-export function addSums(left: RollupSum, right: RollupSum): RollupSum {
+function addSums(left: RollupSum, right: RollupSum): RollupSum {
   return {
     name: left.name,
     turns: left.turns + right.turns,

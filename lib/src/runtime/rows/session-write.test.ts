@@ -205,7 +205,7 @@ describe("writeSession", () => {
   test("a parked turn stays the turn of its session and is not open for workers; restarting a step opens it again", () => {
     const failure = runtimeFailure("diverged");
     const parked = writeSession(stored, { now: 20, turn: { type: "park", failure, rollup } });
-    expect(puts(parked.changes)).toEqual(["recent", "rollup_lines", "sessions", "turns"]);
+    expect(puts(parked.changes)).toEqual(["attention", "recent", "rollup_lines", "sessions", "turns"]);
     expect(removals(parked.changes)).toEqual(["due", "open", "recent"]);
     expect(parked.after).toMatchObject({ head: { turn: "t1" }, turn: { progress: { status: "parked", failure } } });
     const restarted = writeSession(parked.after, {

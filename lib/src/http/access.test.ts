@@ -142,6 +142,26 @@ describe("engines", () => {
     expect(pendingToolCalls?.map(({ decision }) => decision)).toEqual([null]);
   });
 
+  test("arguments of an approval are rejected if the engine has no such tool any more", async () => {
+    const host = memoryStorage();
+    const pay = tool({
+      name: "pay",
+      description: "Pays.",
+      schema: { type: "object" },
+      needsApproval: true,
+      handler: () => "paid",
+    });
+    const adapter = fake({ script: [{ type: "tool_call", id: "c1", name: "pay", arguments: {} }] });
+    const before = runtime({ host, engines: { default: engine({ adapter, model: "fake:m", tools: [pay] }) } });
+    await (
+      await before.start("pay", { id: "s" })
+    ).result;
+    const after = runtime({ host, engines: { default: engine({ adapter, model: "fake:m" }) } });
+    await expect(after.decide("s", "c1", { type: "approve", arguments: { amount: 1 } })).rejects.toThrow(
+      'no tool "pay" to check the arguments with',
+    );
+  });
+
   test("a key uses the engines it lists, in its own sessions and in those of other keys", async () => {
     const { ask, sessions } = world(auth);
     const start = (id: string, name?: string) =>

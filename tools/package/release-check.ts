@@ -42,6 +42,8 @@ function run(
 
 const cache = join(root, "node_modules/.cache/everturn-release");
 const libsql = "0.5.29";
+/** The only entry point that does not load without its optional peer is `everturn/otel`. */
+const openTelemetry = "@opentelemetry/api@1.9.1";
 
 type Runtime = {
   readonly name: string;
@@ -345,7 +347,7 @@ try {
       return describe(measurement);
     });
   }
-  const project = await emptyProject(join(folder, "project"), tarball);
+  const project = await emptyProject(join(folder, "project"), tarball, [openTelemetry]);
   for (const runtime of runtimes) await check(runtime.name, () => checkRuntime(runtime, project));
   const withDriver = await emptyProject(join(folder, "driver"), tarball, [`libsql@${libsql}`]);
   await check(`npx everturn, Node ${process.versions.node}`, () => checkCommand(withDriver));

@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 
 import { longConversation, longTurn, writeLargeDatabase } from "./generate.ts";
 import { Server } from "./server.ts";
-import { WatchedPage } from "./watched-page.ts";
+import { until, WatchedPage } from "./watched-page.ts";
 
 const database = { sessions: 5000, messages: 10_000, steps: 1000 };
 const rounds = 5;
@@ -27,6 +27,12 @@ const observers = `
   });
   rows.observe(document, { childList: true, subtree: true });
 `;
+
+/** Where the list, the conversation and the timeline are. */
+const places = `JSON.stringify([
+  ...[...document.querySelectorAll(".list-scroll, .talk")].map(({ scrollTop }) => scrollTop),
+  ...[...document.querySelectorAll(".timeline-pane .tl-bar")].map(({ id, style }) => id + style.transform),
+])`;
 
 type Scrolled = { readonly name: string; readonly path: string; readonly scroll: (page: Page) => Promise<void> };
 
@@ -65,12 +71,12 @@ export async function measurePerformance(browser: Browser, _shots: string, only:
   const server = await Server.start({ database: "large.db" });
   const faults: string[] = [];
   try {
-    const first = await best(async () => firstView(browser, server));
+    const first = await best(async () => firstView(browser, server), limits.firstViewMs);
     console.log(`first view                    ${first.toFixed(0)} ms (best of ${rounds})`);
     if (first > limits.firstViewMs) faults.push(`the first view took ${first.toFixed(0)} ms`);
     for (const view of scrolled) {
       if (!view.name.includes(only)) continue;
-      const longest = await best(async () => longestTask(browser, server, view, faults));
+      const longest = await best(async () => longestTask(browser, server, view, faults), limits.longTaskMs);
       console.log(
         `${view.name.padEnd(30)}${longest.toFixed(0)} ms, the longest task while scrolling (best of ${rounds})`,
       );
@@ -88,11 +94,10 @@ export async function measurePerformance(browser: Browser, _shots: string, only:
   return faults;
 }
 
-/** The smallest of several measurements. Stops at the first one that is within the limit of a long task. */
-async function best(measure: () => Promise<number>): Promise<number> {
+/** The smallest of several measurements. Stops at the first one that is within the limit. */
+async function best(measure: () => Promise<number>, limit: number): Promise<number> {
   let smallest = Infinity;
-  for (let round = 0; round < rounds && smallest > limits.longTaskMs; round += 1)
-    smallest = Math.min(smallest, await measure());
+  for (let round = 0; round < rounds && smallest > limit; round += 1) smallest = Math.min(smallest, await measure());
   return smallest;
 }
 
@@ -102,8 +107,12 @@ async function firstView(browser: Browser, server: Server): Promise<number> {
   const { page } = watched;
   await page.addInitScript(observers);
   await page.goto(server.studio());
-  await page.waitForFunction("window.firstRow !== undefined");
-  const time = await page.evaluate<number>("window.firstRow");
+  // `waitForFunction` needs eval, which the Content-Security-Policy forbids.
+  const time = await until(
+    "the first row is painted",
+    async () => page.evaluate<number>("window.firstRow ?? 0"),
+    (painted) => painted > 0,
+  );
   await watched.close();
   return time;
 }
@@ -125,7 +134,10 @@ async function longestTask(
   if (path !== "") await page.locator(".timeline-pane [role='option']").first().waitFor();
   await new Promise((resolve) => setTimeout(resolve, 1000));
   await page.evaluate("window.longTasks.length = 0");
+  const before = await page.evaluate<string>(places);
   await scroll(page);
+  // A view that did not move proves nothing.
+  if ((await page.evaluate<string>(places)) === before) faults.push(`${name}: nothing was scrolled`);
   const longest = await page.evaluate<number>("Math.max(0, ...window.longTasks)");
   faults.push(...(await watched.close()).map((problem) => `${name}: ${problem}`));
   return longest;

@@ -15,6 +15,13 @@ const running = new Set<ChildProcess>();
 /** The temporary folder of a run: databases, and the home folder of the servers, so that no configuration of the user is read. */
 export const folder = mkdtempSync(join(tmpdir(), "everturn-studio-"));
 
+// Also after an uncaught error or a signal no server stays behind. A handler of `exit` cannot wait.
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+
 export type ServerOptions = {
   /** The name of the database in the temporary folder. */
   readonly database: string;

@@ -7,6 +7,7 @@ import { useEffect, useState } from "react";
 
 import { visibleName } from "../parts/text.ts";
 import { notifyError } from "../shell/toasts.tsx";
+import { PlainText } from "../text/long-text.tsx";
 
 /** A number with its name. */
 export function Tile({ name, children }: { readonly name: string; readonly children: ReactNode }): ReactNode {
@@ -28,13 +29,13 @@ export function FailureView({ failure }: { readonly failure: AnyFailure }): Reac
         <span className="tag crash">
           {failure.type} · {failure.reason}
         </span>
-        <p dir="auto">{failure.message}</p>
+        <PlainText text={failure.message} limit={1000} />
         {facts(failure).length > 0 && <p className="muted">{facts(failure).join(" · ")}</p>}
       </li>
       {causesOf(failure).map(({ name, message }, index) => (
         <li key={index}>
           <span className="muted">caused by</span> <code>{visibleName(name)}</code>
-          <p dir="auto">{message}</p>
+          <PlainText text={message} limit={1000} />
         </li>
       ))}
     </ol>

@@ -50,8 +50,9 @@ async function show(turn: ClientTurn) {
       case "step_reset":
         text = "";
         break;
-      case "tool_execution_started":
-        console.log(`[${event.name} ${JSON.stringify(event.arguments)}]`);
+      // Not `tool_execution_started`, which is not stored: a reader that connects after the tool has ended does not get it.
+      case "tool_execution_completed":
+        console.log(`[${event.name}: ${event.result.type}]`);
         break;
       case "ask_user_requested":
         console.log(`question: ${event.question}`);

@@ -30,7 +30,10 @@ export function ComparePage({ left, right }: { readonly left: string; readonly r
         {comparison !== null && <span className="muted tnum">{sharedText(comparison.shared)}</span>}
       </div>
       {left === "" || right === "" ? (
-        <p className="muted pad">Choose two sessions: fork a message, then compare the fork with its original.</p>
+        <p className="muted pad">
+          Choose two sessions: select two in the list of sessions, or fork a message and compare the fork with its
+          original.
+        </p>
       ) : null}
       {error !== null && (
         <p className="notice bad" role="alert">

@@ -1,7 +1,7 @@
 // The composer: a message to the session. While a turn runs the message steers it, or waits for the next turn, or interrupts it.
 
 import type { UserInput } from "../data/types.ts";
-import type { Attachment } from "./attachments.ts";
+import type { Attachment, BusyPolicy } from "./attachments.ts";
 import type { ClipboardEvent, DragEvent, ReactNode } from "react";
 
 import { useId, useRef, useState } from "react";
@@ -9,15 +9,15 @@ import { useId, useRef, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { contentOf, maxFileText, readAttachment } from "./attachments.ts";
+import { contentOf, maxFileText, policyFor, readAttachment } from "./attachments.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
+/** What a message does while a turn runs. */
 const policies = {
   steer: { label: "Steer", text: "Steer this turn" },
   queue: { label: "Queue", text: "Write the message of the next turn" },
   interrupt: { label: "Interrupt", text: "Stop this turn, then start the next one" },
 } as const;
-type Policy = keyof typeof policies;
 
 /** Moves the focus into the composer: the shortcut `s`. */
 export function focusComposer(): void {
@@ -36,11 +36,12 @@ export function Composer(): ReactNode {
   const pendingCount = useConversationPart(({ head }) => head?.session.pendingToolCalls.length ?? 0);
   const [text, setText] = useState("");
   const [files, setFiles] = useState<readonly Attachment[]>([]);
-  const [policy, setPolicy] = useState<Policy>("steer");
+  const [chosenPolicy, setPolicy] = useState<BusyPolicy>("steer");
   const [isSending, setSending] = useState(false);
   const [isDragged, setDragged] = useState(false);
   const fileInput = useRef<HTMLInputElement>(null);
   const id = useId();
+  const policy = policyFor(chosenPolicy, files);
   const isEmpty = text.trim() === "" && files.length === 0;
 
   const attach = async (list: Iterable<File>): Promise<void> => {

@@ -84,6 +84,7 @@ class SessionFeed {
   refresh(): void {
     this.#isRefreshing = true;
     this.#wake();
+    void this.#readQueue();
   }
 
   stop(): void {
@@ -145,6 +146,20 @@ class SessionFeed {
     }
     // A turn that is queued behind a limit may end the stream without having begun.
     if (follow && kept.at(-1)?.event.type !== "chat_completed") await this.#wait(idleMs);
+  }
+
+  /**
+   * Reads which messages wait for the next turn. The head is not read while a turn is followed, so a message that was just queued would not be shown before the
+   * turn ends. Only the queue is taken: the messages of the open turn come from its events.
+   */
+  async #readQueue(): Promise<void> {
+    const known = this.#head;
+    if (known === null || known.openTurn === null) return;
+    const { signal } = this.#aborting;
+    const head = await this.#client.get(this.#sessionId, { messages: 0, signal }).catch(() => null);
+    // The turn may have ended meanwhile: then the head has been read again.
+    if (signal.aborted || head === null || this.#head !== known) return;
+    if (head.openTurn?.turnId === known.openTurn.turnId) this.#publishHead({ ...known, queuedTurns: head.queuedTurns });
   }
 
   #publishHead(head: SessionView): void {

@@ -10,6 +10,7 @@ import { useEffect, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
+import { rememberFork } from "../session/forks.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
 import { optionsOf, settingsOf } from "./column-settings.ts";
@@ -147,7 +148,12 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
             run={column.run}
             isKept={column.isKept}
             onChange={(settings) => change(column.key, (current) => ({ ...current, settings }))}
-            onKeep={() => change(column.key, (current) => ({ ...current, isKept: true }))}
+            onKeep={() => {
+              // A kept fork offers the comparison with its original.
+              const forked = column.run?.sessionId ?? null;
+              if (from !== null && forked !== null) rememberFork(forked, from);
+              change(column.key, (current) => ({ ...current, isKept: true }));
+            }}
             onStop={() => {
               if (column.run !== null && column.run.sessionId !== null)
                 void client.cancel(column.run.sessionId).catch(() => undefined);

@@ -138,6 +138,20 @@ export function SessionList({ selected }: { readonly selected: string | null }):
             <span className="spacer" />
             <button
               type="button"
+              className="btn small"
+              disabled={marked.size !== 2}
+              title="Compare two sessions side by side"
+              onClick={() => {
+                const [left, right] = marked;
+                if (left === undefined || right === undefined) return;
+                setMarked(null);
+                navigate({ view: "compare", left, right });
+              }}
+            >
+              Compare
+            </button>
+            <button
+              type="button"
               className="btn danger small"
               disabled={marked.size === 0}
               onClick={() => setConfirming(true)}

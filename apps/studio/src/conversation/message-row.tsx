@@ -123,7 +123,7 @@ function CallCard({
 /** A click that is meant for the message: not on a control, and not the end of a text selection. */
 function isPlainClick({ target }: MouseEvent): boolean {
   if (!(target instanceof Element) || getSelection()?.isCollapsed === false) return false;
-  return target.closest("a, button, input, textarea, select, summary, label, .tool-card") === null;
+  return target.closest("a, button, input, textarea, select, summary, label, .tool-card, [role='menu']") === null;
 }
 
 function authorOf({ role, name, origin }: Message): string {

@@ -76,8 +76,11 @@ export function useConversationSelection(
           ? { type: "reply", reply: replyNumber(messages, owner.base, index) }
           : { type: "call", toolCallId };
       if (toolCallId === null && messages.get(index)?.role !== "assistant") return;
+      const address = location.href;
       attempt(async () => {
         const { effects } = await inspector.timeline(sessionId, owner.turnId, { limit: maxRows });
+        // The reader may have selected something else, or opened another session, while the journal was read.
+        if (location.href !== address) return;
         const effect = effectAt(effects, place)?.ordinal ?? null;
         selectMessage({ ...route, message: index }, index, { turnId: owner.turnId, effect });
       });

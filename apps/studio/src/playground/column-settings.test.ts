@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { optionsOf, settingsOf } from "./column-settings.ts";
+import { enginesFor, optionsOf, settingsOf, withoutEngine } from "./column-settings.ts";
 
 const allow = ["model", "instructions", "temperature", "maxTokens", "maxTurns", "activeTools"];
 const empty = settingsOf({ name: "support" });
@@ -55,4 +55,12 @@ test.for([
   const { options, issues } = optionsOf({ ...empty, [field]: text }, allow);
   expect(options).toEqual({ engine: "support" });
   expect(issues.map((issue) => issue.field)).toEqual([field]);
+});
+
+test("a fork offers the engine of its original only, and sends no engine", () => {
+  const engines = [{ name: "default" }, { name: "scenarios" }];
+  expect(enginesFor(engines, "scenarios")).toEqual([{ name: "scenarios" }]);
+  expect(enginesFor(engines, null)).toEqual(engines);
+  const { options } = optionsOf({ ...settingsOf({ name: "scenarios" }), instructions: "Be brief." }, ["instructions"]);
+  expect(withoutEngine(options)).toEqual({ instructions: "Be brief." });
 });

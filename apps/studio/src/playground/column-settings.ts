@@ -62,3 +62,18 @@ function modelName(text: string): NonNullable<TurnOptions["model"]> {
   const [provider = "", ...rest] = text.split(":");
   return `${provider}:${rest.join(":")}`;
 }
+
+/** The engines that a column can choose. A fork keeps the engine of its original: `engine` is its name; `null`: any engine. */
+export function enginesFor<E extends Pick<EngineView, "name">>(
+  engines: readonly E[],
+  engine: string | null,
+): readonly E[] {
+  const own = engines.filter(({ name }) => name === engine);
+  return own.length > 0 ? own : engines;
+}
+
+/** The options of a turn in a fork, whose engine cannot be changed. */
+export function withoutEngine(options: TurnOptions): TurnOptions {
+  const { engine: _, ...others } = options;
+  return others;
+}

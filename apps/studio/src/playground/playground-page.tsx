@@ -13,7 +13,7 @@ import { useQuery } from "../data/query.ts";
 import { rememberFork } from "../session/forks.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
-import { optionsOf, settingsOf } from "./column-settings.ts";
+import { enginesFor, optionsOf, settingsOf, withoutEngine } from "./column-settings.ts";
 import { Column } from "./column.tsx";
 import { beginRun, withEnd, withEvent } from "./run.ts";
 import "../styles/conversation.css";
@@ -36,7 +36,11 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
   const [columns, setColumns] = useState<readonly ColumnState[]>([]);
   const [message, setMessage] = useState("");
   const nextKey = useRef(0);
-  const known = engines.data ?? [];
+  const original = useQuery(from === null ? null : `playground:${from}`, (signal) =>
+    from === null ? Promise.resolve(null) : client.get(from, { messages: 0, signal }),
+  );
+  const isReady = from === null || original.data !== null;
+  const known = isReady ? enginesFor(engines.data ?? [], original.data?.engine ?? null) : [];
   const addColumn = (engine: EngineView, settings?: ColumnSettings): void => {
     const key = nextKey.current++;
     setColumns((list) => [...list, { key, settings: settings ?? settingsOf(engine), run: null, isKept: false }]);
@@ -59,7 +63,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
       const turn =
         from === null
           ? await client.start(message, { ...options, metadata: { title: titleOf(message) } })
-          : await client.reply(await client.fork(from), message, options);
+          : await client.reply(await client.fork(from), message, withoutEngine(options));
       update((run) => ({ ...run, sessionId: turn.sessionId }));
       for await (const event of turn.events) update((run) => withEvent(run, event, Date.now()));
       const end = await turn.result;
@@ -109,6 +113,11 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
           Add a column
         </button>
       </div>
+      {original.error !== null && (
+        <p className="notice bad" role="alert">
+          The session could not be read: {original.error.message}
+        </p>
+      )}
       {engines.error !== null && (
         <p className="notice bad" role="alert">
           The engines could not be read: {engines.error.message}

@@ -244,19 +244,18 @@ const flows: readonly Flow[] = [
     run: async ({ open }) => {
       const { page } = await open();
       for (const name of ["left", "right"]) {
-        await startSession(page, `Compare the ${name} one`);
+        await startSession(page, `The ${name} side`);
         await seeEnd(page);
         await page.getByRole("link", { name: "New session" }).click();
       }
       await button(page, "Select sessions").click();
-      for (const name of ["left", "right"]) await page.getByLabel(`Select Compare the ${name} one`).check();
+      for (const name of ["left", "right"]) await page.getByLabel(`Select The ${name} side`).check();
       await button(page, /^Compare$/).click();
       await page.waitForURL(/\/studio\/compare/);
       await until(
         "both sides are shown",
         async () => text(page.getByRole("main")),
-        (whole) =>
-          whole.includes("You said: Compare the left one") && whole.includes("You said: Compare the right one"),
+        (whole) => whole.includes("You said: The left side") && whole.includes("You said: The right side"),
       );
     },
   },
@@ -282,7 +281,7 @@ const flows: readonly Flow[] = [
       await composer(page).fill("Another second message");
       await composer(page).press("Enter");
       await seeText(page, "You said: Another second message");
-      await page.getByRole("link", { name: "Compare" }).click();
+      await page.getByRole("link", { name: "Compare", exact: true }).click();
       await page.waitForURL(/\/studio\/compare/);
       await until(
         "both sides are shown",
@@ -521,6 +520,24 @@ const flows: readonly Flow[] = [
       await button(second, /^Keep$/).click();
       await second.getByRole("link", { name: "Open the session" }).click();
       await seeText(page, "Compare two settings");
+    },
+  },
+  {
+    name: "playground with forks of a session",
+    run: async ({ open }) => {
+      const { page } = await open();
+      await startScenario(page, "Question");
+      await button(talk(page), "Kumo Ramen").click();
+      await seeText(page, "The table is booked");
+      await seeEnd(page);
+      await button(page, "Open in playground").click();
+      await page.getByLabel("Message", { exact: true }).fill("Thank you");
+      await button(page, /Run 2 side by side/).click();
+      const column = page.getByRole("region", { name: "column A" });
+      await button(column, /^Keep$/).click();
+      await column.getByRole("link", { name: "Open the session" }).click();
+      await seeText(page, "Thank you");
+      await page.getByRole("link", { name: "Compare", exact: true }).waitFor();
     },
   },
   {

@@ -80,11 +80,12 @@ describe("storableCopy", () => {
     withNullPrototype: true,
   });
 
+  // Not `toStrictEqual`: it compares the field `constructor` of objects, which is data here.
   test("copies what the shape of open JSON reads, and nothing else", () => {
     fc.assert(
       fc.property(anything, (value) => {
         const result = read(json, value);
-        expect(storableCopy(value)).toStrictEqual("value" in result ? result.value : undefined);
+        expect(storableCopy(value)).toEqual("value" in result ? result.value : undefined);
       }),
     );
   });
@@ -93,7 +94,7 @@ describe("storableCopy", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.oneof(fc.string(), fc.constant("x-api-key")), anything), (value) => {
         const result = read(settings, value);
-        expect(storableCopy(value, isCredential)).toStrictEqual("value" in result ? result.value : undefined);
+        expect(storableCopy(value, isCredential)).toEqual("value" in result ? result.value : undefined);
       }),
     );
   });

@@ -5,6 +5,8 @@ import type { Tool } from "everturn";
 
 import { askUser, tool } from "everturn";
 
+import { pause } from "./pause.ts";
+
 /** The length of one tick of the countdown, in words of the offline model. */
 const wordsPerTick = 8;
 
@@ -54,19 +56,3 @@ const survey = tool({
   handler: () =>
     askUser("What is your favourite colour?", { answerAs: "tool_result", options: ["red", "green", "blue"] }),
 });
-
-/** Waits. Rejects at once when the signal is aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
-}

@@ -5,6 +5,7 @@ import type { Json, Tool, ToolContext } from "everturn";
 
 import { askUser, fail, tool } from "everturn";
 
+import { pause } from "../pause.ts";
 import { usualPaceMs } from "./script.ts";
 
 /** Returns the tools. `paceMs`: the delay between two words of the model; the tools are faster or slower with it. */
@@ -250,20 +251,4 @@ async function workThrough({ progress, signal }: Work, ms: number, stages: reado
     progress(stage);
     await pause(ms / stages.length, signal);
   }
-}
-
-/** Waits. Rejects at once when the signal is aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
 }

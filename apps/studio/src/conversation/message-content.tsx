@@ -9,7 +9,7 @@ import { isObject } from "../parts/json.ts";
 import { visibleName } from "../parts/text.ts";
 import { JsonText, JsonView, parsedJson } from "../text/json-view.tsx";
 import { imageUrl, safeLink } from "../text/links.ts";
-import { LongText, PlainText } from "../text/long-text.tsx";
+import { PlainText } from "../text/long-text.tsx";
 import { Markdown } from "../text/markdown.tsx";
 import { Reasoning } from "./reasoning.tsx";
 
@@ -195,16 +195,5 @@ export function AnswerContent({ content }: { readonly content: string | readonly
 
 function AnswerText({ text }: { readonly text: string }): ReactNode {
   const value = parsedJson(text);
-  if (value !== null) return <JsonView value={value} />;
-  return (
-    <LongText
-      text={text}
-      limit={1500}
-      render={(part) => (
-        <pre className="data" dir="auto">
-          {part}
-        </pre>
-      )}
-    />
-  );
+  return value === null ? <JsonText value={text} /> : <JsonView value={value} />;
 }

@@ -333,7 +333,7 @@ const [event] = exhibits.event;
 if (event === undefined) throw new Error("the museum is empty");
 const settles = { effectId: "t1/0/model", epoch: 4, n: 2 };
 const failure = runtimeFailure("diverged", { message: "row 2 was recorded for another effect", paths: ["call.name"] });
-const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, end: null, failure: null } as const;
+const progress = { committed: 4, sequence: 9, step: 1, takeovers: 2, discarded: 3, end: null, failure: null } as const;
 const sum = {
   turns: 3,
   outcomes: { completed: 1, waiting: 0, failed: 1, cancelled: 0, parked: 1, limited: 0 },

@@ -54,6 +54,7 @@ const timeline: TurnTimeline = {
     },
     failure: null,
     limitWait: null,
+    discarded: 1,
   },
   now: 9000,
   claims: [

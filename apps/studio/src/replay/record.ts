@@ -64,6 +64,7 @@ export function readReplayFile(text: string): ReplayFile {
         end,
         failure: null,
         limitWait: null,
+        discarded: 0,
       },
       now: lastEnd,
       claims: claimsOf(rows),

@@ -31,7 +31,17 @@ describe("lanes and bars", () => {
 
   test("begins the recorded attempt after the retries inside its effect", () => {
     const discarded = [
-      { reason: "retry", epoch: 1, startedAt: acceptedAt + 10, endedAt: acceptedAt + 300, failure: null },
+      {
+        reason: "retry",
+        epoch: 1,
+        attempt: 1,
+        startedAt: acceptedAt + 10,
+        endedAt: acceptedAt + 300,
+        failure: null,
+        delayMs: null,
+        text: "",
+        textLength: 0,
+      },
     ] as const;
     const { bars } = layoutOf(timelineOf([effectOf(1, "model", 0, [10, 900], { discarded })]));
     expect(bars[0]?.map(({ kind, start, end }) => [kind, start, end])).toEqual([

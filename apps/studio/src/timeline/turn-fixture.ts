@@ -71,6 +71,7 @@ export function turnOf(fields: Partial<TurnSummaryView> = {}): TurnSummaryView {
     end: null,
     failure: null,
     limitWait: null,
+    discarded: 0,
     ...fields,
   };
 }
@@ -115,7 +116,17 @@ export const supportCase: TurnTimeline = timelineOf(
       usage: usageOf(1842, 1676, 58, 0.0042),
       text: "Thank you. I am asking for the refund to be approved.",
       discarded: [
-        { reason: "crash", epoch: 1, startedAt: acceptedAt + 1460, endedAt: acceptedAt + 2180, failure: null },
+        {
+          reason: "crash",
+          epoch: 1,
+          attempt: 1,
+          startedAt: acceptedAt + 1460,
+          endedAt: acceptedAt + 2180,
+          failure: null,
+          delayMs: null,
+          text: "Thank you. I am ask",
+          textLength: 19,
+        },
       ],
     }),
     effectOf(7, "tool", 1, [4530, 4532], {

@@ -29,6 +29,8 @@ export type TurnSummaryView = {
   /** Why the turn failed or is parked; otherwise `null`. */
   readonly failure: Failure | null;
   readonly limitWait: LimitWait | null;
+  /** Attempts that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. The timeline shows them. */
+  readonly discarded: number;
 };
 
 /**
@@ -101,10 +103,18 @@ export type DiscardedAttempt = {
   /** `crash`: the process ended while it performed the effect. `retry`: the attempt failed and another followed. */
   readonly reason: "crash" | "retry";
   readonly epoch: number;
+  /** The number of the attempt, from 1; `null`: not known. An attempt that a crash has ended is repeated under the same number. */
+  readonly attempt: number | null;
   /** When it began and ended, in milliseconds, as far as it is known. */
   readonly startedAt: number | null;
   readonly endedAt: number | null;
   readonly failure: Failure | null;
+  /** How long the next attempt had to wait, in milliseconds; `null`: it did not. */
+  readonly delayMs: number | null;
+  /** The beginning of the text that had arrived, at most 4,000 characters. Of an attempt that a crash has ended, as far as its process had stored it. */
+  readonly text: string;
+  /** The number of characters of the whole text. */
+  readonly textLength: number;
 };
 
 /** Everything that is stored about one row of the journal. */

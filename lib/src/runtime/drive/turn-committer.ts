@@ -8,7 +8,7 @@
 //     - the turn row (commit count + 1); at a boundary also the session row, its entry in `recent` and the new message rows,
 //     - the events that readers will see, numbered after the newest event of the session,
 //     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
-//     - the removal of the live pieces that the events replace,
+//     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown away,
 //     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
 //     - the lease row, extended by one lease time.
 //   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The batch checks the lease
@@ -108,6 +108,7 @@ import { openCallDeadlines } from "../verbs/waits.ts";
 import { admit } from "./admission.ts";
 import { childUsage } from "./children.ts";
 import { claimInputs } from "./claim-inputs.ts";
+import { discardedPuts, itemsLeftBefore } from "./discarded-texts.ts";
 import { acceptedTurn } from "./driven-turn.ts";
 import { EffectRecords } from "./effect-records.ts";
 import { EffectTimes } from "./effect-times.ts";
@@ -160,6 +161,10 @@ export class TurnCommitter {
   #refusedSlots = 0;
   /** An earlier holder may have left pieces, which the first commit removes. */
   #mayHavePieces: boolean;
+  /** Attempts that were thrown away since the last commit. */
+  #discarded = 0;
+  /** The next journal row is the first one after a takeover: the attempt of the process that crashed was thrown away. */
+  #followsTakeover: boolean;
 
   /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
   constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
@@ -181,6 +186,7 @@ export class TurnCommitter {
     );
     this.#stored = stored;
     this.#mayHavePieces = mayHavePieces;
+    this.#followsTakeover = lease.takesOver;
     this.channel = new Channel(id, this.#progress.sequence, events);
     this.#isEnding = ending !== null;
     this.journal = new DurableJournal(effectiveRows(rows), {
@@ -251,9 +257,10 @@ export class TurnCommitter {
     const handsOver = this.draining;
     // No start mark for a turn that is handed over now: this process does not run the tools, the next holder does.
     const marks = handsOver || this.#isEnding ? [] : this.records.startMarks(turn);
+    const discarded = await this.#discard(row, item);
     const rows = merge(
       held?.rows ?? noChanges,
-      putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks),
+      putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks, ...discarded),
     );
     const ended = turn.phase.type === "ended";
     if (!handsOver && this.mergesCheckpoints && awaitsCheckpoint(turn)) {
@@ -297,7 +304,8 @@ export class TurnCommitter {
 
   /** The change of a commit after which the turn continues. */
   #advancing(turn: Turn, committed: number, events: readonly StoredEvent[], also: Changes, now: number): Commit {
-    const change = { now, turn: { type: "advance", committed, step: turn.step }, events, also } as const;
+    const advance = { type: "advance", committed, step: turn.step, discarded: this.#discarded } as const;
+    const change = { now, turn: advance, events, also } as const;
     const { history } = turn;
     const { session, length } = this.#stored.head;
     // Messages of an open step belong to the turn; the session gets them at the boundary, when the step is over.
@@ -333,6 +341,7 @@ export class TurnCommitter {
         type: "end",
         committed,
         step: turn.step,
+        discarded: this.#discarded,
         end: summaryOf(result),
         next,
         nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
@@ -397,6 +406,22 @@ export class TurnCommitter {
     return { effect, hash: effect === null ? null : await sha256(effect), item, epoch, attempt, timing };
   }
 
+  /**
+   * Counts the attempts that were thrown away before the row, and returns the records with their texts. Failed attempts of this process are in the live tail;
+   * those that crashes have ended are read from the storage, in the first commit after a takeover.
+   */
+  async #discard({ epoch, attempt }: JournalRow, item: JournalItem): Promise<readonly Put[]> {
+    const isTakeover = this.#followsTakeover;
+    this.#followsTakeover = false;
+    // An explicit `recover` resets the count of takeovers.
+    this.#discarded += attempt - 1 + (isTakeover ? Math.max(1, this.#progress.takeovers) : 0);
+    if (attempt === 1 && !isTakeover) return [];
+    const earlier = isTakeover ? await this.orStop(itemsLeftBefore(this.#context.storage, this.at, epoch)) : [];
+    const settled = item.type === "response" ? { effectId: item.response.id, epoch, n: attempt } : null;
+    const kept = item.type === "cancel" ? this.channel.tail.lastAttempt : settled;
+    return discardedPuts(this.at, [...earlier, ...this.channel.tail.from(0).items], kept);
+  }
+
   /** The changes that settle the inputs which the item delivered (invariant 6). */
   async #delivered(item: JournalItem): Promise<Changes> {
     if (item.type !== "response" || item.response.type !== "checkpoint_delivered") return noChanges;
@@ -433,6 +458,7 @@ export class TurnCommitter {
       }
       this.#stored = write.after;
       this.#mayHavePieces = false;
+      this.#discarded = 0;
       pieces.dropped(this.at);
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
       if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease) };

@@ -97,7 +97,7 @@ function checkNumber(name: "after" | "limit", value: number, least: number): voi
   });
 }
 
-/** The records inside the effects of these rows, by effect id and name. A model call that was not repeated has none that are shown. */
+/** The records inside the effects of these rows, by effect id and name. Of model calls, only those that were repeated have some that are shown. */
 async function recordsOf(
   { storage }: VerbContext,
   at: Key,
@@ -105,7 +105,8 @@ async function recordsOf(
 ): Promise<ReadonlyMap<string, ReadonlyMap<string, Json>>> {
   const ids = rows.flatMap(({ row }) => {
     const effect = effectOf(row);
-    const isRecorded = effect?.type === "call_tool" || (effect?.type === "call_model" && row.attempt > 1);
+    const isRepeated = row.attempt > 1 || row.timing?.takesOver === true;
+    const isRecorded = effect?.type === "call_tool" || (effect?.type === "call_model" && isRepeated);
     return effect !== null && isRecorded ? [effect.id] : [];
   });
   if (ids.length === 0) return new Map();
@@ -176,6 +177,7 @@ async function innerSummary(
     end: null,
     failure: null,
     limitWait: null,
+    discarded: 0,
   };
 }
 

@@ -10,6 +10,9 @@ import { call, counting, gate, says, thinker, worker, World, writes } from "../.
 import { agentTool } from "../../engine/index.ts";
 import { timelineOf } from "./timeline.ts";
 
+/** What is not known about an attempt that a crash has ended before any text arrived. */
+const unknown = { attempt: null, delayMs: null, text: "", textLength: 0 } as const;
+
 /** Waits until a turn has ended, while time passes. */
 async function settled(world: World, result: Promise<unknown>): Promise<void> {
   const state = { isDone: false };
@@ -79,6 +82,7 @@ describe("timeline", () => {
         startedAt: effects.find(({ ordinal }) => ordinal === (lost?.ordinal ?? 0) - 1)?.endedAt ?? null,
         endedAt: claims[1]?.since ?? null,
         failure: null,
+        ...unknown,
       } satisfies DiscardedAttempt,
     ]);
   });
@@ -134,6 +138,52 @@ describe("timeline", () => {
     expect(one?.endedAt ?? 0).toBeGreaterThanOrEqual(one?.startedAt ?? Number.NaN);
     expect(two?.startedAt ?? 0).toBeGreaterThan(one?.endedAt ?? Number.NaN);
     expect(reply?.startedAt ?? 0).toBeGreaterThan(two?.endedAt ?? Number.NaN);
+  });
+
+  test("keeps the text of attempts that failed and were repeated", async () => {
+    const world = new World();
+    const model = thinker((_, n) =>
+      n < 3 ? [...says(`Half a reply ${n}`), { type: "error", reason: "provider_unavailable" }] : says("Done."),
+    );
+    const of = world.engine(model, { retry: { maxAttempts: 4, baseDelayMs: 1000, afterOutput: true } });
+    const main = world.process(of);
+    const { turnId, result } = await main.start("hi", { id: "s1" });
+    await settled(world, result);
+    const { effects, turn } = await main.timeline("s1", turnId ?? "");
+    const reply = effects.find(({ kind }) => kind === "model");
+    expect(
+      reply?.discarded.map(({ reason, attempt, text, textLength }) => [reason, attempt, text, textLength]),
+    ).toEqual([
+      ["retry", 1, "Half a reply 1", 14],
+      ["retry", 2, "Half a reply 2", 14],
+    ]);
+    expect(reply?.discarded[0]?.delayMs).toBeGreaterThan(0);
+    expect(turn.discarded).toBe(2);
+  });
+
+  test("keeps the text of an attempt that a crash has ended", async () => {
+    const world = new World();
+    const long = "x".repeat(5000);
+    const model = thinker((_, n) =>
+      n === 1 ? [...says(`The sun ${long}`), { type: "delay", ms: 60_000 }] : says("Done."),
+    );
+    const of = world.engine(model);
+    const live = { everyMs: 10, bytes: 100_000 };
+    const first = world.process(of, { owner: "first", live });
+    const { turnId } = await first.start("hi", { id: "s1" });
+    while ((await world.rows("pieces")).length === 0) await world.clock.advance(5);
+    first.kill();
+    await world.leaseRunsOut();
+    const second = world.process(of, { owner: "second", live });
+    const { result } = second.attach("s1", turnId);
+    await second.recover();
+    await settled(world, result);
+    const { effects, turn } = await second.timeline("s1", turnId ?? "");
+    const reply = effects.find(({ kind }) => kind === "model");
+    expect(reply?.discarded).toMatchObject([{ reason: "crash", epoch: 1, attempt: 1, textLength: 5008 }]);
+    expect(reply?.discarded[0]?.text).toBe(`The sun ${long}`.slice(0, 4000));
+    expect(turn.discarded).toBe(1);
+    expect(await world.rows("pieces")).toEqual([]);
   });
 
   test("names the turns of child agents, whose timelines can be read", async () => {
@@ -302,7 +352,7 @@ describe("timelineOf", () => {
       takesOver: true,
     });
     expect(page([row]).effects[0]?.discarded).toEqual([
-      { reason: "crash", epoch: 1, startedAt: 5, endedAt: 50, failure: null },
+      { reason: "crash", epoch: 1, startedAt: 5, endedAt: 50, failure: null, ...unknown },
     ]);
   });
 
@@ -317,9 +367,9 @@ describe("timelineOf", () => {
       }),
     ];
     expect(page(rows).effects[1]?.discarded).toEqual([
-      { reason: "crash", epoch: 1, startedAt: 10, endedAt: null, failure: null },
-      { reason: "crash", epoch: 2, startedAt: null, endedAt: null, failure: null },
-      { reason: "crash", epoch: 3, startedAt: null, endedAt: 80, failure: null },
+      { reason: "crash", epoch: 1, startedAt: 10, endedAt: null, failure: null, ...unknown },
+      { reason: "crash", epoch: 2, startedAt: null, endedAt: null, failure: null, ...unknown },
+      { reason: "crash", epoch: 3, startedAt: null, endedAt: 80, failure: null, ...unknown },
     ]);
   });
 

@@ -15,7 +15,8 @@
 //   The effect of the first row under the new epoch was ordered before the claim. So were tool calls that the same reply made and that began before that row was settled;
 //   other effects do not run in parallel.
 //
-// Retries are records: `attempt/<n>` has the failure, `delay/<n>` the wait after it, and so the time at which the attempt ended.
+// Retries are records: `attempt/<n>` has the failure, `delay/<n>` the wait after it, and so the time at which the attempt ended. The text that an attempt had published
+// is the record `discarded/<epoch>/<n>`.
 
 import type { Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { DiscardedAttempt, Failure, Json, TimelineEffect, TurnClaim, Usage } from "../../model/internal.ts";
@@ -23,6 +24,7 @@ import type { JournalRow } from "../rows/values.ts";
 
 import { addUsage, messageText, noUsage, runtimeFailure } from "../../model/internal.ts";
 import { failureShape, isPlainObject, read } from "../../model/parse/reading.ts";
+import { readDiscarded } from "../drive/discarded-texts.ts";
 
 /** A row of the journal for the timeline. */
 export type TimelineRow = {
@@ -112,13 +114,14 @@ function effectView(source: TimelineSource, entries: readonly Entry[], index: nu
   const { row, ordinal, effect, step } = entryAt(entries, index);
   const { timing, epoch, attempt } = row;
   const id = effect?.id ?? null;
-  const retries = id === null ? [] : retriesOf(source.records.get(id) ?? new Map(), row);
+  const records = id === null ? noRecords : (source.records.get(id) ?? noRecords);
+  const retries = retriesOf(records, row);
   const crashes = effect === null ? [] : crashesOf(source, entries, index, retries);
   // The recorded attempt begins after the wait that the last retry has caused, if this process made that retry.
   const resumedAt = retries.at(-1)?.nextAt ?? null;
   const startedAt = timing === null ? null : Math.max(timing.startedAt, Math.min(resumedAt ?? 0, timing.endedAt));
   // A crash is the last attempt of its epoch.
-  const discarded = [...retries.map(({ attempt: retried }) => retried), ...crashes];
+  const discarded = withTexts([...retries.map(({ attempt: retried }) => retried), ...crashes], records);
   return {
     ordinal,
     effectId: id,
@@ -146,6 +149,27 @@ function entryAt(entries: readonly Entry[], index: number): Entry {
   return entry;
 }
 
+const noRecords: ReadonlyMap<string, Json> = new Map();
+
+/** The attempts with their stored texts. */
+function withTexts(
+  attempts: readonly DiscardedAttempt[],
+  records: ReadonlyMap<string, Json>,
+): readonly DiscardedAttempt[] {
+  const texts = [...records].flatMap(([name, record]) => readDiscarded(name, record) ?? []);
+  const isFailed = (epoch: number, n: number): boolean =>
+    attempts.some((other) => other.reason === "retry" && other.epoch === epoch && other.attempt === n);
+  return attempts.map((attempt) => {
+    const found = texts.find(({ epoch, n }) => {
+      if (epoch !== attempt.epoch) return false;
+      return attempt.reason === "retry" ? n === attempt.attempt : !isFailed(epoch, n);
+    });
+    return found === undefined ? attempt : { ...attempt, attempt: found.n, text: found.text, textLength: found.length };
+  });
+}
+
+const noText = { text: "", textLength: 0 } as const;
+
 /** A failed attempt that another one followed, and when that one began. */
 type Retry = { readonly attempt: DiscardedAttempt; readonly nextAt: number | null };
 
@@ -165,8 +189,11 @@ function retriesOf(records: ReadonlyMap<string, Json>, { timing, epoch, attempt 
         reason: "retry",
         epoch: isEarlierProcess ? epoch - 1 : epoch,
         startedAt: previousEnd ?? firstStart,
+        attempt: n,
         endedAt,
         failure: failureOf(record),
+        delayMs: wait?.delayMs ?? null,
+        ...noText,
       },
       nextAt: wait?.dueAt ?? null,
     });
@@ -221,9 +248,12 @@ function crashesOf(
     return {
       reason: "crash",
       epoch: attemptEpoch,
+      attempt: null,
       startedAt: position === 0 ? startedAt : null,
       endedAt: attemptEpoch === lastEpoch ? timing.heldSince : null,
       failure: null,
+      delayMs: null,
+      ...noText,
     };
   });
 }

@@ -87,7 +87,7 @@ async function summaries(
 function summaryOf(
   turnId: string,
   { verb, engine, acceptedAt, base }: TurnStart,
-  { status, step, end, failure }: TurnProgress,
+  { status, step, end, failure, discarded }: TurnProgress,
   { lease, open }: { readonly lease: Row | undefined; readonly open: Row | undefined },
 ): TurnSummaryView {
   const failed = end !== null && "failure" in end.outcome ? end.outcome.failure : failure;
@@ -105,6 +105,7 @@ function summaryOf(
         : { haltedReason: end.haltedReason, outcome: end.outcome, steps: end.steps, usage: end.usage },
     failure: failed,
     limitWait: limitWaitOf(open),
+    discarded,
   };
 }
 

@@ -13,7 +13,7 @@
 //      misses nothing of the next holder.
 
 import type { Clock } from "../../engine/internal.ts";
-import type { HostStorage, Key, Put, Removal } from "../rows/storage.ts";
+import type { HostStorage, Key, Put, Query, Removal } from "../rows/storage.ts";
 import type { Piece } from "../rows/values.ts";
 import type { LiveItem } from "./live.ts";
 
@@ -146,6 +146,11 @@ export class PieceWriter {
       () => undefined,
     );
   }
+}
+
+/** The query for the pieces of a turn that were written before an epoch. `turn`: the key of the turn. */
+export function piecesBefore(turn: Key, epoch: number): Query {
+  return { table: "pieces", prefix: turn, before: epoch * positionsPerEpoch };
 }
 
 /** Splits items into pieces of one attempt each, with merged deltas. */

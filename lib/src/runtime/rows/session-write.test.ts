@@ -22,6 +22,7 @@ const progress: TurnProgress = {
   sequence: 7,
   step: 1,
   takeovers: 1,
+  discarded: 0,
   end: null,
   failure: null,
 };

@@ -121,11 +121,19 @@ type TurnChange =
       /** What the limits have decided. The caller adds the rows of slots to the batch. A turn that waits for a limit is not due. */
       readonly limit: TurnLimit | null;
     }
-  | { readonly type: "advance"; readonly committed: number; readonly step: number }
+  | {
+      readonly type: "advance";
+      readonly committed: number;
+      readonly step: number;
+      /** Attempts that were thrown away since the last commit. Default: 0. */
+      readonly discarded?: number;
+    }
   | {
       readonly type: "end";
       readonly committed: number;
       readonly step: number;
+      /** Attempts that were thrown away since the last commit. Default: 0. */
+      readonly discarded?: number;
       readonly end: TurnSummary;
       /** The next turn, built from input that arrived too late for this one (Q11). */
       readonly next: NewTurn | null;
@@ -270,14 +278,27 @@ function progressAfter(change: Exclude<TurnChange, { type: "begin" }>, before: T
   switch (change.type) {
     case "advance": {
       const takeovers = change.committed > before.committed ? 0 : before.takeovers;
-      return { status: "running", committed: change.committed, step: change.step, takeovers };
+      const discarded = before.discarded + (change.discarded ?? 0);
+      return { status: "running", committed: change.committed, step: change.step, takeovers, discarded };
     }
     case "end":
-      return { status: "ended", committed: change.committed, step: change.step, end: change.end };
+      return {
+        status: "ended",
+        committed: change.committed,
+        step: change.step,
+        discarded: before.discarded + (change.discarded ?? 0),
+        end: change.end,
+      };
     case "park":
       return { status: "parked", failure: change.failure };
     case "restart":
-      return { status: "running", committed: change.committed, takeovers: 0, failure: null };
+      return {
+        status: "running",
+        committed: change.committed,
+        takeovers: 0,
+        discarded: before.discarded + 1,
+        failure: null,
+      };
   }
 }
 
@@ -297,6 +318,7 @@ function beginTurn(
     sequence,
     step: 0,
     takeovers: 0,
+    discarded: 0,
     end: null,
     failure: null,
   };

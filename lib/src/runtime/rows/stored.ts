@@ -159,6 +159,7 @@ const progressShape: Shape<TurnProgress> = object<TurnProgress>({
   sequence: required(number),
   step: fallback(number, 0),
   takeovers: fallback(number, 0),
+  discarded: fallback(number, 0),
   end: fallback(nullable(summaryShape), null),
   failure: fallback(nullable(failureShape), null),
 });

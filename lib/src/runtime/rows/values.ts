@@ -98,6 +98,8 @@ export type TurnProgress = {
   readonly step: number;
   /** Takeovers after an expired lease since the last journal row (Q17). */
   readonly takeovers: number;
+  /** Attempts at effects that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. 0 in rows of older releases. */
+  readonly discarded: number;
   /** The result, once the turn has ended. */
   readonly end: TurnSummary | null;
   /** The reason why the turn is parked. */

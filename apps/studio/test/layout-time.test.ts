@@ -5,13 +5,13 @@ import { expect, test } from "vitest";
 import { criticalPath, layoutOf } from "../src/timeline/layout.ts";
 import { longTurn } from "../src/timeline/turn-fixture.ts";
 
-test("the layout of 1,000 steps is no long task of a browser (50 ms)", () => {
+test("the layout of 1,000 steps takes less than 20 ms of processor time", () => {
   const timeline = longTurn(1000);
-  // The fastest of several runs: the first ones are compiled, and other processes share the machine. An idle machine needs less than 10 ms.
-  const times = Array.from({ length: 10 }, () => {
+  // The fastest of several runs: the first ones are compiled, and other processes share the caches of the machine. An idle machine needs less than 10 ms.
+  const times = Array.from({ length: 20 }, () => {
     const start = process.cpuUsage();
     criticalPath(layoutOf(timeline));
     return process.cpuUsage(start).user / 1000;
   });
-  expect(Math.min(...times)).toBeLessThan(50);
+  expect(Math.min(...times)).toBeLessThan(20);
 });

@@ -242,7 +242,8 @@ function estimatedHeight(message: Message | undefined): number {
   if (message.role === "tool") return 0;
   const { content } = message;
   const length = typeof content === "string" ? content.length : 200 * content.length;
-  const cards = hasCalls(message) ? 90 : 0;
+  // Cards are side by side, each with its name, its arguments on one line, and a short result. An estimate that is right saves a second layout of the row.
+  const cards = message.role === "assistant" ? Math.ceil(message.toolCalls.length / 2) * 104 : 0;
   return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
 }
 

@@ -1,10 +1,12 @@
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
+import ReactMarkdown from "react-markdown";
+import remarkGfm from "remark-gfm";
 import { expect, test } from "vitest";
 
 import { visibleName } from "../parts/text.ts";
 import { isSafeImage, safeLink } from "./links.ts";
-import { isTooDeep, Markdown } from "./markdown.tsx";
+import { isOneParagraph, isTooDeep, Markdown } from "./markdown.tsx";
 
 function html(text: string): string {
   return renderToStaticMarkup(createElement(Markdown, { text }));
@@ -52,6 +54,67 @@ test("text that nests too deep is shown as it is", () => {
   expect(isTooDeep(">".repeat(5000))).toBe(true);
   expect(isTooDeep("- ".repeat(5000))).toBe(true);
   expect(html(">".repeat(5000))).not.toContain("<blockquote");
+});
+
+test("a line that is taken for one paragraph without a parser is one paragraph for the parser", () => {
+  const parsed = (text: string): string =>
+    renderToStaticMarkup(createElement(ReactMarkdown, { remarkPlugins: [remarkGfm], children: text }));
+  const alphabet = [
+    "a",
+    "Z",
+    "1",
+    " ",
+    ".",
+    ",",
+    "-",
+    ":",
+    "/",
+    "=",
+    "+",
+    "(",
+    ")",
+    "'",
+    '"',
+    "%",
+    "?",
+    "é",
+    "www",
+    "*",
+    "_",
+    "#",
+    "\n",
+    "~",
+    "@",
+    "|",
+    ">",
+  ];
+  // A fixed sequence of pseudo-random numbers (a linear congruential generator), so that a failure can be repeated.
+  let seed = 1;
+  const next = (below: number): number => (seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648) % below;
+  let taken = 0;
+  for (let round = 0; round < 3000; round += 1) {
+    const text = Array.from({ length: 1 + next(12) }, () => alphabet[next(alphabet.length)] ?? "").join("");
+    if (!isOneParagraph(text)) continue;
+    taken += 1;
+    expect(parsed(text), text).toBe(renderToStaticMarkup(createElement("p", null, text)));
+  }
+  expect(taken).toBeGreaterThan(50);
+});
+
+test.each(["Step 12.", "It takes 4.", "Thank you: that is all (really)."])("%s needs no parser", (text) => {
+  expect(isOneParagraph(text)).toBe(true);
+});
+
+test.each([
+  "See www.example.com",
+  "See https://example.com",
+  "Write to a@example.com",
+  "- one",
+  "1. one",
+  "two\nlines",
+  "a *b*",
+])("%s needs the parser", (text) => {
+  expect(isOneParagraph(text)).toBe(false);
 });
 
 test("headings begin below the title of the session, and blocks choose their own direction", () => {

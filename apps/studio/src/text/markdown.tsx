@@ -69,6 +69,7 @@ export const Markdown = memo(function Markdown({ text }: { readonly text: string
 });
 
 function Rendered({ text }: { readonly text: string }): ReactNode {
+  if (isOneParagraph(text)) return <p dir="auto">{text}</p>;
   if (isTooDeep(text)) return <PlainParagraph text={text} />;
   return (
     <PlainOnError text={text}>
@@ -82,6 +83,14 @@ function Rendered({ text }: { readonly text: string }): ReactNode {
 /** The components decide what an address may do. */
 function keepUrl(url: string): string {
   return url;
+}
+
+/**
+ * Whether a text is one line in which no character has a meaning in Markdown. Such a text needs no parser, whose time is most of what a short message costs while
+ * scrolling. The first character is a letter, so that the line begins no list and no block of code; the dot of `www.` and the colon of `https://` begin links.
+ */
+export function isOneParagraph(text: string): boolean {
+  return /^\p{L}(?:[\p{L}\p{N},;?'"()%$€/=+–—… -]|\.(?![^\s.])|:(?!\/))*$/u.test(text) && !text.endsWith(" ");
 }
 
 /** Whether quotes or lists are nested so deep that rendering them could exceed the stack. */

@@ -1,5 +1,8 @@
-// The speed of the page with 5,000 sessions, 10,000 messages and a turn of 1,000 steps: the first view, and long tasks while scrolling. Other processes use the
-// machine too, so each measurement is repeated, and the best one counts.
+// The speed of the page with 5,000 sessions, 10,000 messages and a turn of 1,000 steps: the first view, and the tasks of the main thread while scrolling.
+//
+// Other processes use the machine too. A task is therefore measured in processor time, which a trace of the browser contains: on an idle machine a task takes as
+// long as its processor time. The first view includes requests and other threads, so its wall time is divided by the factor by which the machine is slowed down,
+// which a loop of known processor time measures. Each measurement is repeated, and the best one counts.
 
 import type { Browser, Page } from "playwright-core";
 
@@ -13,13 +16,11 @@ import { until, WatchedPage } from "./watched-page.ts";
 
 const database = { sessions: 5000, messages: 10_000, steps: 1000 };
 const rounds = 5;
-const limits = { longTaskMs: 50, firstViewMs: 1000, bundleKb: 350 };
+/** The browser calls a task of 50 ms long. The limit is lower, because computers of readers are slower than this one. */
+const limits = { taskMs: 30, firstViewMs: 1000, bundleKb: 350 };
 
-/** Records long tasks, and when the first row of the list was painted. */
-const observers = `
-  window.longTasks = [];
-  new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map(({ duration }) => duration)))
-    .observe({ type: "longtask", buffered: true });
+/** Records when the first row of the list was painted. */
+const observer = `
   const rows = new MutationObserver(() => {
     if (document.querySelector(".session-row") === null) return;
     rows.disconnect();
@@ -71,19 +72,15 @@ export async function measurePerformance(browser: Browser, _shots: string, only:
   const server = await Server.start({ database: "large.db" });
   const faults: string[] = [];
   try {
-    const first = await best(async () => firstView(browser, server), limits.firstViewMs);
-    console.log(`first view                    ${first.toFixed(0)} ms (best of ${rounds})`);
-    if (first > limits.firstViewMs) faults.push(`the first view took ${first.toFixed(0)} ms`);
+    const first = await best(async () => firstView(browser, server));
+    console.log(`${"first view".padEnd(30)}${first.text} (best of ${rounds})`);
+    if (first.ms > limits.firstViewMs) faults.push(`the first view took ${first.text}`);
     for (const view of scrolled) {
       if (!view.name.includes(only)) continue;
-      const longest = await best(async () => longestTask(browser, server, view, faults), limits.longTaskMs);
-      console.log(
-        `${view.name.padEnd(30)}${longest.toFixed(0)} ms, the longest task while scrolling (best of ${rounds})`,
-      );
-      if (longest > limits.longTaskMs)
-        faults.push(
-          `${view.name}: a task took ${longest.toFixed(0)} ms while scrolling, more than ${limits.longTaskMs} ms`,
-        );
+      const longest = await best(async () => longestTask(browser, server, view, faults));
+      console.log(`${view.name.padEnd(30)}${longest.text}, the longest task while scrolling (best of ${rounds})`);
+      if (longest.ms > limits.taskMs)
+        faults.push(`${view.name}: a task took ${longest.text} while scrolling, more than ${limits.taskMs} ms`);
     }
   } finally {
     await server.kill();
@@ -94,18 +91,34 @@ export async function measurePerformance(browser: Browser, _shots: string, only:
   return faults;
 }
 
-/** The smallest of several measurements. Stops at the first one that is within the limit. */
-async function best(measure: () => Promise<number>, limit: number): Promise<number> {
-  let smallest = Infinity;
-  for (let round = 0; round < rounds && smallest > limit; round += 1) smallest = Math.min(smallest, await measure());
+/** A measurement: the number that is compared with the limit, and what is printed. */
+type Measured = { readonly ms: number; readonly text: string };
+
+/** The smallest of several measurements. */
+async function best(measure: () => Promise<Measured>): Promise<Measured> {
+  let smallest = await measure();
+  for (let round = 1; round < rounds; round += 1) {
+    const next = await measure();
+    if (next.ms < smallest.ms) smallest = next;
+  }
   return smallest;
 }
 
-/** The time from the start of the navigation to the first row of the list on the screen, in milliseconds. */
-async function firstView(browser: Browser, server: Server): Promise<number> {
+/** The factor by which other processes slow this one down: the wall time of a loop divided by its processor time. */
+function slowdown(): number {
+  const wall = performance.now();
+  const start = process.cpuUsage();
+  const cpuMs = (): number => process.cpuUsage(start).user / 1000 + process.cpuUsage(start).system / 1000;
+  while (cpuMs() < 100);
+  return Math.max(1, (performance.now() - wall) / cpuMs());
+}
+
+/** The time from the start of the navigation to the first row of the list on the screen. */
+async function firstView(browser: Browser, server: Server): Promise<Measured> {
   const watched = await WatchedPage.open(browser, server.url);
   const { page } = watched;
-  await page.addInitScript(observers);
+  await page.addInitScript(observer);
+  const before = slowdown();
   await page.goto(server.studio());
   // `waitForFunction` needs eval, which the Content-Security-Policy forbids.
   const time = await until(
@@ -113,8 +126,13 @@ async function firstView(browser: Browser, server: Server): Promise<number> {
     async () => page.evaluate<number>("window.firstRow ?? 0"),
     (painted) => painted > 0,
   );
+  const factor = (before + slowdown()) / 2;
   await watched.close();
-  return time;
+  const ms = time / factor;
+  return {
+    ms,
+    text: `${ms.toFixed(0)} ms, ${time.toFixed(0)} ms on this machine, slowed down by ${factor.toFixed(1)}`,
+  };
 }
 
 async function longestTask(
@@ -122,10 +140,9 @@ async function longestTask(
   server: Server,
   { name, path, scroll }: Scrolled,
   faults: string[],
-): Promise<number> {
+): Promise<Measured> {
   const watched = await WatchedPage.open(browser, server.url);
   const { page } = watched;
-  await page.addInitScript(observers);
   await page.goto(server.studio(path));
   await page
     .locator(path === "" ? ".session-row" : "article.msg")
@@ -133,14 +150,42 @@ async function longestTask(
     .waitFor();
   if (path !== "") await page.locator(".timeline-pane [role='option']").first().waitFor();
   await new Promise((resolve) => setTimeout(resolve, 1000));
-  await page.evaluate("window.longTasks.length = 0");
   const before = await page.evaluate<string>(places);
+  await browser.startTracing(page, { categories: ["toplevel", "devtools.timeline"] });
   await scroll(page);
+  const trace = await browser.stopTracing();
   // A view that did not move proves nothing.
   if ((await page.evaluate<string>(places)) === before) faults.push(`${name}: nothing was scrolled`);
-  const longest = await page.evaluate<number>("Math.max(0, ...window.longTasks)");
   faults.push(...(await watched.close()).map((problem) => `${name}: ${problem}`));
-  return longest;
+  return longestOf(trace.toString("utf8"));
+}
+
+/** An event of a trace. Times are in microseconds: `dur` by the clock, `tdur` of the processor. */
+type TraceEvent = {
+  readonly name: string;
+  readonly pid: number;
+  readonly tid: number;
+  readonly dur?: number;
+  readonly tdur?: number;
+  readonly args?: { readonly name?: string };
+};
+
+/** The task of the main threads of pages that took the most processor time. */
+function longestOf(trace: string): Measured {
+  const { traceEvents }: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(trace);
+  const isMain = new Set(
+    traceEvents
+      .filter(({ name, args }) => name === "thread_name" && args?.name === "CrRendererMain")
+      .map(({ pid, tid }) => `${pid} ${tid}`),
+  );
+  const tasks = traceEvents.filter(({ name, pid, tid }) => name.endsWith("RunTask") && isMain.has(`${pid} ${tid}`));
+  if (tasks.length === 0) throw new Error("the trace has no task of a page");
+  const longest = tasks.reduce((most, task) => ((task.tdur ?? 0) > (most.tdur ?? 0) ? task : most));
+  const ms = (longest.tdur ?? 0) / 1000;
+  return {
+    ms,
+    text: `${ms.toFixed(0)} ms of processor time (${((longest.dur ?? 0) / 1000).toFixed(0)} ms of wall time)`,
+  };
 }
 
 /** Turns the wheel over an element, once in a frame. */

@@ -32,7 +32,8 @@ export function placeOf(effects: readonly TimelineEffect[], ordinal: number): Co
   return { type: "reply", reply: effects.filter(isReply).findIndex((other) => other.ordinal === ordinal) };
 }
 
-function isReply({ kind, state }: TimelineEffect): boolean {
+/** Returns whether the effect is a model call whose reply is a message. */
+export function isReply({ kind, state }: TimelineEffect): boolean {
   return kind === "model" && state !== "failed" && state !== "superseded" && state !== "cancelled";
 }
 

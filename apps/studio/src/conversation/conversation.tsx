@@ -20,8 +20,10 @@ import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
 import { requestDecision } from "./pending-form.tsx";
 import { scrubbed } from "./scrubbed.ts";
 import { waitingCallsOf } from "./session-store.ts";
+import { notesAt } from "./stored-notes.ts";
 import { useConversation, useFeedState, useLoadRange } from "./use-conversation.ts";
 import { useConversationSelection } from "./use-selection.ts";
+import { useStoredNotes } from "./use-stored-notes.ts";
 
 /** A reader within this distance of the end stays at the end while text arrives, in CSS pixels. */
 const endDistance = 80;
@@ -71,7 +73,7 @@ function Messages({
   readonly route: SessionRoute;
   readonly state: ConversationState;
 }): ReactNode {
-  const { selection, select, timeline } = useConversationSelection(route, present);
+  const { selection, select, timeline, turns } = useConversationSelection(route, present);
   const past = useMemo(
     () => (route.at === null || timeline === null ? null : scrubbed(present, timeline, route.at)),
     [present, timeline, route.at],
@@ -100,6 +102,12 @@ function Messages({
     [past, head, messages, length, turn],
   );
   const shared = useMemo(() => ({ messages, calls }), [messages, calls]);
+  const notedIndexes = useMemo(
+    () => new Set(items.flatMap(({ type, index }) => (type === "note" ? [index] : []))),
+    [items],
+  );
+  const inView = { from: visible[0]?.index ?? 0, until: visible.at(-1)?.index ?? 0 };
+  const storedNotes = useStoredNotes(present, turns, timeline, inView);
   useLoadRange(visible[0]?.index ?? Math.max(0, length - 1), (visible.at(-1)?.index ?? length) + 1);
 
   // The view follows the end, unless the reader has scrolled away from it.
@@ -131,18 +139,15 @@ function Messages({
     s: focusComposer,
   });
 
+  const noteRows = (list: readonly LiveNote[]): ReactNode =>
+    list.map((note, index) => <NoteRow key={index} note={note} recovery={selection.recovery} />);
   const renderRow = (row: number): ReactNode => {
     if (row < length) {
       const message = messages.get(row);
       if (message === undefined) return <div className="msg-placeholder" aria-hidden="true" />;
-      const before = notes.get(row) ?? [];
-      const recovered = selection.recoveries.get(row) ?? null;
       return (
         <>
-          {recovered !== null && !before.some(isRecovery) && <p className="recovered note">{recovered}</p>}
-          {before.map((note, index) => (
-            <NoteRow key={index} note={note} recovery={recovered ?? selection.recovery} />
-          ))}
+          {noteRows(notesAt(notes.get(row), storedNotes.get(row)))}
           {message.role !== "tool" && (
             <MessageRow
               index={row}
@@ -162,23 +167,33 @@ function Messages({
     const item = items[row - length];
     if (item?.type === "note") return <NoteRow note={item.note} recovery={selection.recovery} />;
     if (item !== undefined) {
+      // A page that was opened later did not receive the events of earlier attempts.
       return (
-        <MessageRow
-          index={item.index}
-          message={item.message}
-          state={shared}
-          waiting={noCalls}
-          times={null}
-          isSelected={selection.message === item.index}
-          selectedCall={selection.toolCallId}
-          isCommitted={false}
-          select={select}
-        />
+        <>
+          {!notedIndexes.has(item.index) && noteRows(storedNotes.get(item.index) ?? [])}
+          <MessageRow
+            index={item.index}
+            message={item.message}
+            state={shared}
+            waiting={noCalls}
+            times={null}
+            isSelected={selection.message === item.index}
+            selectedCall={selection.toolCallId}
+            isCommitted={false}
+            select={select}
+          />
+        </>
       );
     }
     if (open !== null && row === count - 2) return <OpenReplyRow reply={open} />;
     if (past !== null) return <PastTail text={past.partial} />;
-    return <ConversationTail />;
+    // Notes of a turn that failed follow its last message.
+    return (
+      <>
+        {turn === null && noteRows(notesAt(notes.get(length), storedNotes.get(length)))}
+        <ConversationTail />
+      </>
+    );
   };
   return (
     <div className="talk-frame">
@@ -245,10 +260,6 @@ function estimatedHeight(message: Message | undefined): number {
   // Cards are side by side, each with its name, its arguments on one line, and a short result. An estimate that is right saves a second layout of the row.
   const cards = message.role === "assistant" ? Math.ceil(message.toolCalls.length / 2) * 104 : 0;
   return 16 + Math.min(2000, Math.ceil(length / 75) * 22.4) + cards;
-}
-
-function isRecovery(note: LiveNote): boolean {
-  return note.type === "discarded" && note.reason === "recovery";
 }
 
 function hasCalls(message: Message): boolean {

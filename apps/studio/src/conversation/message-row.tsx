@@ -207,7 +207,7 @@ export const NoteRow = memo(function NoteRow({
 }): ReactNode {
   switch (note.type) {
     case "discarded": {
-      const line = note.reason === "recovery" ? (recovery ?? reasons.recovery) : reasons[note.reason];
+      const line = note.line ?? (note.reason === "recovery" ? (recovery ?? reasons.recovery) : reasons[note.reason]);
       if (!note.isReplaced) {
         return (
           <div className="note">
@@ -229,12 +229,14 @@ export const NoteRow = memo(function NoteRow({
       return (
         <details className="note">
           <summary className="retry-line">
-            {note.attempt === null ? "An attempt" : `Attempt ${note.attempt}`} failed · the next one after{" "}
-            {duration(note.delayMs)}
+            {note.attempt === null ? "An attempt" : `Attempt ${note.attempt}`} failed ·{" "}
+            {note.delayMs === null ? "another one followed" : `the next one after ${duration(note.delayMs)}`}
           </summary>
           <FailureCard title="failed attempt" failure={note.failure} />
         </details>
       );
+    case "recovered":
+      return <p className="recovered note">{note.line}</p>;
     case "failure":
       return (
         <div className="note">

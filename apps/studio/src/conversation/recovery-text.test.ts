@@ -70,6 +70,7 @@ test("a takeover says who died, who continued, and that nothing recorded was rep
   expect(recoveriesOf(timeline)).toEqual([
     {
       text: "worker 14501 died · worker 14514 continued after 400 ms · 3 recorded effects replayed, 0 repeated",
+      epoch: 2,
       ordinal: 3,
     },
   ]);

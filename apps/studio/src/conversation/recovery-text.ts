@@ -5,8 +5,8 @@ import type { TurnClaim, TurnTimeline } from "everturn/client";
 import { duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
 
-/** A takeover in words, and the first effect that the new process performed; `null`: it has performed none yet. */
-export type Recovery = { readonly text: string; readonly ordinal: number | null };
+/** A takeover in words, its lease epoch, and the first effect that the new process performed; `null`: it has performed none yet. */
+export type Recovery = { readonly text: string; readonly epoch: number; readonly ordinal: number | null };
 
 /** The takeovers of a turn, in order. */
 export function recoveriesOf(timeline: TurnTimeline): readonly Recovery[] {
@@ -31,7 +31,7 @@ function recoveryOf({ effects }: TurnTimeline, claim: TurnClaim, before: TurnCla
     `${recorded.length} recorded ${recorded.length === 1 ? "effect" : "effects"} replayed, ${repeated} repeated`,
   ].join(" · ");
   const first = effects.find(({ epoch, kind }) => epoch >= claim.epoch && (kind === "model" || kind === "tool"));
-  return { text, ordinal: first?.ordinal ?? null };
+  return { text, epoch: claim.epoch, ordinal: first?.ordinal ?? null };
 }
 
 /** The name of a process. A long one is random: its kind and its end tell processes apart. A number is the id of a process. */

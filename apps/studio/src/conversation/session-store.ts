@@ -60,8 +60,18 @@ export type LiveNote =
       readonly text: string;
       /** The reply that replaces the text is complete. */
       readonly isReplaced: boolean;
+      /** Which processes were involved, in words; `null`: not known. */
+      readonly line: string | null;
     }
-  | { readonly type: "retry"; readonly failure: Failure; readonly delayMs: number; readonly attempt: number | null }
+  | {
+      readonly type: "retry";
+      readonly failure: Failure;
+      /** How long the next attempt had to wait, in milliseconds; `null`: it did not. */
+      readonly delayMs: number | null;
+      readonly attempt: number | null;
+    }
+  /** A process died and another one continued; no text was thrown away. */
+  | { readonly type: "recovered"; readonly line: string }
   | { readonly type: "failure"; readonly failure: Failure }
   | { readonly type: "warning"; readonly warning: Warning };
 
@@ -159,7 +169,7 @@ function settle(state: ConversationState): ConversationState {
   }
   const notes = new Map(state.notes);
   for (const item of turn.items) {
-    if (item.type === "note" && item.note.type !== "retry") {
+    if (item.type === "note") {
       notes.set(item.index, [...(notes.get(item.index) ?? []), item.note]);
     }
   }
@@ -306,7 +316,7 @@ function applyEvent(state: ConversationState, { base }: LiveTurn, draft: Draft, 
     const text = parts.reduce((whole, part) => (part.type === "text" ? whole + wholeText(part.text) : whole), "");
     draft.open = null;
     if (text === "" && reason !== "recovery") return;
-    addItem({ type: "note", note: { type: "discarded", reason, text, isReplaced: false } });
+    addItem({ type: "note", note: { type: "discarded", reason, text, isReplaced: false, line: null } });
   }
 }
 

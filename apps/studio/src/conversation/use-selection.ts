@@ -2,6 +2,7 @@
 
 import type { SessionRoute } from "../route.ts";
 import type { ConversationPlace } from "../selection.ts";
+import type { Turns } from "../timeline/turns.ts";
 import type { CallTime, CallTimes } from "./message-row.tsx";
 import type { ConversationState } from "./session-store.ts";
 import type { TurnSummaryView, TurnTimeline } from "everturn/client";
@@ -21,8 +22,6 @@ export type ConversationSelection = {
   readonly toolCallId: string | null;
   /** The last takeover of the turn that is shown, in words; `null`: there was none. */
   readonly recovery: string | null;
-  /** Takeovers by the index of the message that they precede. */
-  readonly recoveries: ReadonlyMap<number, string>;
   /** Durations and attempts of the calls of a message, if it belongs to the turn that is shown. */
   readonly times: (message: number) => CallTimes | null;
 };
@@ -38,10 +37,12 @@ export function useConversationSelection(
   readonly select: (index: number, toolCallId: string | null) => void;
   /** The timeline of the turn that is shown; `null`: not loaded. */
   readonly timeline: TurnTimeline | null;
+  readonly turns: Turns;
 } {
   const { sessionId } = route;
   const { inspector } = useConnection();
-  const { turns } = useTurns(sessionId);
+  const known = useTurns(sessionId);
+  const { turns } = known;
   const turnId = route.turnId ?? turns[0]?.turnId ?? null;
   const { timeline } = useTurnData(sessionId, turnId);
   const { messages, length } = state;
@@ -50,20 +51,12 @@ export function useConversationSelection(
     const base = timeline?.turn.base ?? 0;
     const until = nextBase(turns, base);
     const timesOf = (message: number): CallTimes | null => (message >= base && message < until ? times : null);
-    const known = timeline === null ? [] : recoveriesOf(timeline);
-    const recovery = known.at(-1)?.text ?? null;
-    const recoveries = new Map<number, string>();
-    for (const { text, ordinal } of known) {
-      const first = timeline === null || ordinal === null ? null : placeOf(timeline.effects, ordinal);
-      const index = first === null || timeline === null ? null : messageAt(messages, length, timeline, first);
-      // A tool that the new process has run is shown in the card of its reply: the line follows the card.
-      if (index !== null) recoveries.set(first?.type === "call" ? index + 1 : index, text);
-    }
+    const recovery = timeline === null ? null : (recoveriesOf(timeline).at(-1)?.text ?? null);
     const place = route.effect === null || timeline === null ? null : placeOf(timeline.effects, route.effect);
     const toolCallId = place?.type === "call" ? place.toolCallId : null;
-    if (route.message !== null) return { message: route.message, toolCallId, recovery, recoveries, times: timesOf };
+    if (route.message !== null) return { message: route.message, toolCallId, recovery, times: timesOf };
     const message = place === null || timeline === null ? null : messageAt(messages, length, timeline, place);
-    return { message, toolCallId, recovery, recoveries, times: timesOf };
+    return { message, toolCallId, recovery, times: timesOf };
   }, [route.effect, route.message, timeline, turns, times, messages, length]);
 
   const select = useCallback(
@@ -87,7 +80,7 @@ export function useConversationSelection(
     },
     [route, turns, messages, inspector, sessionId],
   );
-  return { selection, select, timeline };
+  return { selection, select, timeline, turns: known };
 }
 
 /** The turn that added a message: the newest one that began before it. Turns are newest first. */

@@ -141,8 +141,8 @@ function createReader(inspector: Inspector, sessionId: string, turnId: string): 
   };
 }
 
-/** Reads the pages of a timeline after the rows of `before`. */
-async function readTimeline(
+/** Reads the pages of a timeline after the rows of `before`; `null`: all pages. */
+export async function readTimeline(
   inspector: Inspector,
   sessionId: string,
   turnId: string,

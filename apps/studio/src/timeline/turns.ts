@@ -35,7 +35,8 @@ export function useTurns(sessionId: string): Turns {
       }),
     [sessionId, refresh],
   );
-  const loadMore = useCallback(() => setPages((count) => count + 1), []);
+  // Doubled, because all pages are read again.
+  const loadMore = useCallback(() => setPages((count) => count * 2), []);
   return {
     turns: query.data?.turns ?? [],
     hasMore: query.data?.hasMore ?? false,
@@ -51,8 +52,21 @@ async function readTurns(
   pages: number,
   signal: AbortSignal,
 ): Promise<Pick<Turns, "turns" | "hasMore">> {
-  const { items, next } = await inspector.turns(sessionId, { limit: pageSize * pages, signal });
-  return { turns: items, hasMore: next !== null };
+  const turns: TurnSummaryView[] = [];
+  let after: string | null = null;
+  do {
+    // The server limits a page, so many turns are several pages.
+    const limit = pageSize * pages - turns.length;
+    const cursor: { readonly after?: string } = after === null ? {} : { after };
+    const page: Awaited<ReturnType<Inspector["turns"]>> = await inspector.turns(sessionId, {
+      limit,
+      ...cursor,
+      signal,
+    });
+    turns.push(...page.items);
+    after = page.next;
+  } while (after !== null && turns.length < pageSize * pages);
+  return { turns, hasMore: after !== null };
 }
 
 /** The turn that a route names, its neighbours, and its number. */

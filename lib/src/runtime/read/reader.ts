@@ -33,6 +33,7 @@ import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
 import type { HeldPage, PageBudget, ReadSlots } from "./page-budget.ts";
 
+import { rowLength } from "../rows/large-values.ts";
 import { readValue } from "../rows/stored.ts";
 import { renderCursor } from "./cursor.ts";
 import { missingTexts, textOf, withText } from "./live.ts";
@@ -269,7 +270,7 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   const events = rows.map((row): NumberedEvent => ({
     sequence: Number(row.key[2]),
     stored: readValue("events", row),
-    length: row.value.length,
+    length: rowLength(row),
   }));
   if (events.length > 0) {
     // A page that was not cut off by its length may be followed by a larger one.

@@ -9,7 +9,7 @@ import { engine } from "../../engine/index.ts";
 import { memoryStorage } from "../../host/memory/index.ts";
 import { runtime } from "../index.ts";
 import { storageTables as tables } from "../index.ts";
-import { withLargeValues } from "./large-values.ts";
+import { parsedValue, rowLength, withLargeValues } from "./large-values.ts";
 import { readValue } from "./stored.ts";
 
 const long = "0123456789abcdef".repeat(8192);
@@ -50,6 +50,59 @@ describe("a storage with large values", () => {
     if (broken === undefined) throw new Error("the row is gone");
     expect(() => readValue("sessions", broken)).toThrow(/a large text that it refers to is missing/);
   });
+
+  /** A storage that counts the texts that are read from it. */
+  function countedStorage() {
+    const inner = memoryStorage();
+    const counts = { texts: 0 };
+    const read: typeof inner.read = (queries) => {
+      counts.texts += queries.filter(({ table }) => table === "large").length;
+      return inner.read(queries);
+    };
+    const storage = withLargeValues({ ...inner, read });
+    const rowOf = async (session: string) => {
+      const [[row] = []] = await storage.read([{ table: "sessions", prefix: ["t", session] }]);
+      if (row === undefined) throw new Error("the row is gone");
+      return row;
+    };
+    return { inner, counts, storage, rowOf };
+  }
+
+  test("reads a text once for many readers, and neither renders nor parses it", async () => {
+    const { counts, storage, rowOf } = countedStorage();
+    await storage.write({ checks: [], removals: [], puts: [put("a", { text: long })] });
+    const rows = await Promise.all(Array.from({ length: 4 }, async () => rowOf("a")));
+    expect(counts.texts).toBe(4);
+    for (let count = 0; count < 100; count += 1) rows.push(await rowOf("a"));
+    expect(counts.texts).toBe(4);
+    for (const row of rows) {
+      expect(parsedValue(row)).toBe(parsedValue(row));
+      expect(rowLength(row)).toBeGreaterThan(long.length);
+      expect(row.value).toBe(put("a", { text: long }).value);
+    }
+  });
+
+  test("keeps a bounded length of texts in memory: those that were used last", async () => {
+    const { counts, storage, rowOf } = countedStorage();
+    const texts = Array.from({ length: 9 }, (_, index) => `${index}`.repeat(1_000_000));
+    for (const [index, text] of texts.entries())
+      await storage.write({ checks: [], removals: [], puts: [put(`s${index}`, { text })] });
+    for (const index of texts.keys()) await rowOf(`s${index}`);
+    expect(counts.texts).toBe(9);
+    await rowOf("s8");
+    expect(counts.texts).toBe(9);
+    await rowOf("s0");
+    expect(counts.texts).toBe(10);
+  });
+
+  test("keeps no text of a deleted session", async () => {
+    const { inner, storage, rowOf } = countedStorage();
+    await storage.write({ checks: [], removals: [], puts: [put("a", { text: long })] });
+    const [[reference] = []] = await inner.read([{ table: "sessions", prefix: ["t", "a"] }]);
+    await rowOf("a");
+    await storage.write({ checks: [], removals: [{ table: "large", prefix: ["t", "a"] }], puts: [] });
+    expect((await rowOf("a")).value).toBe(reference?.value);
+  });
 });
 
 test("a session whose large text is missing does not prevent others from being listed", async () => {
@@ -58,8 +111,10 @@ test("a session whose large text is missing does not prevent others from being l
   const sessions = runtime({ host, engines: { default: agent } });
   for (const id of ["a", "b"]) await (await sessions.start("hi", { id, metadata: { note: `${id}${long}` } })).result;
   await host.write({ checks: [], removals: [{ table: "large", prefix: ["", "a"] }], puts: [] });
-  expect((await sessions.list()).items.map(({ id }) => id)).toEqual(["b"]);
-  await expect(sessions.get("a")).rejects.toMatchObject({ reason: "corrupt_row" });
+  // Another process has not read the text.
+  const other = runtime({ host, engines: { default: agent } });
+  expect((await other.list()).items.map(({ id }) => id)).toEqual(["b"]);
+  await expect(other.get("a")).rejects.toMatchObject({ reason: "corrupt_row" });
   await sessions.delete("a");
   expect(await sessions.get("a")).toBeNull();
 });

@@ -8,7 +8,9 @@
 //           comparison of lengths.
 //   read    references are resolved with one more read of the storage, or with one for each row if the query limits the length of its rows: the texts
 //           count, and those beyond the limit are not read. Texts are never changed, so the second read sees what the first one
-//           referred to, unless the session was deleted in between.
+//           referred to, unless the session was deleted in between. A resolved row (`ResolvedRow`) keeps its value parsed: `readValue` takes it as
+//           it is. Rendering and parsing a value of some megabytes as JSON takes tens of milliseconds, in which the process answers no other request.
+//           The texts that were read last are cached (`TextCache`), so many readers of one reply share one copy.
 //   A row with references has the form `large:` and then JSON: the value with empty texts in place of the large ones, and the path and
 //   digest of each. Other values begin with `{` or are empty, so the two forms cannot be confused.
 //   The texts of a session are removed with the session.
@@ -24,6 +26,9 @@ import { tablesOfSession } from "./tables.ts";
 /** Texts of this many UTF-16 code units or more are stored in `large`. */
 const minLength = 65_536;
 
+/** The texts that are cached, in characters together. */
+const cachedLength = 8 * 1_048_576;
+
 /** The prefix of values that contain references. */
 const marker = "large:";
 
@@ -36,14 +41,90 @@ const eligible: ReadonlySet<TableName> = new Set<TableName>(
   [...tablesOfSession, "sessions" as const].filter((table) => table !== "large" && table !== "pieces"),
 );
 
+/** A row whose references are resolved. */
+class ResolvedRow implements Row {
+  readonly key: Key;
+  readonly tag: number;
+  readonly expires: number | null;
+  readonly remainingMs: number | null;
+  /** The value with its texts, parsed. */
+  readonly parsed: Json;
+  /** The length of the value with its texts, in characters. Approximate: the texts are counted as they are, and not as JSON. */
+  readonly length: number;
+
+  constructor({ key, tag, expires, remainingMs }: Row, parsed: Json, length: number) {
+    this.key = key;
+    this.tag = tag;
+    this.expires = expires;
+    this.remainingMs = remainingMs;
+    this.parsed = parsed;
+    this.length = length;
+  }
+
+  /** Rendered at each access. */
+  get value(): string {
+    return JSON.stringify(this.parsed);
+  }
+}
+
+/** The length of the value of a row with its large texts, in characters. Approximate if it has some. */
+export function rowLength(row: Row): number {
+  return row instanceof ResolvedRow ? row.length : row.value.length;
+}
+
+/** The value of a row as JSON, parsed. Throws `SyntaxError` if it is not JSON. */
+export function parsedValue(row: Row): unknown {
+  return row instanceof ResolvedRow ? row.parsed : JSON.parse(row.value);
+}
+
+/** The large texts that were read last, by their keys. Texts never change, so a cached one is valid as long as a row refers to it. */
+class TextCache {
+  readonly #texts = new Map<string, string>();
+  #length = 0;
+
+  get(name: string): string | undefined {
+    const text = this.#texts.get(name);
+    if (text === undefined) return undefined;
+    // The texts are in the order of their last use.
+    this.#texts.delete(name);
+    this.#texts.set(name, text);
+    return text;
+  }
+
+  keep(name: string, text: string): void {
+    if (text.length > cachedLength || this.#texts.has(name)) return;
+    this.#texts.set(name, text);
+    this.#length += text.length;
+    for (const [oldest, { length }] of this.#texts) {
+      if (this.#length <= cachedLength) return;
+      this.#texts.delete(oldest);
+      this.#length -= length;
+    }
+  }
+
+  clear(): void {
+    this.#texts.clear();
+    this.#length = 0;
+  }
+}
+
+/** The storage that texts are read from, and the texts that were read last. */
+type TextSource = { readonly storage: HostStorage; readonly cache: TextCache };
+
 /** Wraps a storage: large texts are extracted on write and resolved on read. */
 export function withLargeValues(storage: HostStorage): HostStorage {
+  const source = { storage, cache: new TextCache() };
   return {
     name: storage.name,
     durability: storage.durability,
     ...(storage.liveness === undefined ? {} : { liveness: storage.liveness }),
-    read: async (queries) => resolved(storage, queries, await storage.read(queries)),
-    write: async (batch) => storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch),
+    read: async (queries) => resolved(source, queries, await storage.read(queries)),
+    write: async (batch) => {
+      const written = await storage.write(batch.puts.some(isLarge) ? await extracted(batch) : batch);
+      // A session was deleted: its texts must not stay in memory.
+      if (batch.removals.some(({ table }) => table === "large")) source.cache.clear();
+      return written;
+    },
     watch: (changed) => storage.watch(changed),
     ...(storage.sizes === undefined ? {} : { sizes: storage.sizes }),
     ...(storage.search === undefined ? {} : { search: storage.search }),
@@ -100,34 +181,30 @@ function withoutTexts(
  * the read are not affected.
  */
 async function resolved(
-  storage: HostStorage,
+  source: TextSource,
   queries: readonly Query[],
   results: readonly (readonly Row[])[],
 ): Promise<readonly (readonly Row[])[]> {
   if (!results.some((rows) => rows.some(hasReferences))) return results;
   const limited = queries.some(({ maxLength }) => maxLength !== undefined);
-  if (!limited) return resolvedAtOnce(storage, results);
+  if (!limited) return resolvedAtOnce(source, results);
   return Promise.all(
     results.map(async (rows, index) => {
       const { maxLength } = queries[index] ?? {};
-      if (maxLength !== undefined) return resolvedOneByOne(storage, rows, maxLength);
-      const [all = rows] = await resolvedAtOnce(storage, [rows]);
+      if (maxLength !== undefined) return resolvedOneByOne(source, rows, maxLength);
+      const [all = rows] = await resolvedAtOnce(source, [rows]);
       return all;
     }),
   );
 }
 
 /** Resolves rows in order, until their values are longer than `maxLength` characters together. The first row is returned in any case. */
-async function resolvedOneByOne(
-  storage: HostStorage,
-  rows: readonly Row[],
-  maxLength: number,
-): Promise<readonly Row[]> {
+async function resolvedOneByOne(source: TextSource, rows: readonly Row[], maxLength: number): Promise<readonly Row[]> {
   const withTexts: Row[] = [];
   let length = 0;
   for (const row of rows) {
-    const [[resolvedRow = row] = []] = hasReferences(row) ? await resolvedAtOnce(storage, [[row]]) : [];
-    length += resolvedRow.value.length;
+    const [[resolvedRow = row] = []] = hasReferences(row) ? await resolvedAtOnce(source, [[row]]) : [];
+    length += rowLength(resolvedRow);
     if (withTexts.length > 0 && length > maxLength) break;
     withTexts.push(resolvedRow);
   }
@@ -136,7 +213,7 @@ async function resolvedOneByOne(
 
 /** Resolves the references of all rows with one read. */
 async function resolvedAtOnce(
-  storage: HostStorage,
+  { storage, cache }: TextSource,
   results: readonly (readonly Row[])[],
 ): Promise<readonly (readonly Row[])[]> {
   const parsed = new Map<Row, Extracted>();
@@ -150,13 +227,26 @@ async function resolvedAtOnce(
       textKeys.set(JSON.stringify(key), key);
     }
   }
-  const keys = [...textKeys];
-  const texts = await storage.read(keys.map(([, prefix]) => ({ table: "large", prefix }) as const));
-  const textOf = new Map(keys.map(([name], index) => [name, texts[index]?.[0]?.value]));
+  const textOf = new Map<string, string>();
+  const uncached = [...textKeys].filter(([name]) => {
+    const text = cache.get(name);
+    if (text !== undefined) textOf.set(name, text);
+    return text === undefined;
+  });
+  const texts =
+    uncached.length === 0
+      ? []
+      : await storage.read(uncached.map(([, prefix]) => ({ table: "large", prefix }) as const));
+  for (const [index, [name]] of uncached.entries()) {
+    const text = texts[index]?.[0]?.value;
+    if (text === undefined) continue;
+    textOf.set(name, text);
+    cache.keep(name, text);
+  }
   return results.map((rows) =>
     rows.map((row) => {
       const value = parsed.get(row);
-      return value === undefined ? row : { ...row, value: withTexts(row, value, textOf) ?? row.value };
+      return value === undefined ? row : withTexts(row, value, textOf);
     }),
   );
 }
@@ -176,19 +266,16 @@ export function extractedIn({ value }: Pick<Row, "value">): Extracted | null {
   }
 }
 
-/** Returns the value with its texts as JSON; `null`: a text is missing. */
-function withTexts(
-  row: Row,
-  { data, references }: Extracted,
-  textOf: ReadonlyMap<string, string | undefined>,
-): string | null {
-  let value = data;
+/** Returns the row with its texts, or as it is if a text is missing. */
+function withTexts(row: Row, { data, references }: Extracted, textOf: ReadonlyMap<string, string>): Row {
+  let [value, length] = [data, row.value.length];
   for (const { path, digest } of references) {
     const text = textOf.get(JSON.stringify([...row.key.slice(0, 2), digest]));
-    if (text === undefined) return null;
+    if (text === undefined) return row;
     value = withTextAt(value, path, text);
+    length += text.length;
   }
-  return JSON.stringify(value);
+  return new ResolvedRow(row, value, length);
 }
 
 /** Returns the value with a text at a path. Copies only the containers on the path. */

@@ -86,7 +86,7 @@ import {
   usageShape,
   variant,
 } from "../../model/parse/reading.ts";
-import { hasReferences } from "./large-values.ts";
+import { hasReferences, parsedValue } from "./large-values.ts";
 import { attentions, inputStates } from "./values.ts";
 
 type Of<T extends { readonly type: string }, Type extends T["type"]> = Extract<T, { readonly type: Type }>;
@@ -414,7 +414,7 @@ export function checkReadable<T extends keyof StoredValues>(table: T, value: Sto
 
 /** Reads the value of a row. Throws `corrupt_row` or `newer_schema`. */
 export function readValue<T extends keyof StoredValues>(table: T, row: Row): StoredValues[T] {
-  const stored = parsed(row.value);
+  const stored = parsed(row);
   if (stored === null) {
     throw corrupt(
       table,
@@ -444,8 +444,8 @@ function upgraded(table: TableName, { version, data }: { readonly version: numbe
 }
 
 /** Salvages two fields of a session row that cannot be read, so that the session can be deleted; `null`: not even these. */
-export function salvageHead({ value }: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
-  const data = parsed(value)?.data;
+export function salvageHead(row: Row): Pick<SessionHead, "changedAt" | "sequence"> | null {
+  const data = parsed(row)?.data;
   const [changedAt, sequence] = isPlainObject(data) ? [data["changedAt"], data["sequence"]] : [];
   return Number.isSafeInteger(changedAt) && Number.isSafeInteger(sequence)
     ? { changedAt: Number(changedAt), sequence: Number(sequence) }
@@ -462,10 +462,10 @@ export function readPart<T extends keyof StoredValues>(
   return failed(validationFailure("invalid_data", { issues: result.issues, metadata: { table } }));
 }
 
-/** Parses the envelope of a value; `null`: the text has none. */
-function parsed(text: string): { readonly version: number; readonly data: unknown } | null {
+/** Parses the envelope of the value of a row; `null`: the text has none. */
+function parsed(row: Row): { readonly version: number; readonly data: unknown } | null {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parsedValue(row);
     if (!isPlainObject(value)) return null;
     const { version, data } = value;
     return typeof version === "number" && data !== undefined ? { version, data } : null;

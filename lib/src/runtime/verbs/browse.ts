@@ -25,6 +25,7 @@ import {
   ValidationError,
 } from "../../model/internal.ts";
 import { loadHistory, readMessages } from "../history-cache.ts";
+import { rowLength } from "../rows/large-values.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { summary } from "./handles.ts";
@@ -106,7 +107,7 @@ async function rangeOfMessages(
       },
     ]);
     for (const row of rows) {
-      length += row.value.length;
+      length += rowLength(row);
       if (items.length > 0 && length > (maxLength ?? Infinity)) return false;
       items.push(readValue("entries", row));
     }

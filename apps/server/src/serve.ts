@@ -40,7 +40,7 @@ import { createHandler, defaultHttpLimits } from "everturn/http";
 import { MisuseError } from "everturn/model";
 
 import { RequestLog } from "./request-log.ts";
-import { sendStream } from "./send-stream.ts";
+import { isEventStream, sendStream } from "./send-stream.ts";
 import { withStaticFiles } from "./static-files.ts";
 import { isStudioBuilt, withStudio } from "./studio-files.ts";
 
@@ -189,8 +189,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * Wraps the handler for Node. Event streams are written by `sendStream`, which applies backpressure. Other responses are buffered in memory until
- * the client reads them, so a client that reads nothing for `slowReaderMs` is disconnected.
+ * Wraps the handler for Node. Bodies are written by `sendStream`, which applies backpressure. A client that reads nothing of a response for `slowReaderMs` is
+ * disconnected; the handler does so for event streams.
  */
 function withStreaming(
   handler: (request: Request) => Promise<Response>,
@@ -202,12 +202,9 @@ function withStreaming(
     log.parsed(request, env.incoming);
     withAddress(request, env.incoming);
     const response = await handler(request);
-    const { body, headers } = response;
-    const isEvents = headers.get("content-type")?.startsWith("text/event-stream") === true;
-    // The handler sends large bodies as streams too, and states their length.
-    const isStream = isEvents || headers.has("content-length");
-    if (!isEvents) env.outgoing.setTimeout(slowReaderMs);
-    if (body === null || !isStream || !(env.outgoing instanceof ServerResponse)) return response;
+    const { body } = response;
+    if (!isEventStream(response)) env.outgoing.setTimeout(slowReaderMs);
+    if (body === null || !(env.outgoing instanceof ServerResponse)) return response;
     void sendStream(response, body, env.outgoing);
     return RESPONSE_ALREADY_SENT;
   };

@@ -200,6 +200,69 @@ describe("forks count against the quota of their tenant", () => {
   });
 });
 
+describe("results that are larger than the memory for unread responses", () => {
+  const text = "x".repeat(300_000);
+  /** Room for two results: each has the text four times. */
+  const limits = { bufferBytesPerTenant: 3_000_000 };
+
+  function resultWorld(clock?: ReturnType<typeof handClock>) {
+    const agent = engine({ adapter: fake({ script: [{ type: "text", text }] }), model: "fake:m" });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const handler = createHandler({
+      sessions,
+      auth: [{ token: ada }],
+      limits,
+      ...(clock === undefined ? {} : { clock }),
+    });
+    const start = () =>
+      handler(
+        new Request("http://localhost/sessions", {
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${ada}`,
+            "content-type": "application/json",
+            prefer: "wait=10",
+            "idempotency-key": "k",
+          },
+          body: JSON.stringify({ input: "hi" }),
+        }),
+      );
+    return { start };
+  }
+
+  test("wait for memory, and every client that repeats the request gets the whole result", async () => {
+    const { start } = resultWorld();
+    const results = await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        const response = await start();
+        // The client reads a little later than the result is there.
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        return { status: response.status, body: JSON.parse(await response.text()) };
+      }),
+    );
+    for (const { status, body } of results) {
+      expect(status).toBe(200);
+      expect(body).toMatchObject({ status: "ended", text });
+    }
+  });
+
+  test("wait until a client has read or disconnected", async () => {
+    // A clock that stands still, so that no client counts as stalled.
+    const clock = handClock();
+    const { start } = resultWorld(clock);
+    const bodies: (ReadableStream | null)[] = [];
+    const answers = Array.from({ length: 8 }, async () => bodies.push((await start()).body));
+    await expect.poll(() => bodies.length).toBe(2);
+    for (let count = 3; count <= 8; count += 1) {
+      await clock.advance(1);
+      expect(bodies.length).toBe(count - 1);
+      await bodies[count - 3]?.cancel();
+      await expect.poll(() => clock.advance(20).then(() => bodies.length)).toBe(count);
+    }
+    await Promise.all(answers);
+  });
+});
+
 describe("pages in memory at the same time", () => {
   type PageRequest = { readonly tenant: string };
 

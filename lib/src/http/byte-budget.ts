@@ -21,7 +21,7 @@ import { nextTask } from "../clock/clock.ts";
 const stalledMs = 1000;
 
 /** How many slices of large responses of one tenant are written in one turn of the event loop. */
-const slicesPerTurn = 8;
+const slicesPerTurn = 2;
 
 type TenantBytes = {
   held: number;

@@ -9,7 +9,7 @@
 // failed session), so `redactedJson` redacts every failure in a response body, at any depth.
 //
 // Invariants
-//   1. Every response body except a turn record is written by `errorResponse` or `redactedJson`, or contains no failure.
+//   1. Every response body except a turn record is written by `errorResponse`, `redactedJson` or `redactedText`, or contains no failure.
 //   2. An error that is not one of the library's becomes 500 `internal` with a fixed message.
 
 import type { RedactionPlace } from "../engine/internal.ts";
@@ -18,6 +18,7 @@ import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts
 import { hasRedaction, redacted } from "../engine/internal.ts";
 import { isEverturnError, MisuseError, failureTypes, httpStatusOf, httpStatuses } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
+import { LargeText, sliceLength } from "./large-text.ts";
 
 /**
  * The `error` of an error response: a failure of the handler or of the library, without details that only the
@@ -181,6 +182,21 @@ const dataKeys: ReadonlySet<string> = new Set([
 /** Serialises a response body: redacts every failure in it, at any depth, and applies the redaction hook of the program to its texts. */
 export function redactedJson(body: unknown, place: "message" | "event" = "message"): string {
   return JSON.stringify(hasRedaction() ? hooked(body, place, false) : body, (_, part: unknown) => redactFailure(part));
+}
+
+/** Stands for a long string in JSON. Random, so that no text of a caller contains it. Created at the first use: some platforms have no random numbers before the first request. */
+let mark: string | null = null;
+
+/** Like `redactedJson`; a value with long strings is rendered in slices, when they are needed. */
+export function redactedText(body: unknown, place: "message" | "event" = "message"): string | LargeText {
+  const strings: string[] = [];
+  const text = JSON.stringify(hasRedaction() ? hooked(body, place, false) : body, (_, part: unknown) => {
+    if (typeof part !== "string") return redactFailure(part);
+    if (part.length <= sliceLength) return part;
+    strings.push(part);
+    return (mark ??= crypto.randomUUID());
+  });
+  return mark === null || strings.length === 0 ? text : LargeText.withStrings(text, mark, strings);
 }
 
 /** Serialises a turn record with the redaction hook applied. Its failures stay as they are. */

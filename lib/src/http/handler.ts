@@ -51,6 +51,7 @@ import type { Route, ServerContext } from "./routes/route.ts";
 import type { AllowedOption } from "./routes/turn-options.ts";
 
 import { nextTask, systemClock } from "../clock/clock.ts";
+import { startTimer } from "../clock/timer.ts";
 import { MisuseError } from "../model/internal.ts";
 import { ReadSlots } from "../runtime/internal.ts";
 import { authenticator } from "./auth.ts";
@@ -66,7 +67,7 @@ import { agUiRoutes } from "./routes/ag-ui-routes.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
 import { inspectionRoutes } from "./routes/inspection-routes.ts";
 import { overviewRoutes } from "./routes/overview-routes.ts";
-import { json, route } from "./routes/route.ts";
+import { json, largeBodyOf, route } from "./routes/route.ts";
 import { searchRoutes } from "./routes/search-routes.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
@@ -207,6 +208,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       address: options.address?.(request) ?? null,
     });
     let releasePage: () => void = noPage;
+    const pageSlot = async (): Promise<void> => {
+      if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
+    };
     try {
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
@@ -223,11 +227,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         param: boundedParam,
         key,
         releaseRequestSlot: releaseSlot,
-        pageSlot: async () => {
-          if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
-        },
+        pageSlot,
       });
-      return await server.countBody({ request, caller }, response);
+      return await server.countBody({ request, caller, pageSlot }, response);
     } finally {
       releasePage();
       releaseSlot();
@@ -275,6 +277,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     }
   };
 }
+
+/** How often a body that waits for memory tries again, in milliseconds. */
+const bodyWaitMs = 20;
 
 /** Releases the page slot of a request that has taken none. */
 function noPage(): void {}
@@ -331,25 +336,28 @@ function createServerContext(
     limits,
     clock,
     shutdownSignal: shutdown,
-    countBody: async ({ request, caller }, response) => {
+    countBody: async ({ request, caller, pageSlot }, response) => {
+      const text = largeBodyOf(response);
       const { status, headers } = response;
-      if (response.body === null || !headers.has("content-length") || request.method === "HEAD") return response;
-      const bytes = new Uint8Array(await response.arrayBuffer());
+      if (text === null || request.method === "HEAD") return response;
+      // At most the bodies in page slots wait for memory; the other requests of the tenant wait for a slot, and hold no body.
+      await pageSlot();
       const account = budget.open(tenantKey(caller), () => undefined);
-      const isReserved = account.take(bytes.byteLength) === "taken";
-      // A request that has started something must be answered: its body waits for memory instead.
-      if (!isReserved && request.method === "GET") {
-        account.close();
-        throw new HttpError(
-          "too_many_requests",
-          "limit reached: bytes of responses that are not read yet; try again later",
-          {
-            headers: { "retry-after": "1" },
-          },
-        );
+      while (account.take(text.length) !== "taken") {
+        // A request that has started something must be answered, also if it has to wait.
+        const isOver = request.method === "GET" || request.signal.aborted || shutdown?.aborted === true;
+        if (isOver) {
+          account.close();
+          throw new HttpError(
+            "too_many_requests",
+            "limit reached: bytes of responses that are not read yet; try again later",
+            { headers: { "retry-after": "1" } },
+          );
+        }
+        await new Promise<void>((resolve) => startTimer(clock, bodyWaitMs, resolve));
       }
       const openIt = (cut: () => void) => Object.assign(account, { cut });
-      return new Response(completeBody(bytes, { limits, clock, openAccount: openIt }, isReserved), { status, headers });
+      return new Response(completeBody(text, { limits, clock, openAccount: openIt }), { status, headers });
     },
     acquirePage: async ({ request, caller }) => {
       const release = await pages.acquire(tenantKey(caller));

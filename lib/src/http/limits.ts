@@ -51,8 +51,9 @@ export type HttpLimits = {
    */
   readonly bufferBytes: number;
   /**
-   * Bytes of all responses of one tenant that their clients have not read yet: frames of streams, and JSON bodies. At the limit, clients that have stalled
-   * are disconnected, streams wait, and large JSON bodies get 429. Default: 16,777,216.
+   * Bytes of all responses of one tenant that their clients have not read yet: frames of streams, and JSON bodies; texts that are rendered as a client reads
+   * count in characters. At the limit, clients that have accepted nothing for a second are disconnected, streams and the results of `POST` requests wait, and
+   * large bodies of `GET` requests get 429. Default: 16,777,216.
    */
   readonly bufferBytesPerTenant: number;
   /** Bytes of all responses of this handler that their clients have not read yet. Default: 67,108,864. */

@@ -4,6 +4,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { ByteBudget } from "./byte-budget.ts";
+import { LargeText } from "./large-text.ts";
 import { completeBody, frame, onAbort, sseBody } from "./sse.ts";
 
 const limits = { bufferBytes: 1000, slowReaderMs: 60_000, heartbeatMs: 60_000 };
@@ -217,11 +218,40 @@ describe("bytes that clients have not read", () => {
     const account = budget.open("a", () => undefined);
     expect(account.take(200_000)).toBe("taken");
     const settings = { limits, clock, openAccount: (cut: () => void) => Object.assign(account, { cut }) };
-    const reader = completeBody(new TextEncoder().encode(large), settings, true).getReader();
+    const reader = completeBody(LargeText.of(large), settings).getReader();
     await reader.read();
     await clock.advance(59_000);
     expect(await bytesOf(reader)).toBe(200_000 - 65_536);
     expect(budget.held).toBe(0);
+  });
+
+  test("of a complete body are held until its client reads them", async () => {
+    const { budget, clock, settled } = world();
+    const account = budget.open("a", () => undefined);
+    expect(account.take(200_000)).toBe("taken");
+    const settings = { limits, clock, openAccount: (cut: () => void) => Object.assign(account, { cut }) };
+    const reader = completeBody(LargeText.of(large), settings).getReader();
+    await settled();
+    expect(budget.held).toBe(200_000);
+    await reader.read();
+    await settled();
+    expect(budget.held).toBeLessThan(150_000);
+    expect(budget.held).toBeGreaterThan(0);
+    await reader.cancel();
+    expect(budget.held).toBe(0);
+  });
+
+  test("are rendered when they are needed: a client that does not read costs one slice", async () => {
+    const { settled, clock } = world();
+    const { settings } = counted(0, "");
+    const text = LargeText.of("x".repeat(1_000_000));
+    async function* events() {
+      yield text;
+    }
+    const reader = sseBody({ events: events(), render: (one) => one }, { ...settings, clock }).getReader();
+    await settled();
+    expect(text.length).toBe(1_000_000 - 65_536);
+    await reader.cancel();
   });
 
   test("no heartbeat is written inside of a frame", async () => {

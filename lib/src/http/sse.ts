@@ -2,9 +2,9 @@
 //
 // Theory of operation
 //   `sseBody` returns a `ReadableStream`. The platform calls `pull` when the reader has room, `pull` takes one event from the
-//   source, renders it and enqueues the frame; a large one in slices. The high-water mark is `bufferBytes`, counted in bytes, so a slow
-//   client stops the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
-//   All bytes of a frame are taken from the budgets of the tenant and the process before it is enqueued (byte-budget.ts), and given back as the client
+//   source, renders it and enqueues the frame. A large frame is rendered and enqueued in slices (large-text.ts).
+//   The high-water mark is `bufferBytes`, counted in bytes, so a slow client stops the pulls and not the turn: the source is a cursor over stored events and has no queue of its own for this reader.
+//   The length of a frame is taken from the budgets of the tenant and the process before it is enqueued (byte-budget.ts), and given back as the client
 //   reads them. A stream that gets none waits for the next tick of its timer.
 //   A timer runs at half of the shorter of `heartbeatMs` and `slowReaderMs`, at least every 500 ms. On each tick the stream does one of three things:
 //     - the buffer has room and nothing was written for `heartbeatMs`: it writes a heartbeat, so that proxies do not close an
@@ -33,19 +33,20 @@ import type { HttpLimits } from "./limits.ts";
 
 import { startInterval } from "../clock/timer.ts";
 import { failureOf } from "./failure.ts";
+import { LargeText } from "./large-text.ts";
 
 /** The events of a stream, and how they are rendered. */
 export type SseSource<T> = {
   /** Read one at a time, when the client has room. `return` is called when the stream ends early. */
   readonly events: AsyncIterable<T>;
   /** Renders an event as frames; an empty string skips the event. */
-  readonly render: (event: T) => string | Uint8Array;
+  readonly render: (event: T) => string | LargeText;
   /** The account of the stream has taken the bytes of all events already. Default: false. */
   readonly isReserved?: boolean;
   /** A promise whose rejection ends the stream with a failure, such as the result of the turn: if its driver failed, `events` would wait forever. */
   readonly failWith?: Promise<unknown>;
   /** Frames that are written after the last event. */
-  readonly finalFrames?: () => Promise<string>;
+  readonly finalFrames?: () => Promise<string | LargeText>;
   /** Renders an error as frames. Default: a frame `failure` with the redacted error. */
   readonly renderFailure?: (error: unknown) => string;
   /** Written when the process shuts down. Default: a comment, which `EventSource` ignores. */
@@ -67,11 +68,16 @@ export type SseSettings = {
 };
 
 /** One SSE frame. `data` must be one line: a line break in it would need a second `data:` field. */
-export function frame(data: string, { id, event }: { readonly id?: string; readonly event?: string } = {}): string {
+export function frame(data: string, fields?: FrameFields): string;
+export function frame(data: string | LargeText, fields?: FrameFields): string | LargeText;
+export function frame(data: string | LargeText, { id, event }: FrameFields = {}): string | LargeText {
   const eventField = event === undefined ? "" : `event: ${event}\n`;
   const idField = id === undefined ? "" : `id: ${id}\n`;
-  return `${eventField}${idField}data: ${data}\n\n`;
+  const before = `${eventField}${idField}data: `;
+  return typeof data === "string" ? `${before}${data}\n\n` : data.between(before, "\n\n");
 }
+
+type FrameFields = { readonly id?: string; readonly event?: string };
 
 function failureFrame(error: unknown): string {
   return frame(JSON.stringify({ error: failureOf(error).failure }), { event: "failure" });
@@ -82,18 +88,10 @@ function failureFrame(error: unknown): string {
 const heartbeatComment = ": heartbeat\n\n";
 const shutdownComment = ": server shutting down; reconnect with Last-Event-ID\n\n";
 
-/** The size of a slice of a large frame, in bytes. */
-const sliceBytes = 65_536;
-
 /** Timeouts take effect within this time after what the limits say, in milliseconds. */
 const longestCheckMs = 500;
 
 const encoder = new TextEncoder();
-const noBytes = new Uint8Array();
-
-function bytesOf(rendered: string | Uint8Array): Uint8Array {
-  return typeof rendered === "string" ? encoder.encode(rendered) : rendered;
-}
 
 /** The body of a streaming response. Starts to read the source when the platform first pulls. */
 export function sseBody<T>(source: SseSource<T>, settings: SseSettings): ReadableStream<Uint8Array> {
@@ -110,17 +108,16 @@ export function sseBody<T>(source: SseSource<T>, settings: SseSettings): Readabl
 }
 
 /**
- * The body of a response that is complete: its bytes in slices, as the client reads them. `isReserved`: the account of `settings` holds them already. A
- * client that accepts no data for `slowReaderMs` is disconnected.
+ * The body of a response that is complete: its text in slices, as the client reads them. The account of `settings` holds its length already. A client that
+ * accepts no data for `slowReaderMs` is disconnected.
  */
 export function completeBody(
-  bytes: Uint8Array,
+  text: LargeText,
   settings: Omit<SseSettings, "shutdown" | "onClose">,
-  isReserved: boolean,
 ): ReadableStream<Uint8Array> {
   // No heartbeats: a comment would be part of the body.
   const limits = { ...settings.limits, heartbeatMs: Infinity };
-  const source = { events: once(bytes), render: (all: Uint8Array) => all, isReserved };
+  const source = { events: once(text), render: (all: LargeText) => all, isReserved: true };
   return sseBody(source, { ...settings, limits, shutdown: null, onClose: () => undefined });
 }
 
@@ -140,8 +137,8 @@ class SseStream<T> {
   #state: State = "open";
   /** The time of the last write, in milliseconds of the clock. */
   #lastWrite: number;
-  /** The rest of a frame that does not fit into the buffer. */
-  #rest: Uint8Array = noBytes;
+  /** The rest of a frame that does not fit into the buffer; `null`: there is none. */
+  #rest: LargeText | null = null;
   /** The source is exhausted: the stream ends after `#rest`. */
   #isLast = false;
   readonly #account: ByteAccount | null;
@@ -169,8 +166,9 @@ class SseStream<T> {
   /** Enqueues the next frame that is not empty. The platform does not call it again before its promise resolves. */
   async pull(): Promise<void> {
     if (this.#state === "closed") return;
-    this.#account?.read(this.#queuedBytes());
-    if (this.#rest.byteLength > 0) {
+    // Before the first frame nothing was sent: what the account holds is reserved for it.
+    if (this.#account?.queuedBytes !== null) this.#account?.read(this.#queuedBytes());
+    if (this.#rest !== null) {
       await this.#writeSlice();
       return;
     }
@@ -179,19 +177,17 @@ class SseStream<T> {
         const { done, value } = await this.#iterator.next();
         if (this.#isClosed()) return;
         if (done === true) break;
-        const bytes = bytesOf(this.#source.render(value));
-        if (bytes.byteLength === 0) continue;
+        const rendered = this.#source.render(value);
+        if (rendered.length === 0) continue;
         // Deltas of a reply, the most frequent frames, pass through no further promise.
-        if (this.#isSmall(bytes) && this.#account?.take(bytes.byteLength) === "taken") {
-          this.#enqueue(bytes);
-          this.#account.queuedBytes ??= () => this.#queuedBytes();
-        } else if (await this.#takeBytes(bytes.byteLength)) await this.#begin(bytes);
+        if (!this.#sendSmall(rendered)) await this.#send(rendered);
         return;
       }
-      const finalBytes = bytesOf((await this.#source.finalFrames?.()) ?? "");
-      if (this.#isClosed() || !(await this.#takeBytes(finalBytes.byteLength))) return;
+      const finalFrames = (await this.#source.finalFrames?.()) ?? "";
+      if (this.#isClosed()) return;
       this.#isLast = true;
-      await this.#begin(finalBytes);
+      if (finalFrames.length === 0) this.#end();
+      else await this.#send(finalFrames);
     } catch (error) {
       this.#fail(error);
     }
@@ -215,33 +211,46 @@ class SseStream<T> {
     }
   }
 
-  /** Enqueues the first slice of a frame. */
-  async #begin(bytes: Uint8Array): Promise<void> {
-    this.#rest = bytes;
-    if (this.#account !== null) this.#account.queuedBytes ??= () => this.#queuedBytes();
+  /** Enqueues a frame that fits into the buffer, if the budgets have room for it. */
+  #sendSmall(rendered: string | LargeText): boolean {
+    if (typeof rendered !== "string" || rendered.length > this.#settings.limits.bufferBytes) return false;
+    const bytes = encoder.encode(rendered);
+    if (this.#account?.take(bytes.byteLength) !== "taken") return false;
+    this.#enqueue(bytes);
+    this.#countQueued();
+    return true;
+  }
+
+  /** Waits for the bytes of a frame, and enqueues its first slice. */
+  async #send(rendered: string | LargeText): Promise<void> {
+    const text = typeof rendered === "string" ? LargeText.of(rendered) : rendered;
+    if (!(await this.#takeBytes(text.length))) return;
+    this.#rest = text;
+    this.#countQueued();
     await this.#writeSlice();
   }
 
+  #countQueued(): void {
+    if (this.#account !== null) this.#account.queuedBytes ??= () => this.#queuedBytes();
+  }
+
+  /** Enqueues the next slice of the frame, in the turn of its tenant. */
   async #writeSlice(): Promise<void> {
-    const turn = this.#isSmall(this.#rest) ? null : this.#account?.nextSlice();
-    if (turn !== null && turn !== undefined) await turn;
+    const isSmall = (this.#rest?.length ?? 0) <= this.#settings.limits.bufferBytes;
+    const turn = isSmall ? null : (this.#account?.nextSlice() ?? null);
+    if (turn !== null) await turn;
     if (this.#isClosed()) return;
-    const slice = this.#rest.subarray(0, Math.max(sliceBytes, this.#settings.limits.bufferBytes));
-    this.#rest = this.#rest.subarray(slice.byteLength);
-    if (slice.byteLength > 0) this.#enqueue(slice);
-    if (this.#rest.byteLength === 0) this.#rest = noBytes;
-    if (this.#isLast && this.#rest.byteLength === 0) this.#end();
+    const slice = this.#rest?.next() ?? null;
+    if (slice !== null) this.#enqueue(encoder.encode(slice));
+    if ((this.#rest?.length ?? 0) > 0) return;
+    this.#rest = null;
+    if (this.#isLast) this.#end();
   }
 
-  /** Whether a frame fits into the buffer, so that it needs no slices. */
-  #isSmall({ byteLength }: Uint8Array): boolean {
-    return byteLength <= this.#settings.limits.bufferBytes;
-  }
-
-  /** The bytes in the buffer and in the rest of the frame. */
+  /** The bytes in the buffer and the length of the rest of the frame. */
   #queuedBytes(): number {
     const buffered = this.#settings.limits.bufferBytes - (this.#controller?.desiredSize ?? 0);
-    return Math.max(0, buffered) + this.#rest.byteLength;
+    return Math.max(0, buffered) + (this.#rest?.length ?? 0);
   }
 
   /** Releases everything. Idempotent; also called when the client disconnects. */
@@ -251,7 +260,7 @@ class SseStream<T> {
     this.#stopTimer?.();
     this.#removeShutdownListener?.();
     this.#account?.close();
-    this.#rest = noBytes;
+    this.#rest = null;
     this.#retry?.();
     // Not awaited: `return` of a generator that waits for its next event resolves only after that event.
     this.#iterator.return?.().catch(() => undefined);
@@ -266,8 +275,10 @@ class SseStream<T> {
 
   /** Enqueues text after the frame that is being written. Its rest is enqueued at once: a comment or frame cannot be inside of another frame. */
   #write(text: string): void {
-    if (this.#rest.byteLength > 0) this.#enqueue(this.#rest);
-    this.#rest = noBytes;
+    for (let slice = this.#rest?.next() ?? null; slice !== null; slice = this.#rest?.next() ?? null) {
+      this.#enqueue(encoder.encode(slice));
+    }
+    this.#rest = null;
     this.#enqueue(encoder.encode(text));
   }
 
@@ -310,7 +321,7 @@ class SseStream<T> {
     const idleMs = clock.now() - this.#lastWrite;
     const freeBytes = this.#controller?.desiredSize ?? 0;
     if (freeBytes > 0) {
-      if (idleMs >= heartbeatMs && this.#rest.byteLength === 0) this.#write(heartbeatComment);
+      if (idleMs >= heartbeatMs && this.#rest === null) this.#write(heartbeatComment);
     } else if (idleMs >= slowReaderMs) {
       this.#cut(`it accepted no data for ${slowReaderMs} ms`);
     }

@@ -9,8 +9,9 @@ import type { HttpLimits } from "../limits.ts";
 import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 
-import { redactedJson } from "../failure.ts";
+import { redactedText } from "../failure.ts";
 import { readBody } from "../input.ts";
+import { LargeText, sliceLength } from "../large-text.ts";
 
 /** What all requests of a handler share. */
 export type ServerContext = {
@@ -23,10 +24,13 @@ export type ServerContext = {
   /** Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected request has no effect. */
   readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamSlot;
   /**
-   * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. Throws 429 if the budget is used up and the
-   * request only read.
+   * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. If the budget is used up, a request that only read
+   * gets 429; others wait in the page slot.
    */
-  readonly countBody: (call: Pick<RouteCall, "request" | "caller">, response: Response) => Promise<Response>;
+  readonly countBody: (
+    call: Pick<RouteCall, "request" | "caller" | "pageSlot">,
+    response: Response,
+  ) => Promise<Response>;
   /**
    * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots in turn. Throws if the client has
    * disconnected meanwhile.
@@ -149,16 +153,27 @@ const jsonHeaders = { "content-type": "application/json", "cache-control": "no-s
 
 /** A JSON response whose failures are redacted. */
 export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {
-  return jsonText(redactedJson(value), status, headers);
+  return jsonText(redactedText(value), status, headers);
 }
 
-/** Bodies of more characters have a `content-length`, and count in the budget of unread responses (handler.ts). */
-const largeBodyLength = 65_536;
+/** The texts of large bodies. The handler counts them in the budget of unread responses. */
+const largeBodies = new WeakMap<Response, LargeText>();
 
-/** A response with a text that is JSON. */
-export function jsonText(text: string, status = 200, headers: { readonly [name: string]: string } = {}): Response {
-  const allHeaders = { ...jsonHeaders, ...headers };
-  if (text.length <= largeBodyLength) return new Response(text, { status, headers: allHeaders });
-  const bytes = new TextEncoder().encode(text);
-  return new Response(bytes, { status, headers: { ...allHeaders, "content-length": `${bytes.byteLength}` } });
+/** The text of a large body; `null`: the body is small. */
+export function largeBodyOf(response: Response): LargeText | null {
+  return largeBodies.get(response) ?? null;
+}
+
+/** A response with a text that is JSON. A text that is longer than a slice is rendered as its client reads it. */
+export function jsonText(
+  text: string | LargeText,
+  status = 200,
+  headers: { readonly [name: string]: string } = {},
+): Response {
+  const init = { status, headers: { ...jsonHeaders, ...headers } };
+  if (typeof text === "string" && text.length <= sliceLength) return new Response(text, init);
+  // The handler sets the body.
+  const response = new Response(null, init);
+  largeBodies.set(response, typeof text === "string" ? LargeText.of(text) : text);
+  return response;
 }

@@ -13,12 +13,13 @@
 
 import type { Cancelled } from "../../model/internal.ts";
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../runtime/internal.ts";
+import type { LargeText } from "../large-text.ts";
 import type { SseSource } from "../sse.ts";
 import type { Route, RouteCall } from "./route.ts";
 
 import { startTimer } from "../../clock/timer.ts";
 import { hasRedaction } from "../../engine/internal.ts";
-import { HttpError, redactedJson } from "../failure.ts";
+import { HttpError, redactedText } from "../failure.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { frame, onAbort } from "../sse.ts";
 import { inPageSlot, json, releaseOnError } from "./route.ts";
@@ -115,14 +116,14 @@ export function turnSource(
 }
 
 /** An event as a frame. The SSE id is the event's cursor: a client that reconnects with `Last-Event-ID` resumes after it. */
-export function eventFrame({ cursor, turnId, sequence, delta, event }: RuntimeEvent): string {
+export function eventFrame({ cursor, turnId, sequence, delta, event }: RuntimeEvent): string | LargeText {
   const data = { turnId, sequence, delta, event };
   // Text deltas are the most frequent events and contain no failures, so they skip the redaction.
-  return frame(delta === null || hasRedaction() ? redactedJson(data, "event") : JSON.stringify(data), { id: cursor });
+  return frame(delta === null || hasRedaction() ? redactedText(data, "event") : JSON.stringify(data), { id: cursor });
 }
 
-function endFrame(end: TurnEnd): string {
-  return frame(redactedJson(end, "event"), { event: "end" });
+function endFrame(end: TurnEnd): string | LargeText {
+  return frame(redactedText(end, "event"), { event: "end" });
 }
 
 /** The responses of a route that cancels a turn. */

@@ -37,7 +37,7 @@ export class LargeText {
     return new LargeText(parts);
   }
 
-  /** The same text, of which no slice was taken yet, between two others. */
+  /** This text between two others. No slice of it was taken yet. */
   between(before: string, after: string): LargeText {
     return new LargeText([{ type: "json", text: before }, ...this.#parts, { type: "json", text: after }]);
   }

@@ -84,12 +84,23 @@ export function serve(sessions: Runtime, options: UiChatOptions = {}): Server {
 
   function bodyOf({ chunks }: UiStream, exchange: Exchange): ReadableStream<Uint8Array> {
     const reading = chunks[Symbol.asyncIterator]();
+    let batch: readonly UiChunk[] = [];
+    const nextChunk = async (): Promise<UiChunk | null> => {
+      while (batch.length === 0) {
+        const { done, value } = await reading.next();
+        if (done === true) return null;
+        batch = value;
+      }
+      const [chunk = null, ...rest] = batch;
+      batch = rest;
+      return chunk;
+    };
     const encoder = new TextEncoder();
     return new ReadableStream({
       pull: async (controller) => {
         try {
-          const { done, value } = await reading.next();
-          if (done === true) {
+          const value = await nextChunk();
+          if (value === null) {
             controller.enqueue(encoder.encode("data: [DONE]\n\n"));
             controller.close();
             return;

@@ -1,4 +1,5 @@
-// A turn as a stream of chunks: initial chunks, the translated events, and the ending. Chunks are produced on demand (backpressure).
+// A turn as a stream of chunks: initial chunks, the translated events, and the ending. Chunks are produced on demand (backpressure), in batches: what is read or
+// translated together is also rendered together, so that the budgets of unread responses count all of it (byte-budget.ts).
 
 import type { RuntimeEvent, TurnEnd, TurnHandle } from "../runtime/internal.ts";
 
@@ -10,64 +11,63 @@ export type Translator<Chunk> = {
   readonly end: (end: TurnEnd) => readonly Chunk[];
 };
 
-/** The chunks of a turn. Leaving the iteration detaches the reader at once, also during a wait, and does not affect the turn (H6). */
+/** Chunks in order. A batch may be empty. */
+export type ChunkBatches<Chunk> = AsyncIterable<readonly Chunk[]>;
+
+/** The chunks of a turn, after those of `first`. Leaving the iteration detaches the reader at once, also during a wait, and does not affect the turn (H6). */
 export function turnChunks<Chunk>(
   turn: TurnHandle,
-  first: readonly Chunk[],
+  first: ChunkBatches<Chunk>,
   translator: Translator<Chunk>,
-): AsyncIterable<Chunk> {
+): ChunkBatches<Chunk> {
   return { [Symbol.asyncIterator]: () => new TurnChunks(turn, first, translator) };
 }
 
 /** An iterator object and not a generator: `return` of a generator would wait for a pending `next`. */
-class TurnChunks<Chunk> implements AsyncIterator<Chunk> {
+class TurnChunks<Chunk> implements AsyncIterator<readonly Chunk[]> {
   readonly #turn: TurnHandle;
   readonly #translator: Translator<Chunk>;
+  readonly #first: AsyncIterator<readonly Chunk[]>;
   readonly #events: AsyncIterator<RuntimeEvent>;
-  /** Translated chunks that were not returned yet. */
-  #pending: readonly Chunk[];
-  #index = 0;
-  #state: "reading" | "over" = "reading";
+  #state: "first" | "events" | "over" = "first";
 
-  constructor(turn: TurnHandle, first: readonly Chunk[], translator: Translator<Chunk>) {
+  constructor(turn: TurnHandle, first: ChunkBatches<Chunk>, translator: Translator<Chunk>) {
     this.#turn = turn;
-    this.#pending = first;
     this.#translator = translator;
+    this.#first = first[Symbol.asyncIterator]();
     this.#events = turn.events[Symbol.asyncIterator]();
   }
 
-  async next(): Promise<IteratorResult<Chunk, undefined>> {
-    for (;;) {
-      const chunk = this.#pending[this.#index];
-      this.#index += 1;
-      if (chunk !== undefined) return { done: false, value: chunk };
-      if (this.#isDone()) return { done: true, value: undefined };
-      const { done, value } = await this.#events.next();
-      if (this.#isDone()) return { done: true, value: undefined };
-      this.#index = 0;
-      if (done !== true) {
-        this.#pending = this.#translator.add(value);
-        continue;
-      }
-      this.#state = "over";
-      this.#pending = this.#translator.end(await this.#turn.result);
+  async next(): Promise<IteratorResult<readonly Chunk[], undefined>> {
+    if (this.#state === "first") {
+      const { done, value } = await this.#first.next();
+      if (this.#isOver()) return { done: true, value: undefined };
+      if (done !== true) return { done: false, value };
+      this.#state = "events";
     }
+    if (this.#isOver()) return { done: true, value: undefined };
+    const { done, value } = await this.#events.next();
+    if (this.#isOver()) return { done: true, value: undefined };
+    if (done !== true) return { done: false, value: this.#translator.add(value) };
+    this.#state = "over";
+    return { done: false, value: this.#translator.end(await this.#turn.result) };
   }
 
-  async return(): Promise<IteratorResult<Chunk, undefined>> {
+  async return(): Promise<IteratorResult<readonly Chunk[], undefined>> {
     this.#state = "over";
-    this.#pending = [];
+    // Not awaited: it waits for a pending read of the storage.
+    this.#first.return?.().catch(() => undefined);
     await this.#events.return?.();
     return { done: true, value: undefined };
   }
 
-  #isDone(): boolean {
+  #isOver(): boolean {
     return this.#state === "over";
   }
 }
 
-/** A stream of given chunks. */
-export async function* chunkStream<Chunk>(chunks: readonly Chunk[]): AsyncGenerator<Chunk, undefined> {
-  yield* chunks;
+/** A stream of given chunks, in one batch. */
+export async function* chunkStream<Chunk>(chunks: readonly Chunk[]): AsyncGenerator<readonly Chunk[], undefined> {
+  if (chunks.length > 0) yield chunks;
   return undefined;
 }

@@ -13,6 +13,7 @@
 
 import type { Json, JsonObject } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { ChunkBatches } from "../turn-chunks.ts";
 import type { KeyedAnswer } from "../ui/answers.ts";
 import type { UiAnswer } from "../ui/request.ts";
 import type { AgUiEvent } from "./events.ts";
@@ -46,7 +47,7 @@ export type AgUiOptions = {
 };
 
 /** The turn of a run, and its events. */
-export type AgUiStream = { readonly turn: TurnHandle; readonly events: AsyncIterable<AgUiEvent> };
+export type AgUiStream = { readonly turn: TurnHandle; readonly events: ChunkBatches<AgUiEvent> };
 
 /** Passes the input of a run to the session and streams the turn. Throws for an input that is refused, before anything is started. */
 export async function runAgUi(sessions: Runtime, input: AgUiInput, options: AgUiOptions): Promise<AgUiStream> {
@@ -292,7 +293,7 @@ async function streamOf(
     return { turn, events: chunkStream(events) };
   }
   const translator = new AgUiTranslator({ threadId, runId, turnId, messages });
-  return { turn, events: turnChunks(turn, translator.start(newResults), translator) };
+  return { turn, events: turnChunks(turn, chunkStream(translator.start(newResults)), translator) };
 }
 
 function isMessage(message: Json, messageId: string): boolean {

@@ -58,11 +58,13 @@ async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy)
 
 const eventFrame = (event: AgUiEvent) => frame(redactedJson(event, "event"));
 
-function sourceOf({ events, turn }: AgUiStream): SseSource<AgUiEvent> {
+const eventFrames = (events: readonly AgUiEvent[]) => events.map(eventFrame).join("");
+
+function sourceOf({ events, turn }: AgUiStream): SseSource<readonly AgUiEvent[]> {
   return {
     events,
     failWith: turn.result,
-    render: eventFrame,
+    render: eventFrames,
     renderFailure: (error) => {
       const { reason, message } = failureOf(error).failure;
       return eventFrame({ type: "RUN_ERROR", message, code: reason });

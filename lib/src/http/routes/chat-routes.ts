@@ -58,18 +58,21 @@ const doneFrame = frame("[DONE]");
 
 const uiFrame = (chunk: UiChunk) => frame(redactedJson(chunk, "event"));
 
+const uiFrames = (chunks: readonly UiChunk[]) => chunks.map(uiFrame).join("");
+
 /** The client would take a stream that ends without an error for a complete one. */
 const uiShutdownFrame = uiFrame({
   type: "error",
   errorText: "shutting_down: this process is shutting down; resume the chat",
 });
 
-function uiSource({ chunks, turn }: UiStream): SseSource<UiChunk> {
-  const renderFailure = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + doneFrame;
+const renderFailure = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + doneFrame;
+
+function uiSource({ chunks, turn }: UiStream): SseSource<readonly UiChunk[]> {
   return {
     events: chunks,
     failWith: turn.result,
-    render: uiFrame,
+    render: uiFrames,
     renderFailure,
     shutdownFrame: uiShutdownFrame,
     finalFrames: async () => doneFrame,

@@ -982,9 +982,9 @@ describe("a connection", () => {
     });
     const { chunks, turn } = await postUiChat(sessions, post([userMessage("m1", "Go")]));
     const reading = chunks[Symbol.asyncIterator]();
-    expect((await reading.next()).value).toMatchObject({ type: "start", messageId: turn.turnId });
+    expect((await reading.next()).value).toMatchObject([{ type: "start", messageId: turn.turnId }]);
     const spoken = await model.call(1);
-    expect((await reading.next()).value).toEqual({ type: "start-step" });
+    expect((await reading.next()).value).toEqual([{ type: "start-step" }]);
     const waiting = reading.next();
     await reading.return?.();
     expect((await waiting).done).toBe(true);
@@ -1000,9 +1000,9 @@ const plainOf = (message: UIMessage) => plainMessage(message);
 const withoutUndefined = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const types = (chunks: readonly { readonly type: string }[]) => chunks.map(({ type }) => type);
 
-async function all<T>(chunks: AsyncIterable<T>): Promise<T[]> {
+async function all<T>(chunks: AsyncIterable<readonly T[]>): Promise<T[]> {
   const read: T[] = [];
-  for await (const chunk of chunks) read.push(chunk);
+  for await (const batch of chunks) read.push(...batch);
   return read;
 }
 

@@ -14,6 +14,7 @@
 import type { Cancelled, Message, SessionStatus } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
 import type { ContentPolicy } from "../content-policy.ts";
+import type { ChunkBatches } from "../turn-chunks.ts";
 import type { KeyedAnswer } from "./answers.ts";
 import type { Branch } from "./branches.ts";
 import type { UiChunk } from "./chunks.ts";
@@ -33,8 +34,8 @@ import {
 } from "./answers.ts";
 import { currentBranch, forkBefore } from "./branches.ts";
 import { uiMessages } from "./history.ts";
+import { findNewest, replayBatches, runningTurn, threadOf, turnStartIndex } from "./newest.ts";
 import { failureText, isToolPart } from "./parts.ts";
-import { replayChunks } from "./replay.ts";
 import { defaultUiLimits, readUiPost } from "./request.ts";
 import { UiTranslator } from "./translator.ts";
 
@@ -59,7 +60,7 @@ export type UiStream = {
   readonly chatId: string;
   /** The turn that is streamed. Its `turnId` is `null` if no turn was started because calls are still pending. */
   readonly turn: TurnHandle;
-  readonly chunks: AsyncIterable<UiChunk>;
+  readonly chunks: ChunkBatches<UiChunk>;
 };
 
 /** A conversation, to initialise a client. */
@@ -102,14 +103,15 @@ export async function resumeUiChat(
   { sdk = 7 }: Pick<UiChatOptions, "sdk"> = {},
 ): Promise<UiStream | null> {
   const branch = await currentBranch(sessions, chatId);
-  const newest = branch === null ? null : await readNewest(sessions, branch.sessionId);
-  const turnId = newest === null ? null : runningTurn(newest.view);
-  if (branch === null || newest === null || turnId === null) return null;
-  const { last } = newest;
-  const turn = sessions.attach(branch.sessionId, turnId);
+  const turnId = branch === null ? null : runningTurn(branch.view);
+  if (branch === null || turnId === null) return null;
+  const { sessionId, view } = branch;
+  const newest = await findNewest(sessions, sessionId, view);
+  const last = newest.outline?.message ?? null;
+  const turn = sessions.attach(sessionId, turnId);
   // A question ends its message: the answer starts a new one.
   const continued = last?.role === "assistant" && last.parts.at(-1)?.type !== "data-question" ? last : null;
-  if (continued === null) return { chatId, turn, chunks: turnChunks(turn, [], new UiTranslator({ sdk })) };
+  if (continued === null) return streamTurn(chatId, turn, [], new UiTranslator({ sdk }));
   const calls = continued.parts.filter(isToolPart);
   const translator = new UiTranslator({
     sdk,
@@ -119,8 +121,11 @@ export async function resumeUiChat(
       state === "approval-responded" ? "open" : "settled",
     ]),
   });
-  const first = [...translator.start(turnId), ...replayChunks(continued)];
-  return { chatId, turn, chunks: turnChunks(turn, first, translator) };
+  async function* first() {
+    yield translator.start(turn.turnId ?? "");
+    yield* replayBatches(sessions, sessionId, newest);
+  }
+  return { chatId, turn, chunks: turnChunks(turn, first(), translator) };
 }
 
 /**
@@ -283,61 +288,30 @@ async function postAnswers(
 }
 
 function streamTurn(chatId: string, turn: TurnHandle, first: readonly UiChunk[], translator: UiTranslator): UiStream {
-  return { chatId, turn, chunks: turnChunks(turn, first, translator) };
+  return { chatId, turn, chunks: turnChunks(turn, chunkStream(first), translator) };
 }
 
 const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
 /** The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the open question, if there is one. */
 async function noTurnStarted(sessions: Runtime, chatId: string, turn: TurnHandle): Promise<UiStream> {
-  const last = (await readNewest(sessions, turn.sessionId))?.last ?? null;
+  const { sessionId } = turn;
+  const view = await sessions.get(sessionId, { messages: 0 });
+  const newest = view === null ? null : await findNewest(sessions, sessionId, view);
+  const last = newest?.outline?.message ?? null;
   const openMessage = last?.role === "assistant" ? last : null;
   const startChunk: UiChunk = openMessage === null ? { type: "start" } : { type: "start", messageId: openMessage.id };
-  const questionChunks = openMessage === null ? [] : replayChunks(openMessage);
-  return { chatId, turn, chunks: chunkStream([startChunk, ...questionChunks, waitingFinish]) };
-}
-
-/**
- * The session and its newest UI message, without the output of an open turn. Reads more messages until the newest UI message is
- * complete, since one UI message may span many messages of the session.
- */
-async function readNewest(
-  sessions: Runtime,
-  sessionId: string,
-): Promise<{ readonly view: SessionView; readonly last: UiMessage | null } | null> {
-  for (let [messages, maxLength] = [64, 1_048_576]; ; messages *= 4, maxLength *= 4) {
-    const view = await sessions.get(sessionId, { messages, maxLength });
-    if (view === null) return null;
-    const uiMessageList = messagesOf(view);
-    // With two UI messages before it, the newest one is read from its start.
-    if (uiMessageList.length > 2 || view.session.thread.messages.length >= view.length)
-      return { view, last: uiMessageList.at(-1) ?? null };
+  async function* chunks() {
+    yield [startChunk];
+    if (newest !== null && openMessage !== null) yield* replayBatches(sessions, sessionId, newest);
+    yield [waitingFinish];
   }
-}
-
-/** The open turn unless it is parked: a parked turn has no further events until `recover`. */
-function runningTurn({ openTurn }: SessionView): string | null {
-  return openTurn === null || openTurn.status === "parked" ? null : openTurn.turnId;
+  return { chatId, turn, chunks: chunks() };
 }
 
 /** The UI messages of a session, without the output of an open turn. */
 function messagesOf(view: SessionView): readonly UiMessage[] {
-  const { session, length } = view;
-  const turnId = runningTurn(view);
-  const allMessages = session.thread.messages;
-  const { pendingToolCalls, pendingToolCallId, lastRun } = session;
-  const askingCall = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
-  return uiMessages({
-    messages: turnId === null ? allMessages : allMessages.slice(0, turnStartIndex(allMessages, turnId)),
-    from: length - allMessages.length,
-    pendingToolCalls,
-    lastTurn: lastRun?.turnId ?? null,
-    questionOpts: askingCall?.opts ?? lastRun?.metadata.askUserOpts ?? {},
-  });
-}
-
-/** The index of the first message of a turn. */
-function turnStartIndex(messages: SessionView["session"]["thread"]["messages"], turnId: string): number {
-  const at = messages.findIndex(({ id }) => id?.startsWith(`${turnId}/`) === true);
-  return at < 0 ? messages.length : at;
+  const { messages } = view.session.thread;
+  const end = turnStartIndex(messages, runningTurn(view));
+  return uiMessages(threadOf(view, messages.slice(0, end), view.length - messages.length));
 }

@@ -42,17 +42,29 @@ export type UiThread = {
 };
 
 /** Converts messages, oldest first, in one pass: linear in the number of parts. */
-export function uiMessages({
-  messages,
-  from,
-  pendingToolCalls,
-  lastTurn,
-  questionOpts,
-}: UiThread): readonly UiMessage[] {
+export function uiMessages(thread: UiThread): readonly UiMessage[] {
+  return conversationOf(thread).end();
+}
+
+function conversationOf({ messages, from, pendingToolCalls, lastTurn, questionOpts }: UiThread): Conversation {
   const conversation = new Conversation(questionOpts);
   for (const [index, message] of messages.entries()) conversation.take(message, from + index);
   conversation.wait(pendingToolCalls, lastTurn, from + messages.length);
-  return conversation.end();
+  return conversation;
+}
+
+/** The newest UI message, and the index of the message of the session that starts it. */
+export type NewestUiMessage = { readonly message: UiMessage; readonly index: number };
+
+/** The newest of these messages as a UI message; `null` if there is none. `count`: the number of all UI messages. */
+export function newestUiMessage(thread: UiThread): { readonly newest: NewestUiMessage | null; readonly count: number } {
+  const conversation = conversationOf(thread);
+  const messages = conversation.end();
+  const message = messages.at(-1);
+  return {
+    newest: message === undefined ? null : { message, index: conversation.newestIndex },
+    count: messages.length,
+  };
 }
 
 /** The turn that wrote a message, from the prefix of the message id; `null` if the id has none. */
@@ -78,6 +90,8 @@ class Conversation {
   /** The place of each call's part; the newest call of an id. */
   readonly #calls = new Map<string, { readonly parts: UiPart[]; readonly at: number }>();
   #draft: Draft | null = null;
+  /** The index of the message of the session that started the newest UI message. */
+  newestIndex = 0;
   /** User messages without a reply yet: they become messages of their own, or parts of the reply of the open turn. */
   #unanswered: { readonly message: UserMessage; readonly index: number }[] = [];
 
@@ -140,6 +154,7 @@ class Conversation {
     const id = this.#ids.has(preferredId) ? `message-${index}` : preferredId;
     this.#ids.add(id);
     this.#finished.push({ id, role, parts });
+    this.newestIndex = index;
     return id;
   }
 

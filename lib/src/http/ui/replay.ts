@@ -7,8 +7,8 @@ import type { UiMessage, UiToolPart } from "./parts.ts";
 import { deniedChunk, requestChunk } from "./chunks.ts";
 import { isToolPart } from "./parts.ts";
 
-/** The chunks of a message, without its `start` and `finish`. */
-export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
+/** The chunks of a message, or of steps of it, without its `start` and `finish`. `partsBefore`: the number of parts of the steps before. */
+export function replayChunks({ id, parts }: Pick<UiMessage, "id" | "parts">, partsBefore = 0): readonly UiChunk[] {
   const chunks: UiChunk[] = [];
   let isOpen = false;
   const finish = () => {
@@ -20,7 +20,7 @@ export function replayChunks({ id, parts }: UiMessage): readonly UiChunk[] {
       chunks.push(...toolChunks(part));
       continue;
     }
-    const block = `${id}/part/${index}`;
+    const block = `${id}/part/${partsBefore + index}`;
     switch (part.type) {
       case "step-start":
         finish();

@@ -19,21 +19,40 @@ import { pureInitializers } from "./pure-initializers.ts";
 /**
  * Modules that become one chunk each, the first matching row counts. Without them Rolldown writes a chunk for each combination of entry points that share a
  * module, and `everturn` consists of 22 files; each file costs half a millisecond of an import. A chunk also contains what its modules import, unless
- * an earlier row has it.
+ * an earlier row has it, or `includeDependenciesRecursively` is false.
  */
 const chunks = [
-  { name: "model", test: /lib\/src\/(?:model\/|clock\/(?!timer))|^everturn:/, priority: 5 },
+  // What run/perform/on-demand.ts loads. Only these modules: what they import is in the chunks that every run needs, which do not import them.
+  {
+    name: "tools",
+    test: /lib\/src\/run\/perform\/(?:code\.ts|tool|run-tool|prepare-tool|start-mark|encode-result)/,
+    includeDependenciesRecursively: false,
+    priority: 7,
+  },
+  {
+    name: "code-protocol",
+    test: /lib\/src\/kernel\/protocol\/code-protocol/,
+    includeDependenciesRecursively: false,
+    priority: 7,
+  },
+  { name: "model", test: /lib\/src\/(?:model\/|clock\/(?!timer))|^everturn:/, priority: 6 },
   // Loaded by the first call of a model.
   {
     name: "transport",
     test: /lib\/src\/(?:engine\/model-call\/transport|clock\/timer|wire\/sse)|eventsource-parser/,
-    priority: 4,
+    priority: 5,
   },
-  { name: "kernel", test: /lib\/src\/kernel\//, priority: 3 },
+  { name: "kernel", test: /lib\/src\/kernel\//, priority: 4 },
   {
     name: "main",
     // Without what dynamic imports load.
     test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|perform\/middleware-chain)/,
+    priority: 3,
+  },
+  // What several codecs share.
+  {
+    name: "codec-parts",
+    test: /lib\/src\/wire\/(?:audio-format|omission|reply-builder|request-error|usage-extra)\.ts$/,
     priority: 2,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },
@@ -54,6 +73,7 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
     cwd: root,
     input: { ...inputModules() },
     platform: "node",
+    preserveEntrySignatures: "allow-extension",
     plugins: [pureInitializers(join(library, "src/"))],
     external: [/^node:/, ...installed.map((name) => new RegExp(`^${name}(?:/|$)`))],
     resolve: { conditionNames: ["source", "import", "node", "default"] },

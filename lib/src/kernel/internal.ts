@@ -14,7 +14,15 @@ export type { CodeCalls, ToolWaits, Verdict } from "./machine/effect.ts";
 export { readResponse, turnCauseShape } from "./machine/read-response.ts";
 export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
 export { callDecision, callResult, codeCalls, toolWaits } from "./machine/respond.ts";
-export type { CallAnswer, Cancellation, EndedStep, Ending, SlottedCall, Transition } from "./machine/turn.ts";
+export type {
+  CallAnswer,
+  Cancellation,
+  EndedStep,
+  Ending,
+  RequestConfig,
+  SlottedCall,
+  Transition,
+} from "./machine/turn.ts";
 export { cellCalls, isSameBatch, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./machine/turn.ts";
 
 // From the model layer.

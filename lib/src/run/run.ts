@@ -11,26 +11,34 @@
 // after the abort reaches readers or the journal.
 
 import type { OpenSpan, RunChild } from "../engine/internal.ts";
-import type { CallTool, Cancellation, Effect, EffectResponse, Turn } from "../kernel/internal.ts";
+import type {
+  CallTool,
+  Cancellation,
+  Effect,
+  EffectResponse,
+  ProtocolDriver,
+  RunCode,
+  Turn,
+} from "../kernel/internal.ts";
 import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/internal.ts";
 import type { Drive } from "./driver.ts";
-import type { InnerWait } from "./perform/tool-job.ts";
+import type { InnerWait, ToolPorts } from "./perform/tool-job.ts";
+import type { Pinned } from "./plan/pinned.ts";
 import type { Plan } from "./plan/plan.ts";
 import type { Committed, Ports, Sink } from "./ports/ports.ts";
 import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
-import { Collector, pendingEffects } from "../kernel/internal.ts";
-import { addUsage, EngineError, noUsage, toCause } from "../model/internal.ts";
+import { chatProtocol, Collector, pendingEffects, toolReturned } from "../kernel/internal.ts";
+import { addUsage, EngineError, noUsage, toCause, toolFailure } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { CancelGrace } from "./perform/cancel-grace.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
-import { performCode } from "./perform/code.ts";
 import { performEnvironment } from "./perform/environment.ts";
 import { performModel } from "./perform/model.ts";
+import { codeCells, toolCalls, whenLoaded } from "./perform/on-demand.ts";
 import { cancelRecordedWork } from "./perform/reference.ts";
 import { Semaphore } from "./perform/semaphore.ts";
-import { performTool } from "./perform/tool.ts";
 import { noOrigin, RunSpans } from "./run-spans.ts";
 import { TransitionEvents } from "./transition-events.ts";
 
@@ -141,12 +149,13 @@ export function startRun<Context extends CallerContext>(
 
   function perform(effect: Effect, turn: Turn): Promise<EffectResponse> {
     // The run is cancelled: no effect is started, and the promise stays pending.
-    if (signal.aborted) return new Promise(() => undefined);
+    if (signal.aborted) return never();
     switch (effect.type) {
       case "sync_environment":
         return performEnvironment(plan, effect, turn);
       case "call_model":
         openModelCall = effect.id;
+        if (plan.tools.length > 0) preload(toolCalls());
         return performModel(
           plan,
           {
@@ -165,34 +174,45 @@ export function startRun<Context extends CallerContext>(
           turn,
         );
       case "call_tool":
-        return performTool(
-          plan,
-          {
-            sink,
-            scope,
-            signal,
-            semaphore,
-            serialTools,
-            abortHandlers,
-            grace,
-            unsettled,
-            spans,
-            openChildren: (attempt) => origin.openChildren?.(effect, attempt) ?? Promise.resolve([]),
-            runChild: (attempt, stop, add, onWait, toolSpan) => children(effect, attempt, stop, add, onWait, toolSpan),
-          },
-          effect,
-        );
+        return performToolCall(effect);
       case "run_code":
-        return plan.protocol.type === "code"
-          ? performCode(plan, plan.protocol, { signal, tenant: scope.tenant, spans }, effect, turn)
-          : Promise.reject(
-              new EngineError("invalid_engine", {
-                message: "run_code: the engine has no code executor: use an engine with the code protocol",
-              }),
-            );
+        return performCell(effect, turn);
       case "checkpoint":
         return performCheckpoint(plan, inbox, transitionEvents.account, effect, turn);
     }
+  }
+
+  function performToolCall(effect: CallTool): Promise<EffectResponse> {
+    const ports: ToolPorts = {
+      sink,
+      scope,
+      signal,
+      semaphore,
+      serialTools,
+      abortHandlers,
+      grace,
+      unsettled,
+      spans,
+      openChildren: (attempt) => origin.openChildren?.(effect, attempt) ?? Promise.resolve([]),
+      runChild: (attempt, stop, add, onWait, toolSpan) => children(effect, attempt, stop, add, onWait, toolSpan),
+    };
+    const code = toolCalls();
+    if (!(code instanceof Promise)) return code.performTool(plan, ports, effect);
+    return code.then(
+      ({ performTool }) => (signal.aborted ? never() : performTool(plan, ports, effect)),
+      // A run in memory: no earlier process can have started the tool. A durable run has loaded the code before its first effect.
+      (error: unknown) => notRun(effect, error),
+    );
+  }
+
+  async function performCell(effect: RunCode, turn: Turn): Promise<EffectResponse> {
+    const { protocol } = plan;
+    if (protocol.type !== "code") {
+      const message = "run_code: the engine has no code executor: use an engine with the code protocol";
+      throw new EngineError("invalid_engine", { message });
+    }
+    const { performCode } = await codeCells();
+    return performCode(plan, protocol, { signal, tenant: scope.tenant, spans }, effect, turn);
   }
 
   function cancel({ origin, reason }: Omit<CancelEvidence, "requestId">): void {
@@ -217,7 +237,7 @@ export function startRun<Context extends CallerContext>(
   const onAbort = () => cancel({ origin: "signal", reason: reasonOf(plan.signal?.reason) });
   plan.signal?.addEventListener("abort", onAbort, { once: true });
   if (plan.signal?.aborted === true) onAbort();
-  const { config, input } = plan;
+  const { input } = plan;
   const eventsOf: Drive["eventsOf"] = (item, before, transition) => {
     if (item?.type === "cancel" && cancelled && before !== null) {
       for (const effect of pendingEffects(before))
@@ -231,8 +251,13 @@ export function startRun<Context extends CallerContext>(
     }
     return transitionEvents.eventsOf(item, before, transition);
   };
+  const start = () =>
+    whenLoaded(protocolOf(plan.pinned), (protocolDriver) =>
+      drive({ config: { ...plan.config, protocolDriver }, input, journal, sink, perform, eventsOf }),
+    );
+  // A durable turn has all of its code before its first effect: without it the run rejects, and another process continues the turn.
   const result = span
-    .within(() => drive({ config, input, journal, sink, perform, eventsOf }))
+    .within(() => (accepted ? whenLoaded(toolCalls(), start) : start()))
     .then(
       (): Finished => {
         const { result: finished, steps, lastReply } = transitionEvents;
@@ -276,6 +301,32 @@ export function startRun<Context extends CallerContext>(
 
 /** The abort reason of a run that has ended, or that this process no longer drives. Compared by identity. */
 const runIsOver = new DOMException("the run is over", "AbortError");
+
+/** The protocol of a turn; a promise while its code is loaded. */
+function protocolOf({ protocol }: Pinned): ProtocolDriver | Promise<ProtocolDriver> {
+  if (protocol.type === "chat") return chatProtocol(protocol);
+  const code = codeCells();
+  return code instanceof Promise
+    ? code.then(({ codeProtocol }) => codeProtocol(protocol))
+    : code.codeProtocol(protocol);
+}
+
+/** The response of an effect that gets none. A new promise each time: one that is shared would keep everything that waits for it. */
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}
+
+/** Starts to load code. An error is reported when the code is used. */
+function preload(code: unknown): void {
+  if (code instanceof Promise) code.catch(() => undefined);
+}
+
+/** The response of a tool call whose code cannot be loaded. The model reads it, and the turn continues. */
+function notRun({ id, call }: CallTool, error: unknown): EffectResponse {
+  const message = `the tool was not run: ${toCause(error)?.message ?? ""}`;
+  const failure = toolFailure("not_run", { message, cause: error, toolName: call.name, toolCallId: call.id });
+  return toolReturned(id, { type: "failure", failure });
+}
 
 /** Usage of effects without a recorded response, by effect id: billed, and not yet in a response. */
 type Unsettled = Map<string, Usage>;

@@ -12,11 +12,10 @@ import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
 import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { configOf } from "../../src/run/plan/pinned.ts";
 import { sha256 } from "../../src/runtime/rows/digest.ts";
 import { readValue } from "../../src/runtime/rows/stored.ts";
 import { exhibits, words } from "./exhibits.ts";
-import { accepted, pendingTexts, records, rowTables, storedRows, turnStates, writtenRows } from "./runtime-exhibits.ts";
+import { accepted, machineConfig, pendingTexts, records, rowTables, storedRows, turnStates, writtenRows } from "./runtime-exhibits.ts";
 
 const folders = (await readdir(import.meta.dirname)).filter((name) => /^v\d+$/.test(name)).sort();
 const shelves = await Promise.all(
@@ -99,7 +98,7 @@ describe("[lash 65] rows of the runtime", () => {
       ]);
       for (const { turn, pending, pinned } of states) {
         expect(pendingTexts(turn)).toEqual(pending);
-        const machine = TurnMachine.restore(configOf(pinned, "s1"), { turn, notices: [] });
+        const machine = TurnMachine.restore(machineConfig(pinned), { turn, notices: [] });
         expect(machine.isDone).toBe(turn.phase.type === "ended");
         // Fields that the older release did not have are added with their defaults; all others are unchanged.
         expect(machine.checkpoint().turn).toMatchObject(turn);
@@ -116,7 +115,7 @@ describe("[lash 65] rows of the runtime", () => {
       for (const record of stored) {
         const { pinned, history, start, turnId, rows } = record.data;
         const { messages, answers, cell, turnCauses } = start;
-        const config = configOf(pinned, "s1");
+        const config = machineConfig(pinned);
         let { turn } = startTurn(config, turnInput(turnId, { history, messages, answers, cell, turnCauses }));
         for (const { effect, hash, item } of rows) {
           expect(pendingTexts(turn)).toEqual(states[place]?.pending);

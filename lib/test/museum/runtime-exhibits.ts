@@ -2,7 +2,7 @@
 // journal row.
 
 import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/values.ts";
-import type { EffectResponse, Turn, TurnInput } from "everturn/kernel";
+import type { EffectResponse, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 import type { Cancellation } from "../../src/kernel/internal.ts";
 import type { JournalItem, Pinned } from "../../src/run/internal.ts";
 import { advance, cancelTurn, canonicalJson, failTurn, kernelRevision, pendingEffects, startHistory, startTurn, storableTurn, callDecision, codeCalls, toolWaits } from "../../src/kernel/internal.ts";
@@ -12,7 +12,7 @@ import { noUsage, runtimeFailure } from "../../src/model/internal.ts";
 
 import type { TurnRecord } from "everturn/runtime";
 
-import { checkpointDelivered, codeFinished, modelReplied, toolReturned, turnInput } from "everturn/kernel";
+import { chatProtocol, checkpointDelivered, codeFinished, codeProtocol, modelReplied, toolReturned, turnInput } from "everturn/kernel";
 import { adapterFailure, assistant, jsonSchema, modelReply, newSession, storedVersion, toolCall, toolSpec, usage, user } from "everturn/model";
 
 import { configOf } from "../../src/run/plan/pinned.ts";
@@ -249,7 +249,7 @@ type Walked = { readonly record: TurnRecord; readonly states: readonly Turn[] };
 const turnId = "t1";
 
 async function walk({ pinned, history, begins = {}, items }: SampleTurn): Promise<Walked> {
-  const config = configOf(pinned, "s1");
+  const config = machineConfig(pinned);
   const rows: JournalRow[] = [];
   let { turn } = startTurn(config, turnInput(turnId, { history, ...begins }));
   const states = [stored(turn)];
@@ -270,12 +270,19 @@ async function walk({ pinned, history, begins = {}, items }: SampleTurn): Promis
   return { record: { everturn: "turn_record", version: storedVersion, data }, states };
 }
 
+/** The configuration of the machine for a turn of the session `s1`. */
+export function machineConfig(pinned: Pinned): TurnMachineConfig {
+  const { protocol } = pinned;
+  const protocolDriver = protocol.type === "code" ? codeProtocol(protocol) : chatProtocol(protocol);
+  return { ...configOf(pinned, "s1"), protocolDriver };
+}
+
 /** A JSON copy, which shares no object with the original. */
 function stored(turn: Turn): Turn {
   return JSON.parse(JSON.stringify(storableTurn(turn)));
 }
 
-export function accepted(config: ReturnType<typeof configOf>, turn: Turn, item: JournalItem): Turn {
+export function accepted(config: TurnMachineConfig, turn: Turn, item: JournalItem): Turn {
   switch (item.type) {
     case "response": {
       const step = advance(config, turn, item.response);

@@ -3,7 +3,7 @@
 // The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the projector must be pure.
 
 import type { Message, ModelRequest } from "../../model/internal.ts";
-import type { Turn, TurnMachineConfig } from "../machine/turn.ts";
+import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
 import { MisuseError, request, systemMessageOf, userMessageOf } from "../../model/internal.ts";
@@ -60,7 +60,7 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
  * Returns the request of the model call that a turn waits for. Throws `MisuseError` if the turn is not waiting for
  * a model.
  */
-export function projectRequest<P extends TurnProtocol>(config: TurnMachineConfig<P>, turn: Turn<P>): ModelRequest {
+export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>, turn: Turn<P>): ModelRequest {
   if (turn.phase.type !== "awaiting_model") {
     throw new MisuseError(
       "invalid_argument",

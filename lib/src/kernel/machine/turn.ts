@@ -61,9 +61,13 @@ export const kernelRevision = 2;
  * What a turn runs with and does not store: it must be supplied again to restore a turn. Model, instructions,
  * tools, settings and limits are fixed when the turn starts and are part of its state.
  */
-export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnSettings<P> & {
+export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = RequestConfig<P> & {
   /** Interprets replies. It must be pure, and the same for the whole turn. */
   readonly protocolDriver: ProtocolDriver<P>;
+};
+
+/** The part of a configuration from which requests are built: all of it but the protocol. */
+export type RequestConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnSettings<P> & {
   /** Builds the requests. It must be pure, and the same for the whole turn. */
   readonly projector: ContextProjector<P>;
 };

@@ -229,14 +229,16 @@ export class ToolAnswers<Context extends CallerContext> {
   }
 
   #encode(value: unknown): ToolMessage["content"] {
-    return this.#plan.encode({ type: "ok", value: value === undefined ? null : value });
+    const encode = this.#plan.encode ?? encodeAsJson;
+    return encode({ type: "ok", value: value === undefined ? null : value });
   }
 
   /** Encodes a failure with the encoder of the run. If that encoder fails, or caused the failure, the default encoding is used. */
   #encodeFailure(given: ToolFailure): ToolMessage["content"] {
     const failure = forModel(given, this.#plan);
+    const encode = this.#plan.encode ?? encodeAsJson;
     try {
-      if (failure.reason !== "encoding_failed") return checkedContent(this.#plan.encode({ type: "error", failure }));
+      if (failure.reason !== "encoding_failed") return checkedContent(encode({ type: "error", failure }));
     } catch {
       // Falls through to the default encoding.
     }

@@ -2,12 +2,12 @@
 // turn and never an open one. Functions and adapters are not data; they come from the engine of the process that drives the turn.
 
 import type { Budgets, ChatOptions, EngineProtocol, OptionsWith } from "../../engine/internal.ts";
-import type { ChatProtocolOptions, CodeProtocolOptions, TurnMachineConfig } from "../../kernel/internal.ts";
+import type { ChatProtocolOptions, CodeProtocolOptions, RequestConfig } from "../../kernel/internal.ts";
 import type { Environment, Json, StructuredFormat, ValidationFailure } from "../../model/internal.ts";
 import type { Result } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 
-import { chatProtocol, codeProtocol, turnConfig } from "../../kernel/internal.ts";
+import { turnConfig } from "../../kernel/internal.ts";
 import { validationFailure } from "../../model/internal.ts";
 import {
   boolean,
@@ -73,8 +73,8 @@ export type PinnedProtocol =
   | ({ readonly type: "chat" } & ChatProtocolOptions)
   | ({ readonly type: "code" } & Omit<CodeProtocolOptions, "aliases">);
 
-/** The kernel configuration of a turn with this pinned configuration. */
-export function configOf({ environment, policy, protocol }: Pinned, sessionId: string): TurnMachineConfig {
+/** The kernel configuration of a turn with this pinned configuration, without its protocol: the code of that may have to be loaded (run.ts). */
+export function configOf({ environment, policy }: Pinned, sessionId: string): RequestConfig {
   const { instructions, model, tools, providerTools, params } = environment;
   return turnConfig({
     ...policy,
@@ -84,7 +84,6 @@ export function configOf({ environment, policy, protocol }: Pinned, sessionId: s
     toolSpecs: tools,
     providerTools,
     generation: params,
-    protocolDriver: protocol.type === "code" ? codeProtocol(protocol) : chatProtocol(protocol),
   });
 }
 

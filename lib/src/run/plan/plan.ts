@@ -25,7 +25,7 @@ import type {
   ToolExecutor,
   ToolResultEncoder,
 } from "../../engine/internal.ts";
-import type { CallAnswer, TurnCause, TurnHistory, TurnInput, TurnMachineConfig } from "../../kernel/internal.ts";
+import type { CallAnswer, RequestConfig, TurnCause, TurnHistory, TurnInput } from "../../kernel/internal.ts";
 import type {
   CallerContext,
   JsonSchemaFormat,
@@ -74,7 +74,6 @@ import {
   validateRequest,
   validateThread,
 } from "../../model/internal.ts";
-import { encodeAsJson } from "../perform/encode-result.ts";
 import { newRequestId } from "../request-id.ts";
 import {
   configOf,
@@ -111,7 +110,8 @@ export type RunPlan = {
   readonly requestId: string;
   readonly sessionId: string | null;
   readonly thread: Thread;
-  readonly config: TurnMachineConfig;
+  /** The configuration of the machine without its protocol, which follows from `pinned`. */
+  readonly config: RequestConfig;
   /** The part of the configuration that is stored with a durable turn. */
   readonly pinned: Pinned;
   readonly input: TurnInput;
@@ -143,7 +143,8 @@ export type RunPlan = {
   readonly maxToolResultLength: number;
   readonly onToolError: OnToolError;
   readonly toolExecutor: ToolExecutor | null;
-  readonly encode: ToolResultEncoder;
+  /** Encodes tool results for the model; `null`: as JSON. */
+  readonly encode: ToolResultEncoder | null;
   readonly budgets: Budgets;
   /** The usage of the session before this run. Budgets of tokens and cost count it. */
   readonly spentBefore: Usage;
@@ -274,7 +275,7 @@ export function planRun<Context extends CallerContext>(
     maxToolResultLength: limits.maxToolResultLength,
     onToolError: limits.onToolError ?? onToolError,
     toolExecutor: pick(sources, "toolExecutor") ?? engine.toolExecutor,
-    encode: pick(sources, "toolResultEncoder") ?? engine.toolResultEncoder ?? encodeAsJson,
+    encode: pick(sources, "toolResultEncoder") ?? engine.toolResultEncoder,
     hooks,
     budgets: limits.budgets,
     spentBefore: details.spentBefore ?? noUsage,
@@ -488,7 +489,7 @@ function withAnswers(thread: Thread, { answers = [], cell = null }: PlanDetails)
 }
 
 /** Validates the thread and the first request, and the capabilities of the model as far as they are known. */
-function checkRequest(thread: Thread, config: TurnMachineConfig): void {
+function checkRequest(thread: Thread, config: RequestConfig): void {
   orThrow(validateThread(thread));
   const { systemPrompt, toolSpecs, generation, model } = config;
   const probe = modelRequest(thread.messages, { ...generation, tools: toolSpecs, model });
@@ -516,7 +517,7 @@ function formatOf(output: AnySchema | null): JsonSchemaFormat | null {
 function finalizeOf<Context extends CallerContext>(
   sources: Sources<ChatOptions<Context>>,
   format: ModelRequest["responseFormat"],
-): TurnMachineConfig["structuredFinalize"] {
+): RequestConfig["structuredFinalize"] {
   if (format === null || format.type === "text") {
     const message = "structuredFinalize needs output, or a responseFormat of type json_schema or json_object";
     const issues = [{ path: ["structuredFinalize"], code: "requires_json_schema" as const, message }];
@@ -528,7 +529,7 @@ function finalizeOf<Context extends CallerContext>(
 /** A cost budget cannot be enforced for a model of unknown price. Throws `unknown_price` before the first call, for the model and all fallbacks (Q12). */
 function checkPrices<Context extends CallerContext>(
   engine: Engine<Context>,
-  { model }: TurnMachineConfig,
+  { model }: RequestConfig,
   budgets: Budgets,
 ): void {
   if (budgets.cost === undefined) return;

@@ -1,0 +1,38 @@
+// Code that a run loads when it needs it: programs that only send messages do not load it, and programs that need it begin sooner.
+//
+// After the first use the code is there at once. Until then the caller gets a promise. The code of tools starts to load when the first model call of a
+// turn with tools starts, so it is there when the model has answered, and the first text does not wait for it.
+
+import { EngineError } from "../../model/internal.ts";
+
+/** Returns the code if it is loaded, otherwise a promise of it. The promise rejects with `EngineError` if the code cannot be loaded; the next call tries again. */
+type OnDemand<Code> = () => Code | Promise<Code>;
+
+/** `what` names the code in the message of an error. */
+export function onDemand<Code>(what: string, load: () => Promise<Code>): OnDemand<Code> {
+  let code: Code | null = null;
+  return () => code ?? loaded();
+
+  async function loaded(): Promise<Code> {
+    try {
+      return (code = await load());
+    } catch (cause) {
+      const message = `${what} could not be loaded; a file of the program may be missing or unreachable, for example after a deploy`;
+      throw new EngineError("invalid_engine", { message, cause });
+    }
+  }
+}
+
+/** The performer of tool calls. */
+export const toolCalls = onDemand("the code that runs tools", () => import("./tool.ts"));
+
+/** The code protocol and the performer of its cells. */
+export const codeCells = onDemand("the code that runs cells", () => import("./code-cells.ts"));
+
+/** Uses code at once if it is loaded, otherwise when it is. */
+export function whenLoaded<Code, Result>(
+  code: Code | Promise<Code>,
+  use: (code: Code) => Promise<Result>,
+): Promise<Result> {
+  return code instanceof Promise ? code.then(use) : use(code);
+}

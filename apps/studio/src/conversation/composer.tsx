@@ -19,12 +19,6 @@ const policies = {
   interrupt: { label: "Interrupt", text: "Stop this turn, then start the next one" },
 } as const;
 
-/** Moves the focus into the composer: the shortcut `s`. */
-export function focusComposer(): void {
-  const field = document.querySelector("[data-composer]");
-  if (field instanceof HTMLElement) field.focus();
-}
-
 export function Composer(): ReactNode {
   const { client } = useConnection();
   const sessionId = useConversationPart((state) => state.sessionId);

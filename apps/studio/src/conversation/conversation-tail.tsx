@@ -37,7 +37,12 @@ export function ConversationTail(): ReactNode {
   return (
     <div className="tail">
       {outside.map(({ pending }) => (
-        <section key={pending.id} className="card approval" aria-label={`Tool ${pending.name}`}>
+        <section
+          key={pending.id}
+          className="card approval"
+          aria-label={`Tool ${pending.name}`}
+          data-pending-form={pending.id}
+        >
           <div className="head">
             <span className="name">{visibleName(pending.name)}</span>
             <span className="tag wait">{pending.reason.replace("_", " ")}</span>

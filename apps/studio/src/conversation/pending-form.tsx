@@ -18,12 +18,38 @@ import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
 import { useConversationPart } from "./use-conversation.ts";
 
+/** Moves the focus into the composer: the shortcut `s`. */
+export function focusComposer(): void {
+  const field = document.querySelector("[data-composer]");
+  if (field instanceof HTMLElement) field.focus();
+}
+
 /** Asks the form of the first waiting call to approve or deny: the shortcuts `a` and `d`. */
 export function requestDecision(type: "approve" | "deny"): boolean {
   const form = document.querySelector(`[data-pending="${type}"]`);
   if (!(form instanceof HTMLElement)) return false;
   form.click();
   return true;
+}
+
+/** How many frames `showPendingForm` waits for the end of the conversation to be drawn. */
+const maxFrames = 20;
+
+/** Scrolls to the form of a call that waits, and moves the focus into it. A form at the end of the conversation is in the document only if the end is in view. */
+export function showPendingForm(callId: string, frame = 0): void {
+  const form = [...document.querySelectorAll("[data-pending-form]")].find(
+    (element) => element.getAttribute("data-pending-form") === callId,
+  );
+  if (form === undefined) {
+    if (frame >= maxFrames) return;
+    const scroller = document.querySelector(".talk");
+    if (scroller !== null) scroller.scrollTop = scroller.scrollHeight;
+    requestAnimationFrame(() => showPendingForm(callId, frame + 1));
+    return;
+  }
+  form.scrollIntoView({ block: "nearest" });
+  const control = form.querySelector(".body input, .body textarea, .body button");
+  if (control instanceof HTMLElement) control.focus();
 }
 
 export function PendingForm({
@@ -59,6 +85,7 @@ export function PendingForm({
         <Question
           pending={pending}
           hasQuestion={hasQuestion}
+          isCurrent={isCurrent}
           isSending={isSending}
           answer={(text) =>
             void send(async () => {
@@ -263,11 +290,14 @@ function useDraft(key: string, original: JsonObject): readonly [JsonObject, (val
 function Question({
   pending,
   hasQuestion,
+  isCurrent,
   isSending,
   answer,
 }: {
   readonly pending: PendingCall;
   readonly hasQuestion: boolean;
+  /** The next message to the session answers this question, so the composer is the field for the answer. */
+  readonly isCurrent: boolean;
   readonly isSending: boolean;
   readonly answer: (text: string) => void;
 }): ReactNode {
@@ -288,24 +318,32 @@ function Question({
           ))}
         </div>
       )}
-      <div className="actions">
-        <input
-          className="input grow"
-          dir="auto"
-          aria-label="Answer"
-          placeholder="Answer"
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-          onKeyDown={(event) => {
-            if (event.key !== "Enter" || event.nativeEvent.isComposing) return;
-            event.preventDefault();
-            send();
-          }}
-        />
-        <button type="button" className="btn primary" disabled={isSending || text.trim() === ""} onClick={send}>
-          Answer
-        </button>
-      </div>
+      {isCurrent ? (
+        <div className="actions">
+          <button type="button" className="btn" onClick={focusComposer}>
+            {options.length === 0 ? "Write the answer" : "Write another answer"}
+          </button>
+        </div>
+      ) : (
+        <div className="actions">
+          <input
+            className="input grow"
+            dir="auto"
+            aria-label="Answer"
+            placeholder="Answer"
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+            onKeyDown={(event) => {
+              if (event.key !== "Enter" || event.nativeEvent.isComposing) return;
+              event.preventDefault();
+              send();
+            }}
+          />
+          <button type="button" className="btn primary" disabled={isSending || text.trim() === ""} onClick={send}>
+            Answer
+          </button>
+        </div>
+      )}
     </div>
   );
 }

@@ -229,3 +229,20 @@ describe("calls that wait for a person", () => {
     expect(waitingCallsOf(loaded)).toEqual([{ pending, reply: null, isLast: false }]);
   });
 });
+
+test("finds the answer to a question, which follows the message that asks it", () => {
+  const question = { id: "c1", name: "ask_user", arguments: { question: "Which?" } };
+  const messages = new Map(
+    [
+      user("Book a table."),
+      assistant("Let me ask.", { toolCalls: [question] }),
+      assistant("Which?"),
+      toolResult("c1", "The second"),
+      assistant("Thank you.", { toolCalls: [question] }),
+      toolResult("c1", "Another answer"),
+    ].map((each: Message, index) => [index, each]),
+  );
+  expect(committedAnswer({ messages }, 1, "c1")?.content).toBe("The second");
+  expect(committedAnswer({ messages }, 4, "c1")?.content).toBe("Another answer");
+  expect(committedAnswer({ messages }, 1, "c2")).toBeNull();
+});

@@ -378,17 +378,28 @@ function stateOfOutcome(type: string): CallState["state"] {
   return type === "failure" ? "failed" : "waits";
 }
 
-/** The answer to a call of a committed reply: tool messages follow the reply. `null`: there is none, or it is not loaded. */
+/** How far the answers of a reply, and the replies of waiting calls, are searched: a question is followed by the answers of the other calls and one message. */
+const maxSearched = 100;
+
+/**
+ * The answer to a call of a committed reply. Tool messages follow the reply; the answer to a question follows the message that asks it. `null`: there is none,
+ * or it is not loaded.
+ */
 export function committedAnswer(
   { messages }: Pick<ConversationState, "messages">,
   reply: number,
   toolCallId: string,
 ): ToolMessage | null {
-  for (let index = reply + 1; ; index += 1) {
+  let others = 0;
+  for (let index = reply + 1; others < maxSearched; index += 1) {
     const message = messages.get(index);
-    if (message?.role !== "tool") return null;
-    if (message.toolCallId === toolCallId) return message;
+    if (message === undefined) return null;
+    if (message.role === "tool" && message.toolCallId === toolCallId) return message;
+    // The calls of a later reply may have the same ids.
+    if (message.role === "assistant" && message.toolCalls.length > 0) return null;
+    if (message.role !== "tool") others += 1;
   }
+  return null;
 }
 
 /** The calls that wait for a person and have no decision yet, by id. */
@@ -405,9 +416,6 @@ export type WaitingCall = {
   /** Whether the reply is the last message, so that the form belongs into its card. */
   readonly isLast: boolean;
 };
-
-/** How far back the replies of waiting calls are searched: a question is followed by at most the answers of the other calls and one message. */
-const maxSearched = 100;
 
 /** The calls that wait for a person, with their replies. While a turn is open nothing waits. */
 export function waitingCallsOf(

@@ -13,7 +13,7 @@ import { isObject } from "../parts/json.ts";
 import { visibleName } from "../parts/text.ts";
 import { JsonText, JsonView } from "../text/json-view.tsx";
 import { AnswerContent } from "./message-content.tsx";
-import { PendingForm, ToolNote } from "./pending-form.tsx";
+import { PendingForm, showPendingForm, ToolNote } from "./pending-form.tsx";
 
 export const ToolCard = memo(function ToolCard({
   call,
@@ -55,7 +55,19 @@ export const ToolCard = memo(function ToolCard({
         {ran !== null && <span className="tag wait">edited arguments</span>}
         {hasForm && pending?.reason === "approval" && <ToolNote name={call.name} />}
       </div>
-      {pending === null || !hasForm ? (
+      {pending !== null && !hasForm ? (
+        <div className="body">
+          <button type="button" className="btn small" onClick={() => showPendingForm(pending.id)}>
+            {pending.reason === "approval" ? "Decide below" : "Answer below"}
+          </button>
+          {!isEmpty(input) && (
+            <details className="fold">
+              <summary>arguments</summary>
+              <JsonText value={input} />
+            </details>
+          )}
+        </div>
+      ) : pending === null ? (
         <div className="body">
           {answer === null || isEmpty(input) ? (
             !isEmpty(input) && <JsonView value={input} />

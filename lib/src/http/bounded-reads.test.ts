@@ -292,7 +292,7 @@ describe("pages in memory at the same time", () => {
     const token = (tenant: string) => `the-token-of-${tenant}-000`;
     const handler = createHandler({
       sessions: all,
-      auth: tenants.map((tenant) => ({ tenant, token: token(tenant) })),
+      auth: tenants.map((tenant) => ({ tenant, token: token(tenant), operator: true })),
       inspect: true,
     });
     const send = (tenant: string, path: string, init: RequestInit = {}) =>
@@ -370,7 +370,20 @@ describe("pages in memory at the same time", () => {
       { id: "long", input: "go" },
       { prefer: "wait=10", "idempotency-key": "long" },
     ],
+    ["a message", "POST", "/sessions/long/reply", { text: "hi" }, {}],
+    [
+      "a message that names an engine",
+      "POST",
+      "/sessions/long/send",
+      { text: "hi", options: { engine: "default" } },
+      {},
+    ],
+    ["a turn without a message", "POST", "/sessions/long/continue", {}, {}],
+    ["steered input", "POST", "/sessions/long/steer", { input: "hi" }, {}],
+    ["a new session", "POST", "/sessions", { input: "hi" }, {}],
     ["an overview", "GET", "/overview", null, {}],
+    ["the workers", "GET", "/workers", null, {}],
+    ["the usage of a session", "GET", "/sessions/long/usage", null, {}],
     ["the events of a session", "GET", "/sessions/long/events", null, {}],
     ["the events of a turn", "GET", "/sessions/long/turns/TURN/events", null, {}],
     ["the result of a turn", "GET", "/sessions/long/turns/TURN", null, { prefer: "wait=10" }],

@@ -20,7 +20,7 @@
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
 //   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
-//      be large (pages, results of turns, the newest message of a chat) waits for a page slot first, which it holds until its response counts in the budget of
+//      be large (pages, results of turns, the row of a session before a turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts in the budget of
 //      unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read and rendered at the same time.
 //  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
 //      resumes after it, in this process or in another one.

@@ -145,8 +145,9 @@ export function inspectionRoutes(
       operationId: "listWorkers",
       summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
       answers: { 200: jsonAnswer("The processes.", schemaRef("WorkerList")) },
-      handle: async ({ sessions, caller }) => {
+      handle: async ({ sessions, caller, pageSlot }) => {
         if (caller.operator !== true) throw new HttpError("forbidden", "only operators may list workers");
+        await pageSlot();
         return json({ items: await sessions.workers() });
       },
     }),

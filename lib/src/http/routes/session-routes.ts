@@ -161,7 +161,10 @@ export const sessionRoutes: readonly Route[] = [
     operationId: "getUsage",
     summary: "Returns the token usage and cost of a session, by kind and by model.",
     answers: { 200: jsonAnswer("The sums.", schemaRef("LedgerSum")) },
-    handle: async ({ sessions, param }) => json(await sessions.usage(param("id"))),
+    handle: async ({ sessions, param, pageSlot }) => {
+      await pageSlot();
+      return json(await sessions.usage(param("id")));
+    },
   }),
   route({
     method: "GET",
@@ -169,7 +172,10 @@ export const sessionRoutes: readonly Route[] = [
     operationId: "getUsageWithoutSession",
     summary: "Returns the token usage and cost of the tenant's chat completions, which belong to no session.",
     answers: { 200: jsonAnswer("The sums.", schemaRef("LedgerSum")) },
-    handle: async ({ sessions }) => json(await sessions.usage(null)),
+    handle: async ({ sessions, pageSlot }) => {
+      await pageSlot();
+      return json(await sessions.usage(null));
+    },
   }),
   route({
     method: "DELETE",

@@ -34,14 +34,11 @@ export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle
     return releaseOnError(
       () => slot?.release(),
       async () => {
-        // Requests can be repeated under a key without any cost for their client, and read the session each time.
-        const { turn, isOpen } =
-          call.key === null
-            ? { turn: await start(), isOpen: true }
-            : await inPageSlot(call, async () => {
-                const found = await start();
-                return { turn: found, isOpen: await isTurnOpen(call, found) };
-              });
+        // The verb reads the row of the session, which has the text of the newest answer. A request that is repeated under a key finds its turn, which may have ended.
+        const { turn, isOpen } = await inPageSlot(call, async () => {
+          const started = await start();
+          return { turn: started, isOpen: call.key === null || (await isTurnOpen(call, started)) };
+        });
         if (isOpen) turn.result.then(releaseTurn, releaseTurn);
         else releaseTurn();
         const headers = turnHeaders(call, turn);

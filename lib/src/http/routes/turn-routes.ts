@@ -337,7 +337,9 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
         // If no turn is running, the input starts one.
         const releaseTurn = server.acquireTurn(caller);
         const inputOptions = { turnContext: contextOf(caller), ...(id === undefined ? {} : { id }) };
-        const accepted = await releaseOnError(releaseTurn, () => sessions.steer(param("id"), steerInput, inputOptions));
+        const accepted = await releaseOnError(releaseTurn, () =>
+          inPageSlot(call, () => sessions.steer(param("id"), steerInput, inputOptions)),
+        );
         sessions.attach(param("id"), accepted.turnId).result.then(releaseTurn, releaseTurn);
         return json(accepted, 202);
       },
@@ -352,7 +354,8 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
         200: jsonAnswer("Whether the input was withdrawn.", schemaRef("WithdrawAnswer")),
         404: jsonAnswer("There is no input of that id.", schemaRef("WithdrawAnswer")),
       },
-      handle: async ({ sessions, param }) => {
+      handle: async ({ sessions, param, pageSlot }) => {
+        await pageSlot();
         const result = await sessions.withdraw(param("id"), param("inputId"));
         return json({ result }, result === "not_found" ? 404 : 200);
       },
@@ -415,6 +418,7 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       handle: async (call) => {
         // The token answers the call without authentication, so a caller that may not decide about the call gets none.
         await checkEngine(call, undefined);
+        await call.pageSlot();
         return json({ token: await call.sessions.token(call.param("id"), call.param("toolCallId")) }, 201);
       },
     }),
@@ -569,9 +573,10 @@ async function driveInSession(
  * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and schemas. Rejects with 403 also if
  * the caller may not use it. A session that does not exist is left to the verb.
  */
-async function checkEngine({ sessions, caller, param }: RouteCall, named: string | undefined): Promise<void> {
+async function checkEngine(call: RouteCall, named: string | undefined): Promise<void> {
+  const { sessions, caller, param } = call;
   if (named === undefined && caller.engines === undefined) return;
-  const view = await sessions.get(param("id"), { messages: 0 });
+  const view = await inPageSlot(call, () => sessions.get(param("id"), { messages: 0 }));
   if (view === null) return;
   if (named !== undefined && named !== view.engine) {
     throw new HttpError("forbidden", "the engine of a session cannot be changed", {

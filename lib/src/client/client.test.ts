@@ -460,6 +460,25 @@ test.each(sentPolicies)("whenBusy: $verb sends the policy $whenBusy", async ({ v
   expect(await requests[0]?.json()).toEqual({ text: "two", whenBusy });
 });
 
+test("a message with files is queued with all of its parts", async () => {
+  const model = handModel();
+  const { client } = world(model);
+  const turn = await client.start("one", { id: "s1" });
+  const first = await model.call(1);
+  const picture = {
+    type: "image",
+    image: { source: { type: "base64", data: "cG5n" }, mimeType: "image/png" },
+  } as const;
+  const message = { role: "user", content: [picture, { type: "text", text: "two" }] } as const;
+  const next = await client.send("s1", message, { whenBusy: "queue" });
+  first.finish();
+  await turn.result;
+  const second = await model.call(2);
+  expect(second.request.messages.at(-1)).toMatchObject(message);
+  second.finish();
+  expect((await next.result).turnId).toBe(next.turnId);
+});
+
 test("whenBusy: an interrupting message cancels the open turn and starts the next one", async () => {
   const model = handModel();
   const { client } = world(model);

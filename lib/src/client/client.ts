@@ -93,10 +93,10 @@ export function createClient(options: ClientOptions): EverturnClient {
   return {
     start: async (input, { id, metadata, ...options } = {}) =>
       startTurn(sender, "/sessions", { input, id, metadata }, options),
-    reply: async (id, text, { whenBusy, ...options } = {}) =>
-      startTurn(sender, at`/sessions/${id}/reply`, { text, whenBusy }, options),
-    send: async (id, text, { whenBusy, ...options } = {}) =>
-      startTurn(sender, at`/sessions/${id}/send`, { text, whenBusy }, options),
+    reply: async (id, message, { whenBusy, ...options } = {}) =>
+      startTurn(sender, at`/sessions/${id}/reply`, { ...textOrMessage(message), whenBusy }, options),
+    send: async (id, message, { whenBusy, ...options } = {}) =>
+      startTurn(sender, at`/sessions/${id}/send`, { ...textOrMessage(message), whenBusy }, options),
     continue: async (id, message, options) =>
       startTurn(sender, at`/sessions/${id}/continue`, { message: message ?? undefined }, options),
     step: async (id, options) => startTurn(sender, at`/sessions/${id}/step`, {}, options),
@@ -190,6 +190,11 @@ export function createClient(options: ClientOptions): EverturnClient {
 
     health: async (options) => ask(sender, "GET", "/health", options, readJson<{ readonly status: "ok" }>),
   };
+}
+
+/** The fields of the body of `reply` and `send` for a message. */
+function textOrMessage(message: Parameters<EverturnClient["send"]>[1]) {
+  return typeof message === "string" ? { text: message } : { message };
 }
 
 /** The response of `steer`. */

@@ -235,12 +235,12 @@ export type EverturnClient = {
   /** Starts a session from text or user messages and runs its first turn. */
   readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
   /**
-   * Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by
+   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by
    * default the call rejects with `conflict`.
    */
-  readonly reply: (id: string, text: string, options?: MessageOptions) => Promise<ClientTurn>;
+  readonly reply: (id: string, message: string | UserInput, options?: MessageOptions) => Promise<ClientTurn>;
   /** Sends a user message like `reply`, but steers an open turn by default. */
-  readonly send: (id: string, text: string, options?: MessageOptions) => Promise<ClientTurn>;
+  readonly send: (id: string, message: string | UserInput, options?: MessageOptions) => Promise<ClientTurn>;
   /** Runs the next turn, with a message or without one. */
   readonly continue: (id: string, message?: UserInput | null, options?: DriveOptions) => Promise<ClientTurn>;
   /** Runs a turn of one step: a model reply and its tool calls. */

@@ -950,6 +950,33 @@ describe("a message while a turn is open", () => {
     expect(texts).toEqual(whenBusy === "reject" ? ["one"] : ["one", "two"]);
   });
 
+  test("has parts: text, images and files", async () => {
+    const { model, sessions, send, first } = await busy();
+    const picture = { type: "image", image: { source: { type: "base64", data: "cG5n" }, mimeType: "image/png" } };
+    const message = { role: "user", content: [picture, { type: "text", text: "two" }] };
+    expect((await send("POST", "/send", { message, whenBusy: "queue" })).status).toBe(202);
+    first.finish();
+    const second = await model.call(2);
+    expect(second.request.messages.at(-1)).toMatchObject(message);
+    second.finish();
+    await sessions.attach("s1").result;
+  });
+
+  test.each([
+    ["neither a text nor a message", {}, ["text"]],
+    ["both", { text: "two", message: { role: "user", content: "two" } }, ["message"]],
+    ["a message of another role", { message: { role: "system", content: "two" } }, ["message", "role"]],
+  ])("is rejected with 400: %s", async (_, body, path) => {
+    const { send, turn, first } = await busy();
+    for (const verb of ["send", "reply"]) {
+      const refused = await send("POST", `/${verb}`, { ...body, whenBusy: "queue" });
+      expect(refused.status).toBe(400);
+      expect(await refused.json()).toMatchObject({ error: { path } });
+    }
+    first.finish();
+    await turn.result;
+  });
+
   test("is queued: 202 until its turn ends, and its events can be read before the turn starts", async () => {
     const { model, send, sessions, first } = await busy();
     const accepted = await send("POST", "/reply", { text: "two", whenBusy: "queue" });

@@ -49,11 +49,14 @@ export type RestateSession = {
   /** Creates the session and runs its first turn. */
   readonly start: (input: VerbInputs["start"]["input"], options?: Options<"start">) => Promise<RestateTurn>;
   /** Adds a user message and runs a turn. */
-  readonly reply: (text: string, options?: Options<"reply">) => Promise<RestateTurn>;
+  readonly reply: (message: VerbInputs["reply"]["text"], options?: Options<"reply">) => Promise<RestateTurn>;
   /** Sends a user message like `reply`, but steers an open turn by default. */
-  readonly send: (text: string, options?: Options<"send">) => Promise<RestateTurn>;
+  readonly send: (message: VerbInputs["send"]["text"], options?: Options<"send">) => Promise<RestateTurn>;
   /** Sends a user message after `afterMs` milliseconds, at most ten years. Restate holds it until then. */
-  readonly sendLater: (text: string, options: Options<"send"> & { readonly afterMs: number }) => void;
+  readonly sendLater: (
+    message: VerbInputs["send"]["text"],
+    options: Options<"send"> & { readonly afterMs: number },
+  ) => void;
   /** Runs the next turn, with one more message or without. */
   readonly continue: (
     message?: VerbInputs["continue"]["message"],

@@ -3,7 +3,7 @@
 // Each accepts its turn as a recorded step and sends `drive` with the id of the turn as idempotency key. The verb itself has the id of the invocation as its
 // key, so a step that is repeated because its process died accepts the input once. The handlers are shared: `cancel` and `steer` work while a turn runs.
 
-import type { Cancelled, JsonObject, Message, TurnEnd } from "../model/internal.ts";
+import type { Cancelled, JsonObject, Message, TurnEnd, UserMessage } from "../model/internal.ts";
 import type {
   AnswerOptions,
   DurableOptions,
@@ -31,8 +31,8 @@ export type VerbInputs = {
     readonly input: string | readonly Message[];
     readonly options?: AsJson<Omit<StartOptions, "id">>;
   };
-  readonly reply: { readonly text: string; readonly options?: AsJson<MessageOptions> };
-  readonly send: { readonly text: string; readonly options?: AsJson<MessageOptions> };
+  readonly reply: { readonly text: string | UserMessage; readonly options?: AsJson<MessageOptions> };
+  readonly send: { readonly text: string | UserMessage; readonly options?: AsJson<MessageOptions> };
   readonly continue: { readonly message?: Message | null; readonly options?: AsJson<DurableOptions> };
   readonly step: { readonly options?: AsJson<DurableOptions> };
   readonly submitToolResults: {
@@ -89,19 +89,23 @@ export type VerbName = keyof VerbInputs;
 /** What the fields of the input of each verb must be. The verbs of the runtime validate the rest. */
 const fieldChecks: { readonly [Verb in VerbName]: { readonly [field: string]: (value: unknown) => boolean } } = {
   start: { input: (value) => isText(value) || Array.isArray(value) },
-  reply: { text: isText },
-  send: { text: isText },
+  reply: { text: isTextOrObject },
+  send: { text: isTextOrObject },
   continue: { message: (value) => value === undefined || value === null || isPlainObject(value) },
   step: {},
   submitToolResults: {
     results: (value) => Array.isArray(value) && value.every((pair) => Array.isArray(pair) && isText(pair[0])),
   },
   decide: { toolCallId: isText, decision: isPlainObject },
-  steer: { input: (value) => isText(value) || isPlainObject(value) },
+  steer: { input: isTextOrObject },
 };
 
 function isText(value: unknown): boolean {
   return typeof value === "string";
+}
+
+function isTextOrObject(value: unknown): boolean {
+  return isText(value) || isPlainObject(value);
 }
 
 /** Validates the input of a verb. Throws `RefusedCall`. */

@@ -35,6 +35,7 @@ import type {
   Usage,
   Withdrawn,
   WorkerView,
+  UserMessage,
 } from "../model/internal.ts";
 import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
@@ -114,12 +115,12 @@ export type Runtime = {
     options?: StartOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
   /**
-   * Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides;
-   * by default the call rejects with `conflict`.
+   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question, the message is the answer. While a turn is
+   * open, `whenBusy` decides; by default the call rejects with `conflict`.
    */
   readonly reply: <Output = Json>(
     id: string,
-    text: string,
+    message: string | UserMessage,
     options?: MessageOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
   /** Runs the next turn, with one more message or without. */
@@ -152,7 +153,7 @@ export type Runtime = {
   /** Sends a user message like `reply`, but steers an open turn by default. The returned handle is that of the turn which reads the message. */
   readonly send: <Output = Json>(
     id: string,
-    text: string,
+    message: string | UserMessage,
     options?: MessageOptions<Output>,
   ) => Promise<TurnHandle<Output>>;
 
@@ -402,7 +403,7 @@ export function runtime(options: RuntimeOptions): Runtime {
 function runtimeOf(context: VerbContext): Runtime {
   return {
     start: async (input, options) => typedHandle(await start(context, input, options), options?.output),
-    reply: async (id, text, options) => typedHandle(await reply(context, id, text, options), options?.output),
+    reply: async (id, message, options) => typedHandle(await reply(context, id, message, options), options?.output),
     continue: async (id, message, options) =>
       typedHandle(await continueSession(context, id, message, options), options?.output),
     step: async (id, options) => typedHandle(await step(context, id, options), options?.output),
@@ -410,7 +411,7 @@ function runtimeOf(context: VerbContext): Runtime {
       typedHandle(await submitToolResults(context, id, results, options), options?.output),
     decide: async (id, callId, decision, options) =>
       typedHandle(await decide(context, id, callId, decision, options), options?.output),
-    send: async (id, text, options) => typedHandle(await send(context, id, text, options), options?.output),
+    send: async (id, message, options) => typedHandle(await send(context, id, message, options), options?.output),
     steer: (...args) => steer(context, ...args),
     withdraw: (...args) => withdraw(context, ...args),
     cancel: (...args) => cancel(context, ...args),

@@ -1,19 +1,12 @@
 import { expect, test } from "vitest";
 
-import { contentOf, policyFor, readAttachment } from "./attachments.ts";
+import { contentOf, readAttachment } from "./attachments.ts";
 
 async function attached(name: string, type: string, data: string) {
   const attachment = await readAttachment(new File([data], name, { type }), []);
   if (typeof attachment === "string") throw new Error(attachment);
   return attachment;
 }
-
-test("a message with files steers a running turn, whatever was chosen before the files were attached", async () => {
-  const note = await attached("note.txt", "text/plain", "a note");
-  expect(policyFor("queue", [])).toBe("queue");
-  expect(policyFor("queue", [note])).toBe("steer");
-  expect(policyFor("interrupt", [note])).toBe("steer");
-});
 
 test("a text file becomes a text part, an image an image part, and the text of the message comes last", async () => {
   const files = [await attached("note.txt", "text/plain", "a note"), await attached("dot.png", "image/png", "png")];

@@ -56,8 +56,3 @@ export function contentOf(text: string, attachments: readonly Attachment[]) {
 
 /** What a message does while a turn runs: it steers the turn, waits for the next one, or interrupts it. */
 export type BusyPolicy = "steer" | "queue" | "interrupt";
-
-/** The policy of a message. Files can only steer a running turn: the server queues texts only. */
-export function policyFor(chosen: BusyPolicy, attachments: readonly Attachment[]): BusyPolicy {
-  return attachments.length > 0 ? "steer" : chosen;
-}

@@ -9,7 +9,7 @@ import { useId, useRef, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { contentOf, maxFileText, policyFor, readAttachment } from "./attachments.ts";
+import { contentOf, maxFileText, readAttachment } from "./attachments.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
 /** What a message does while a turn runs. */
@@ -30,12 +30,11 @@ export function Composer(): ReactNode {
   const pendingCount = useConversationPart(({ head }) => head?.session.pendingToolCalls.length ?? 0);
   const [text, setText] = useState("");
   const [files, setFiles] = useState<readonly Attachment[]>([]);
-  const [chosenPolicy, setPolicy] = useState<BusyPolicy>("steer");
+  const [policy, setPolicy] = useState<BusyPolicy>("steer");
   const [isSending, setSending] = useState(false);
   const [isDragged, setDragged] = useState(false);
   const fileInput = useRef<HTMLInputElement>(null);
   const id = useId();
-  const policy = policyFor(chosenPolicy, files);
   const isEmpty = text.trim() === "" && files.length === 0;
 
   const attach = async (list: Iterable<File>): Promise<void> => {
@@ -56,9 +55,7 @@ export function Composer(): ReactNode {
     setSending(true);
     try {
       const message: UserInput = { role: "user", content: contentOf(text, files) };
-      if (isRunning && policy === "steer") await client.steer(sessionId, files.length === 0 ? text : message);
-      else if (files.length === 0) await client.send(sessionId, text, { whenBusy: isRunning ? policy : "steer" });
-      else await client.continue(sessionId, message);
+      await client.send(sessionId, message, { whenBusy: isRunning ? policy : "steer" });
       setText("");
       setFiles([]);
       refreshSession(client, sessionId);
@@ -169,7 +166,7 @@ export function Composer(): ReactNode {
             }}
           >
             {Object.entries(policies).map(([name, { label }]) => (
-              <option key={name} value={name} disabled={name !== "steer" && files.length > 0}>
+              <option key={name} value={name}>
                 {label}
               </option>
             ))}

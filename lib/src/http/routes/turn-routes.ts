@@ -59,8 +59,11 @@ type StartBody = {
   readonly id?: string;
   readonly metadata?: JsonObject;
 } & WithOptions;
-type TextBody = { readonly text: string } & WithOptions;
-type MessageBody = TextBody & { readonly whenBusy?: WhenBusy };
+type MessageBody = {
+  readonly text?: string;
+  readonly message?: UserMessage;
+  readonly whenBusy?: WhenBusy;
+} & WithOptions;
 type ContinueBody = { readonly message?: UserMessage } & WithOptions;
 type CancelBody = { readonly turnId?: string; readonly reason?: string };
 type SteerBody = { readonly input: string | UserMessage; readonly transient?: boolean; readonly id?: string };
@@ -157,6 +160,14 @@ function eventOptions({ url, request, server: { limits } }: RouteCall): EventOpt
 export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPolicy): readonly Route[] {
   const options = optionalField(allowed);
   const message = userMessage(policy);
+  const messageBody = objectSchema<MessageBody>({
+    text: optionalField(withDescription("The text of the message. This or `message` is required.", stringSchema)),
+    message: optionalField(
+      withDescription("A user message with parts: text, images and files. In place of `text`.", message),
+    ),
+    whenBusy,
+    options,
+  });
   return [
     bodyRoute<StartBody>({
       method: "POST",
@@ -193,12 +204,14 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       keyed: true,
       summary:
         "Adds a user message and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by default the answer is 409.",
-      body: objectSchema<MessageBody>({ text: requiredField(stringSchema), whenBusy, options }),
+      body: messageBody,
       answers: turnAnswers,
-      handle: (call, { text, ...body }) =>
-        driveInSession(call, body.options, () =>
-          call.sessions.reply(call.param("id"), text, messageOptions(call, body)),
-        ),
+      handle: (call, body) => {
+        const input = messageOf(body);
+        return driveInSession(call, body.options, () =>
+          call.sessions.reply(call.param("id"), input, messageOptions(call, body)),
+        );
+      },
     }),
     bodyRoute<MessageBody>({
       method: "POST",
@@ -206,12 +219,14 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
       operationId: "send",
       keyed: true,
       summary: "Sends a user message like `reply`, but steers an open turn by default.",
-      body: objectSchema<MessageBody>({ text: requiredField(stringSchema), whenBusy, options }),
+      body: messageBody,
       answers: turnAnswers,
-      handle: (call, { text, ...body }) =>
-        driveInSession(call, body.options, () =>
-          call.sessions.send(call.param("id"), text, messageOptions(call, body)),
-        ),
+      handle: (call, body) => {
+        const input = messageOf(body);
+        return driveInSession(call, body.options, () =>
+          call.sessions.send(call.param("id"), input, messageOptions(call, body)),
+        );
+      },
     }),
     bodyRoute<ContinueBody>({
       method: "POST",
@@ -546,8 +561,17 @@ function steerInputOf(input: string | UserMessage, transient: boolean): SteerInp
   return { type: transient ? "transient" : "message", message };
 }
 
+/** The message of `reply` and `send`. Rejects a body with neither a text nor a message, or with both. */
+function messageOf({ text, message }: MessageBody): string | UserMessage {
+  const given = message ?? text;
+  if (given !== undefined && (text === undefined || message === undefined)) return given;
+  const name = given === undefined ? "text" : "message";
+  const problem = given === undefined ? "text or message is required" : "message cannot be combined with text";
+  throw new HttpError("invalid_body", problem, { details: { path: [name] } });
+}
+
 /** The options of `reply` and `send`. */
-function messageOptions(call: RouteCall, { whenBusy: policy, options }: Omit<MessageBody, "text">): MessageOptions {
+function messageOptions(call: RouteCall, { whenBusy: policy, options }: MessageBody): MessageOptions {
   return { ...verbOptions(call, options), ...(policy === undefined ? {} : { whenBusy: policy }) };
 }
 

@@ -57,10 +57,10 @@ async function newSessionId(key: string | undefined): Promise<string> {
 export async function replyWhenIdle(
   context: VerbContext,
   id: string,
-  text: string,
+  message: UserMessage,
   options: DurableOptions<unknown> = {},
 ): Promise<TurnHandle> {
-  return withUserMessage(context, id, "reply", user(text), options);
+  return withUserMessage(context, id, "reply", message, options);
 }
 
 /** Starts a turn, with one more message or without. */
@@ -175,6 +175,11 @@ function sessionOf(
 
 function isMessages(input: readonly Message[] | Session<JsonObject>): input is readonly Message[] {
   return Array.isArray(input);
+}
+
+/** Validates the message of `reply` and `send`, also from callers without a compiler. Throws `MisuseError`. */
+export function userMessageOf(input: string | UserMessage): UserMessage {
+  return typeof input === "string" ? user(input) : checkedUser(input);
 }
 
 function checkedUser(message: UserMessage): UserMessage {

@@ -13,6 +13,7 @@
 // The message waits longer if the turn ends in a question, with pending calls or with an error: the session cannot start a turn then. It
 // starts one when a later turn of the session ends.
 
+import type { UserMessage } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Put } from "../rows/storage.ts";
@@ -21,7 +22,7 @@ import type { DurableOptions, TurnHandle } from "../types.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
 import { traceOfTurn } from "../../engine/internal.ts";
-import { RuntimeError, user } from "../../model/internal.ts";
+import { RuntimeError } from "../../model/internal.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { randomText } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
@@ -47,7 +48,7 @@ export async function queueMessage(
   context: VerbContext,
   session: ExistingSession,
   openTurn: string,
-  text: string,
+  message: UserMessage,
   options: DurableOptions<unknown>,
   { interrupts }: { readonly interrupts: boolean },
 ): Promise<TurnHandle | null> {
@@ -68,10 +69,10 @@ export async function queueMessage(
   const ownTurn = { id: newTurnId(), ...own, interrupts, trace: traceOfTurn(null) };
   const now = clock.now();
   const id = options.key ?? `input-${randomText(8)}`;
-  const input = inboxInput(text);
+  const input = inboxInput({ type: "message", message });
   const entry: InboxEntry = { id, input, state: "pending", turn: null, epoch: null, at: now, ownTurn };
   await checkPlan(context, session, entry, ownTurn, now);
-  const digest = await contentDigest(verbContent("reply", user(text), options));
+  const digest = await contentDigest(verbContent("reply", message, options));
   const count = counts[0]?.tag ?? 0;
   const cancel = { evidence: { requestId: openTurn, origin, reason }, at: now };
   const isCancelled = cancels[0] !== undefined;

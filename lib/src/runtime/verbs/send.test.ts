@@ -6,7 +6,7 @@ import type { HostStorage, Runtime, RuntimeOptions } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { messageText } from "everturn/model";
+import { messageText, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
@@ -400,5 +400,54 @@ describe.each(["steer", "queue", "interrupt"] as const)("a message with a key an
       "more",
     ]);
     await expect(other.send("s", "another", { key: "k" })).rejects.toMatchObject(conflict);
+  });
+});
+
+describe("a message with files", () => {
+  const picture = {
+    type: "image",
+    image: { source: { type: "base64", data: "cG5n" }, mimeType: "image/png" },
+  } as const;
+  const message = user([picture, { type: "text", text: "two" }]);
+
+  test.each(["queue", "interrupt"] as const)("%s: starts the next turn with all of its parts", async (whenBusy) => {
+    const { sessions, model, turn, first } = await busy();
+    const next = await sessions.send("s", message, { whenBusy, key: "k" });
+    expect((await sessions.send("s", message, { whenBusy, key: "k" })).turnId).toBe(next.turnId);
+    await expect(sessions.send("s", "two", { whenBusy, key: "k" })).rejects.toMatchObject(conflict);
+    if (whenBusy === "queue") first.finish();
+    await turn.result;
+    const second = await model.call(2);
+    expect(second.request.messages.at(-1)?.content).toEqual(message.content);
+    second.finish();
+    await next.result;
+    expect((await sessions.messages("s")).items.map(({ content }) => content)).toContainEqual(message.content);
+  });
+
+  test("steers an open turn, and answers a session without one", async () => {
+    const { passed, open } = latch();
+    const { sessions, model, turn, first } = await busy({ tools: [workTool(() => passed.then(() => "ok"))] });
+    first.callTool("work");
+    expect((await sessions.send("s", message)).turnId).toBe(turn.turnId);
+    open();
+    const second = await model.call(2);
+    expect(second.request.messages.map(({ content }) => content)).toContainEqual(message.content);
+    second.finish();
+    await turn.result;
+    const next = await sessions.reply("s", message);
+    (await model.call(3)).finish();
+    await next.result;
+    expect((await sessions.messages("s")).items.filter(({ role }) => role === "user")).toHaveLength(3);
+  });
+
+  test("must be a user message", async () => {
+    const { sessions, first, turn } = await busy();
+    const invalid: unknown = { role: "assistant", content: "two", toolCalls: [] };
+    await expect(Reflect.apply(sessions.send, null, ["s", invalid])).rejects.toMatchObject({ name: "MisuseError" });
+    await expect(sessions.send("s", user([{ type: "text", text: " " }]))).rejects.toMatchObject({
+      name: "ValidationError",
+    });
+    first.finish();
+    await turn.result;
   });
 });

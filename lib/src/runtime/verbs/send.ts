@@ -11,17 +11,18 @@
 // One idempotency key covers all ways: a message is accepted once, whichever policy applied to the first call and whichever verb repeats it.
 
 import type { WhenBusy } from "../../engine/internal.ts";
+import type { UserMessage } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Accepted } from "../rows/values.ts";
 import type { DurableOptions, MessageOptions, TurnHandle } from "../types.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
-import { RuntimeError, user } from "../../model/internal.ts";
+import { RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { checkVersion, openTurnConflict } from "./accept.ts";
-import { replyWhenIdle, verbContent } from "./drive-verbs.ts";
+import { replyWhenIdle, userMessageOf, verbContent } from "./drive-verbs.ts";
 import { storedMessageOptions } from "./durable-options.ts";
 import { attach } from "./handles.ts";
 import { contentDigest, keyConflict } from "./idempotency.ts";
@@ -33,30 +34,30 @@ import { inboxInput, inputDigest, steer } from "./steer.ts";
 export async function reply(
   context: VerbContext,
   id: string,
-  text: string,
+  message: string | UserMessage,
   options: MessageOptions<unknown> = {},
 ): Promise<TurnHandle> {
-  return deliver(context, id, text, options, "reject");
+  return deliver(context, id, userMessageOf(message), options, "reject");
 }
 
 /** Sends a user message. While a turn is open, the busy policy decides; by default the message steers the turn. */
 export async function send(
   context: VerbContext,
   id: string,
-  text: string,
+  message: string | UserMessage,
   options: MessageOptions<unknown> = {},
 ): Promise<TurnHandle> {
-  return deliver(context, id, text, options, "steer");
+  return deliver(context, id, userMessageOf(message), options, "steer");
 }
 
 async function deliver(
   context: VerbContext,
   id: string,
-  text: string,
+  message: UserMessage,
   messageOptions: MessageOptions<unknown>,
   verbPolicy: WhenBusy,
 ): Promise<TurnHandle> {
-  // Validated also if the text becomes input of the open turn, which keeps its own options.
+  // Validated also if the message becomes input of the open turn, which keeps its own options.
   storedMessageOptions(messageOptions);
   const { whenBusy: _, ...options } = messageOptions;
   const { key } = options;
@@ -66,11 +67,11 @@ async function deliver(
     const { turn } = session.head;
     const before = rows.accepted === null ? null : readValue("accepted", rows.accepted);
     if (before !== null) {
-      await checkContent(before, text, options);
+      await checkContent(before, message, options);
       return attach(context, id, before.turn ?? turn);
     }
     try {
-      const handle = await deliverNow(context, session, text, messageOptions, verbPolicy);
+      const handle = await deliverNow(context, session, message, messageOptions, verbPolicy);
       if (handle !== null) return handle;
     } catch (error) {
       // A concurrent call with the same key was accepted in another way, so its content has another digest: compare the contents themselves.
@@ -84,7 +85,7 @@ async function deliver(
 async function deliverNow(
   context: VerbContext,
   session: ExistingSession,
-  text: string,
+  message: UserMessage,
   messageOptions: MessageOptions<unknown>,
   verbPolicy: WhenBusy,
 ): Promise<TurnHandle | null> {
@@ -94,7 +95,7 @@ async function deliverNow(
   const id = session.key.session;
   if (turn === null) {
     try {
-      return await replyWhenIdle(context, id, text, options);
+      return await replyWhenIdle(context, id, message, options);
     } catch (error) {
       // Another turn started concurrently, and may have ended since: choose again.
       if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;
@@ -112,13 +113,13 @@ async function deliverNow(
         ...(engine === undefined ? {} : { engine }),
         ...(turnContext === undefined ? {} : { turnContext }),
       };
-      const { turnId } = await steer(context, id, text, as);
+      const { turnId } = await steer(context, id, { type: "message", message }, as);
       return attach(context, id, turnId);
     }
     case "queue":
-      return queueMessage(context, session, turn, text, options, { interrupts: false });
+      return queueMessage(context, session, turn, message, options, { interrupts: false });
     case "interrupt":
-      return queueMessage(context, session, turn, text, options, { interrupts: true });
+      return queueMessage(context, session, turn, message, options, { interrupts: true });
   }
 }
 
@@ -134,11 +135,15 @@ async function enginePolicy(
   return Object.hasOwn(engines, name) ? (engines[name]?.whenBusy ?? null) : null;
 }
 
-/** Throws `conflict` unless the key was used for the same text, as a message or as input. */
-async function checkContent({ digest }: Accepted, text: string, options: DurableOptions<unknown>): Promise<void> {
+/** Throws `conflict` unless the key was used for the same message, with a turn of its own or as input. */
+async function checkContent(
+  { digest }: Accepted,
+  message: UserMessage,
+  options: DurableOptions<unknown>,
+): Promise<void> {
   const digests = [
-    await inputDigest(inboxInput(text), options),
-    await contentDigest(verbContent("reply", user(text), options)),
+    await inputDigest(inboxInput({ type: "message", message }), options),
+    await contentDigest(verbContent("reply", message, options)),
   ];
   if (!digests.includes(digest)) throw keyConflict(options.key ?? "");
 }

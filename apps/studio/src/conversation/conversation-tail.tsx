@@ -30,6 +30,11 @@ export function ConversationTail(): ReactNode {
       const { mayRunTwice } = await client.recover(sessionId, from === null ? {} : { from });
       if (mayRunTwice.length > 0) notify(`May run twice: ${mayRunTwice.join(", ")}`);
     });
+  const retry = (): void =>
+    act(async () => {
+      await client.recover(sessionId);
+      await client.continue(sessionId);
+    });
   const failure: Failure | null = openTurn?.status === "parked" ? openTurn.failure : sessionError(session);
   const isParked = openTurn?.status === "parked";
   const stop = stopText(state);
@@ -69,28 +74,26 @@ export function ConversationTail(): ReactNode {
       {failure !== null && (
         <FailureCard title={isParked ? "parked" : "failed"} failure={failure}>
           <div className="actions">
-            <button type="button" className="btn primary" onClick={() => recover(null)}>
+            <button
+              type="button"
+              className="btn primary"
+              title={isParked ? "Restarts the step that was open" : "Starts a turn that answers the last message again"}
+              onClick={isParked ? () => recover("step") : retry}
+            >
               {isParked ? "Recover" : "Retry"}
             </button>
-            {isParked && (
-              <button type="button" className="btn" onClick={() => recover("step")}>
-                Restart the step
-              </button>
-            )}
-            {!isParked && (
-              <button
-                type="button"
-                className="btn"
-                onClick={() =>
-                  act(async () => {
-                    await client.recover(sessionId);
-                    await client.continue(sessionId);
-                  })
-                }
-              >
-                Retry and continue
-              </button>
-            )}
+            <button
+              type="button"
+              className="btn"
+              title={
+                isParked
+                  ? "Ends the turn as failed. Calls without a result are answered as cancelled"
+                  : "The session accepts messages again. No turn is started"
+              }
+              onClick={() => recover(null)}
+            >
+              {isParked ? "End the turn" : "Clear the failure"}
+            </button>
           </div>
         </FailureCard>
       )}

@@ -11,7 +11,7 @@ import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { refreshSession } from "../data/session-feed.ts";
 import { JsonInput, SchemaFields } from "../forms/schema-fields.tsx";
-import { fieldsOf, isSameJson, problemOf } from "../forms/schema-form.ts";
+import { fieldsOf, isSameJson, parsedOrProblem, problemOf } from "../forms/schema-form.ts";
 import { isObject } from "../parts/json.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { notifyError } from "../shell/toasts.tsx";
@@ -395,15 +395,6 @@ function ManualResult({
       </div>
     </div>
   );
-}
-
-function parsedOrProblem(text: string): { readonly value: Json; readonly problem: string | null } {
-  try {
-    const value: Json = JSON.parse(text);
-    return { value, problem: null };
-  } catch (error) {
-    return { value: null, problem: error instanceof Error ? error.message : "is not JSON" };
-  }
 }
 
 /** What a crash in the middle of the call leads to, for the header of an approval. */

@@ -8,7 +8,7 @@ import { useId, useState } from "react";
 
 import { isObject } from "../parts/json.ts";
 import { visibleName } from "../parts/text.ts";
-import { isSameJson, listFrom, numberFrom, problemOf, withField } from "./schema-form.ts";
+import { isSameJson, listFrom, numberFrom, parsedOrProblem, problemOf, withField } from "./schema-form.ts";
 
 export function SchemaFields({
   fields,
@@ -144,44 +144,78 @@ function FieldInput({
         </select>
       );
     }
-    case "list": {
-      const items = Array.isArray(value) ? value : [];
-      return (
-        <textarea
-          {...shared}
-          rows={Math.min(6, Math.max(2, items.length))}
-          placeholder="One item on each line"
-          value={items.map((item) => (typeof item === "string" ? item : JSON.stringify(item))).join("\n")}
-          onChange={(event) => change(listFrom(event.target.value, kind.of))}
-        />
-      );
-    }
+    case "list":
+      return <ListInput {...shared} of={kind.of} value={value} change={change} />;
     default:
       return <JsonInput id={id} label={name} value={value ?? null} change={change} />;
   }
 }
+
+/**
+ * The text of a field whose text is not the only one for its value: `1.` and `1`, a list with and without a last empty line. It is the text that the reader typed
+ * while the field has the value of that text, and else the text of the value, for example after a reset.
+ */
+function useTypedText<T extends Json | undefined>(
+  value: T,
+  textOf: (value: T) => string,
+): readonly [string, (text: string, value: T) => void] {
+  const [typed, setTyped] = useState(() => ({ text: textOf(value), value }));
+  const text = isSameJson(typed.value, value) ? typed.text : textOf(value);
+  return [text, (next, nextValue) => setTyped({ text: next, value: nextValue })];
+}
+
+type InputAttributes = { readonly id: string; readonly className: string; readonly "aria-invalid": boolean };
 
 /** A number as text, so that `1.` and `-` can be typed. */
 function NumberInput({
   value,
   change,
   ...attributes
-}: {
-  readonly id: string;
-  readonly className: string;
-  readonly "aria-invalid": boolean;
+}: InputAttributes & {
   readonly value: Json | undefined;
   readonly change: (value: Json | undefined) => void;
 }): ReactNode {
-  const [text, setText] = useState(() => (value === undefined ? "" : String(value)));
+  const [text, setText] = useTypedText(value, (shown) => (shown === undefined ? "" : String(shown)));
   return (
     <input
       {...attributes}
       inputMode="decimal"
       value={text}
       onChange={(event) => {
-        setText(event.target.value);
-        change(numberFrom(event.target.value));
+        const next = numberFrom(event.target.value);
+        setText(event.target.value, next);
+        change(next);
+      }}
+    />
+  );
+}
+
+/** A list of scalars, one on each line. An empty line at the end is not an item: the reader is about to write the next one. */
+function ListInput({
+  of,
+  value,
+  change,
+  ...attributes
+}: InputAttributes & {
+  readonly of: "string" | "number" | "integer";
+  readonly value: Json | undefined;
+  readonly change: (value: Json | undefined) => void;
+}): ReactNode {
+  const [text, setText] = useTypedText(value, (shown) =>
+    (Array.isArray(shown) ? shown : [])
+      .map((item) => (typeof item === "string" ? item : JSON.stringify(item)))
+      .join("\n"),
+  );
+  return (
+    <textarea
+      {...attributes}
+      rows={Math.min(6, Math.max(2, text.split("\n").length))}
+      placeholder="One item on each line"
+      value={text}
+      onChange={(event) => {
+        const next = listFrom(event.target.value, of);
+        setText(event.target.value, next);
+        change(next);
       }}
     />
   );
@@ -199,17 +233,12 @@ export function JsonInput({
   readonly value: Json;
   readonly change: (value: Json) => void;
 }): ReactNode {
-  const [text, setText] = useState(() => JSON.stringify(value, null, 2));
-  const [problem, setProblem] = useState<string | null>(null);
+  const [text, setText] = useTypedText(value, (shown) => JSON.stringify(shown, null, 2));
+  const { problem } = parsedOrProblem(text);
   const edit = (next: string): void => {
-    setText(next);
-    try {
-      const parsed: Json = JSON.parse(next);
-      setProblem(null);
-      change(parsed);
-    } catch (error) {
-      setProblem(error instanceof Error ? error.message : "is not JSON");
-    }
+    const parsed = parsedOrProblem(next);
+    setText(next, parsed.problem === null ? parsed.value : value);
+    if (parsed.problem === null) change(parsed.value);
   };
   return (
     <span className="json-input">

@@ -138,6 +138,16 @@ export function listFrom(text: string, of: "string" | "number" | "integer"): Jso
   return of === "string" ? lines : lines.map((line) => numberFrom(line) ?? "");
 }
 
+/** The value of a JSON text, or what is wrong with the text. */
+export function parsedOrProblem(text: string): { readonly value: Json; readonly problem: string | null } {
+  try {
+    const value: Json = JSON.parse(text);
+    return { value, problem: null };
+  } catch (error) {
+    return { value: null, problem: error instanceof Error ? error.message : "is not JSON" };
+  }
+}
+
 /** Sets or removes a field of an object. */
 export function withField(value: JsonObject, name: string, field: Json | undefined): JsonObject {
   const entries = Object.entries(value);

@@ -11,6 +11,7 @@ import { ago } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
 import { statusOf, titleOf } from "../sessions/session-label.ts";
 import { Link } from "../shell/link.tsx";
+import { notify } from "../shell/toasts.tsx";
 
 const waitingOnly = { status: "waiting" } as const;
 const parkedOnly = { status: "parked" } as const;
@@ -73,7 +74,7 @@ function SessionLink({ session }: { readonly session: SessionSummary }): ReactNo
   );
 }
 
-/** Drives a parked turn again, or ends it if it cannot be continued. */
+/** Restarts the open step of a parked turn, or ends the turn. */
 function Recover({ sessionId, onDone }: { readonly sessionId: string; readonly onDone: () => void }): ReactNode {
   const { client } = useConnection();
   const [isBusy, setIsBusy] = useState(false);
@@ -81,7 +82,8 @@ function Recover({ sessionId, onDone }: { readonly sessionId: string; readonly o
   const recover = async (options: { readonly from?: "step" }): Promise<void> => {
     setIsBusy(true);
     try {
-      await client.recover(sessionId, options);
+      const { mayRunTwice } = await client.recover(sessionId, options);
+      if (mayRunTwice.length > 0) notify(`May run twice: ${mayRunTwice.join(", ")}`);
       setFailure(null);
       onDone();
     } catch (error) {
@@ -92,11 +94,23 @@ function Recover({ sessionId, onDone }: { readonly sessionId: string; readonly o
   };
   return (
     <div className="actions">
-      <button type="button" className="btn" disabled={isBusy} onClick={() => void recover({})}>
+      <button
+        type="button"
+        className="btn"
+        title="Restarts the step that was open"
+        disabled={isBusy}
+        onClick={() => void recover({ from: "step" })}
+      >
         Recover
       </button>
-      <button type="button" className="btn quiet" disabled={isBusy} onClick={() => void recover({ from: "step" })}>
-        Restart its step
+      <button
+        type="button"
+        className="btn quiet"
+        title="Ends the turn as failed. Calls without a result are answered as cancelled"
+        disabled={isBusy}
+        onClick={() => void recover({})}
+      >
+        End the turn
       </button>
       {failure !== null && (
         <span className="bad" role="alert">

@@ -112,7 +112,13 @@ export function SessionBar({
       <h1 dir="auto" title={title ?? sessionId}>
         {title ?? sessionId}
       </h1>
-      {status !== null && <span className={`status ${status.kind}`}>{status.text}</span>}
+      {status !== null && (
+        // Screen readers announce that the turn waits, has ended or has failed.
+        <span className={`status ${status.kind}`} role="status">
+          <span className="visually-hidden">Status: </span>
+          {status.text}
+        </span>
+      )}
       <span className="spacer" />
       <span className="totals tnum muted">
         {[

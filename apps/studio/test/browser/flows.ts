@@ -1,105 +1,30 @@
 // The flows of a user, against a real server: start a scenario, watch, answer, approve, deny, stop, steer, fork, compare, reload, a server that is killed, two
 // browsers, login, links, keyboard, deletion, playground, overview, replay files. In each flow the page must log no error, fail no request and contact no other origin.
 
-import type { Browser, Locator, Page } from "playwright-core";
+import type { Flow } from "./flow.ts";
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
+import {
+  button,
+  composer,
+  occurrences,
+  read,
+  sameWords,
+  seeEnd,
+  seeText,
+  serverDown,
+  startScenario,
+  startSession,
+  talk,
+  text,
+  unauthorized,
+} from "./flow.ts";
 import { folder, Server } from "./server.ts";
-import { check, until, WatchedPage } from "./watched-page.ts";
+import { check, until } from "./watched-page.ts";
 
-type Flow = { readonly name: string; readonly run: (tools: FlowTools) => Promise<void> };
-
-type FlowTools = {
-  readonly server: Server;
-  /** Opens a page of the studio. Its problems fail the flow. */
-  readonly open: (path?: string, server?: Server) => Promise<WatchedPage>;
-};
-
-/** A server that does not answer, and what the browser logs about it. */
-const serverDown = /ERR_CONNECTION|ERR_INCOMPLETE_CHUNKED|ERR_NETWORK|ERR_EMPTY_RESPONSE|ERR_SOCKET|Failed to fetch/;
-const unauthorized = /\b401\b/;
-
-/** Runs the flows whose name contains `only`. Returns the faults. */
-export async function runFlows(browser: Browser, shots: string, only = ""): Promise<readonly string[]> {
-  const faults: string[] = [];
-  const server = await Server.start({ database: "flows.db" });
-  for (const { name, run } of flows) {
-    if (!name.includes(only)) continue;
-    const pages: WatchedPage[] = [];
-    const began = Date.now();
-    const open = async (path = "", of = server): Promise<WatchedPage> => {
-      const watched = await WatchedPage.open(browser, of.url);
-      pages.push(watched);
-      await watched.page.goto(of.studio(path));
-      return watched;
-    };
-    const own: string[] = [];
-    try {
-      await run({ server, open });
-    } catch (error) {
-      own.push(error instanceof Error ? error.message : String(error));
-      for (const [index, { page }] of pages.entries())
-        await page
-          .screenshot({ path: join(shots, `failed-${name.replaceAll(/\W+/g, "-")}-${index}.png`) })
-          .catch(() => undefined);
-    }
-    for (const page of pages) own.push(...(await page.close()));
-    console.log(`${own.length === 0 ? "ok    " : "FAILED"} ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
-    for (const fault of new Set(own)) console.log(`       ${fault}`);
-    faults.push(...own.map((fault) => `${name}: ${fault}`));
-  }
-  await server.kill();
-  return faults;
-}
-
-const button = (page: Page | Locator, name: string | RegExp): Locator => page.getByRole("button", { name });
-const talk = (page: Page): Locator => page.getByRole("region", { name: "Conversation" });
-const composer = (page: Page): Locator => page.getByLabel("Message", { exact: true });
-const text = async (locator: Locator): Promise<string> => (await locator.innerText()).replaceAll(/\s+/g, " ");
-
-/** Starts a scenario from the first page, as a newcomer does, and waits for its session. */
-async function startScenario(page: Page, title: string): Promise<string> {
-  await page.locator("button.scenario", { hasText: title }).click();
-  await page.waitForURL(/\/studio\/s\//);
-  return sessionOf(page);
-}
-
-function sessionOf(page: Page): string {
-  return decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1) ?? "");
-}
-
-/** Starts a session with a message from the first page. */
-async function startSession(page: Page, message: string): Promise<string> {
-  await page.getByRole("main").getByRole("textbox").first().fill(message);
-  await button(page, /^Start$/).click();
-  await page.waitForURL(/\/studio\/s\//);
-  return sessionOf(page);
-}
-
-async function seeText(page: Page, part: string | RegExp, limitMs = 60_000): Promise<void> {
-  const isIn = (whole: string): boolean => (typeof part === "string" ? whole.includes(part) : part.test(whole));
-  await until(`the conversation shows ${String(part)}`, async () => text(talk(page)), isIn, limitMs);
-}
-
-/** Waits until no turn is open: there is nothing to stop. */
-async function seeEnd(page: Page): Promise<void> {
-  await button(page, /^Stop$/).waitFor({ state: "detached", timeout: 60_000 });
-}
-
-/** Reads a resource of the server, as another client does. */
-async function read(server: Server, path: string): Promise<string> {
-  const response = await fetch(`${server.url}/${path}`);
-  check(response.ok, `GET /${path} answered ${response.status}`);
-  return response.text();
-}
-
-function occurrences(whole: string, part: string): number {
-  return whole.split(part).length - 1;
-}
-
-const flows: readonly Flow[] = [
+export const commonFlows: readonly Flow[] = [
   {
     name: "open, start a session, send a message",
     run: async ({ open }) => {
@@ -326,8 +251,8 @@ const flows: readonly Flow[] = [
   },
   {
     name: "kill the server, restart it, and see the turn recover",
-    run: async ({ open }) => {
-      const first = await Server.start({ database: "killed.db" });
+    run: async ({ open, start }) => {
+      const first = await start({ database: "killed.db" });
       const watched = await open("", first);
       const { page } = watched;
       await startScenario(page, "Long answer");
@@ -335,18 +260,13 @@ const flows: readonly Flow[] = [
       watched.allowFailures(serverDown);
       await first.kill();
       await page.getByText("Reconnecting…").waitFor();
-      const second = await first.restart();
-      try {
-        await page.getByText("Reconnecting…").waitFor({ state: "detached", timeout: 60_000 });
-        await seeText(page, "shows this with a real process that is killed.", 120_000);
-        await seeEnd(page);
-        watched.allowFailures(null);
-        const whole = await text(talk(page));
-        check(occurrences(whole, "shows this with a real process") === 1, "the reply is shown twice");
-      } finally {
-        await watched.context.close();
-        await second.kill();
-      }
+      await first.restart();
+      await page.getByText("Reconnecting…").waitFor({ state: "detached", timeout: 60_000 });
+      await seeText(page, "shows this with a real process that is killed.", 120_000);
+      await seeEnd(page);
+      watched.allowFailures(null);
+      const whole = await text(talk(page));
+      check(occurrences(whole, "shows this with a real process") === 1, "the reply is shown twice");
     },
   },
   {
@@ -592,12 +512,3 @@ const flows: readonly Flow[] = [
     },
   },
 ];
-
-/** Whether two texts have the same words. Times may differ: a reload knows a duration that the live view did not show. */
-function sameWords(one: string, other: string): boolean {
-  return wordsOf(one) === wordsOf(other);
-}
-
-function wordsOf(whole: string): string {
-  return whole.replaceAll(/Thought for [\d.]+ (?:ms|s)|Reasoning|\W+/g, "");
-}

@@ -9,6 +9,7 @@ import { join } from "node:path";
 
 import axe from "axe-core";
 
+import { treeFaults } from "./accessibility-tree.ts";
 import { eachView, prepareViews } from "./views.ts";
 import { WatchedPage } from "./watched-page.ts";
 
@@ -26,7 +27,7 @@ export async function checkLooks(browser: Browser, shots: string, only: string):
           (_, { url }) => WatchedPage.open(browser, url, { theme, width, reducedMotion: true }),
           async ({ name }, page) => {
             await page.screenshot({ path: join(shots, `${name}-${theme}-${width}.png`) });
-            return [...(await axeViolations(page)), ...(await sidewaysScroll(page))].map(
+            return [...(await axeViolations(page)), ...(await treeFaults(page)), ...(await sidewaysScroll(page))].map(
               (fault) => `${name}: ${fault}`,
             );
           },

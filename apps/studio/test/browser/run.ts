@@ -7,6 +7,7 @@
 //
 // It needs a build (`npm run build`) and Debian's chromium, or the program that EVERTURN_CHROMIUM names. Without one it says so and ends with exit code 0.
 
+import type { Flow } from "./flow.ts";
 import type { Browser } from "playwright-core";
 
 import { mkdirSync } from "node:fs";
@@ -15,7 +16,15 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 
 import { findChromium, startChromium } from "./chromium.ts";
-import { runFlows } from "./flows.ts";
+import { runFlows } from "./flow.ts";
+import { commonFlows } from "./flows.ts";
+import { accessFlows } from "./flows/access.ts";
+import { accessibilityFlows } from "./flows/accessibility.ts";
+import { hostFlows } from "./flows/hosts.ts";
+import { keyboardFlows } from "./flows/keyboard.ts";
+import { linkFlows } from "./flows/links-and-copies.ts";
+import { messageFlows } from "./flows/messages.ts";
+import { waitingFlows } from "./flows/waiting-calls.ts";
 import { checkHostileContent } from "./hostile.ts";
 import { checkLooks } from "./looks.ts";
 import { measurePerformance } from "./performance.ts";
@@ -23,8 +32,19 @@ import { cleanUp } from "./server.ts";
 
 type Part = (browser: Browser, shots: string, only: string) => Promise<readonly string[]>;
 
+const flows: readonly Flow[] = [
+  ...commonFlows,
+  ...waitingFlows,
+  ...messageFlows,
+  ...linkFlows,
+  ...accessFlows,
+  ...keyboardFlows,
+  ...accessibilityFlows,
+  ...hostFlows,
+];
+
 const parts: { readonly [name: string]: Part } = {
-  flows: runFlows,
+  flows: async (browser, shots, only) => runFlows(flows, browser, shots, only),
   looks: checkLooks,
   hostile: checkHostileContent,
   performance: measurePerformance,

@@ -5,7 +5,7 @@ import type { ChildProcess } from "node:child_process";
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -23,59 +23,41 @@ process.on("exit", () => {
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
 export type ServerOptions = {
-  /** The name of the database in the temporary folder. */
+  /** The name of the database in the temporary folder, or the URL of a Postgres database. */
   readonly database: string;
   /** 0: any free port. */
   readonly port?: number;
+  /** One token, or several: `tenant:token`, separated by commas. */
   readonly token?: string;
   /** The delay between two words of the offline model, in milliseconds. */
   readonly paceMs?: number;
+  /** The path of a configuration file. Default: none is read. */
+  readonly config?: string;
+  /** Variables of the environment, for example API keys. */
+  readonly environment?: { readonly [name: string]: string };
 };
 
 export class Server {
-  readonly #child: ChildProcess;
+  #child: ChildProcess;
   readonly #options: ServerOptions;
+  readonly #workFolder: string;
   readonly url: string;
 
-  private constructor(child: ChildProcess, url: string, options: ServerOptions) {
+  private constructor({ child, url }: Spawned, options: ServerOptions, workFolder: string) {
     this.#child = child;
     this.url = url;
     this.#options = options;
+    this.#workFolder = workFolder;
   }
 
   static async start(options: ServerOptions): Promise<Server> {
-    const { database, port = 0, token, paceMs } = options;
-    const child = spawn(
-      process.execPath,
-      [program, "serve", "--no-config", "--port", `${port}`, "--database", join(folder, database)],
-      {
-        cwd: folder,
-        stdio: ["ignore", "pipe", "pipe"],
-        env: {
-          PATH: process.env["PATH"],
-          HOME: folder,
-          EVERTURN_MODEL: "offline:demo",
-          EVERTURN_REQUEST_LOG: "off",
-          ...(token === undefined ? {} : { EVERTURN_TOKEN: token }),
-          ...(paceMs === undefined ? {} : { EVERTURN_PACE: `${paceMs}` }),
-        },
-      },
-    );
-    running.add(child);
-    child.on("exit", () => running.delete(child));
-    let output = "";
-    const url = await new Promise<string>((resolve, reject) => {
-      const read = (text: string): void => {
-        output = (output + text).slice(-4000);
-        const address = /listens on (http:\/\/\S+)/.exec(output)?.[1];
-        if (address !== undefined) resolve(address);
-      };
-      child.stdout?.setEncoding("utf8").on("data", read);
-      child.stderr?.setEncoding("utf8").on("data", read);
-      child.on("error", reject);
-      child.on("exit", () => reject(new Error(`the server did not start: ${output}`)));
-    });
-    return new Server(child, url, options);
+    const workFolder = mkdtempSync(join(folder, "server-"));
+    return new Server(await spawnServer(options, workFolder), options, workFolder);
+  }
+
+  /** Creates a file in the working directory of the server, for which tools of test-engines.ts wait. */
+  signal(name: "bank-answers" | "let-go"): void {
+    writeFileSync(join(this.#workFolder, name), "");
   }
 
   /** The address of a path of the studio, for example `overview`. */
@@ -88,10 +70,47 @@ export class Server {
     await end(this.#child);
   }
 
-  /** Starts a server over the same database at the same address. The old one must have ended. */
-  async restart(): Promise<Server> {
-    return Server.start({ ...this.#options, port: Number(new URL(this.url).port) });
+  /** Starts it again over the same database at the same address. It must have been killed. */
+  async restart(): Promise<void> {
+    const { child } = await spawnServer({ ...this.#options, port: Number(new URL(this.url).port) }, this.#workFolder);
+    this.#child = child;
   }
+}
+
+type Spawned = { readonly child: ChildProcess; readonly url: string };
+
+async function spawnServer(options: ServerOptions, workFolder: string): Promise<Spawned> {
+  const { database, port = 0, token, paceMs, config, environment = {} } = options;
+  const path = database.startsWith("postgres:") ? database : join(folder, database);
+  const configuration = config === undefined ? ["--no-config"] : ["--config", config];
+  const child = spawn(process.execPath, [program, ...configuration, "serve", "--port", `${port}`, "--database", path], {
+    cwd: workFolder,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      PATH: process.env["PATH"],
+      HOME: folder,
+      ...(config === undefined ? { EVERTURN_MODEL: "offline:demo" } : {}),
+      EVERTURN_REQUEST_LOG: "off",
+      ...environment,
+      ...(token === undefined ? {} : { EVERTURN_TOKEN: token }),
+      ...(paceMs === undefined ? {} : { EVERTURN_PACE: `${paceMs}` }),
+    },
+  });
+  running.add(child);
+  child.on("exit", () => running.delete(child));
+  let output = "";
+  const url = await new Promise<string>((resolve, reject) => {
+    const read = (text: string): void => {
+      output = (output + text).slice(-4000);
+      const address = /listens on (http:\/\/\S+)/.exec(output)?.[1];
+      if (address !== undefined) resolve(address);
+    };
+    child.stdout?.setEncoding("utf8").on("data", read);
+    child.stderr?.setEncoding("utf8").on("data", read);
+    child.on("error", reject);
+    child.on("exit", () => reject(new Error(`the server did not start: ${output}`)));
+  });
+  return { child, url };
 }
 
 /** Ends all servers and removes the temporary folder. */

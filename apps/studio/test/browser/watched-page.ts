@@ -16,6 +16,10 @@ export class WatchedPage {
   readonly page: Page;
   readonly origin: string;
   readonly problems: string[] = [];
+  /** Everything that was written to the console. */
+  readonly logged: string[] = [];
+  /** The addresses of all requests. */
+  readonly requested: string[] = [];
   #allowed: RegExp | null = null;
 
   private constructor(context: BrowserContext, page: Page, origin: string) {
@@ -49,10 +53,12 @@ export class WatchedPage {
   #watch(): void {
     const { page } = this;
     page.on("console", (message) => {
+      this.logged.push(message.text());
       if (message.type() === "error") this.#report(`console: ${message.text()} (${message.location().url})`);
     });
     page.on("pageerror", (error) => this.#report(`uncaught: ${error.stack ?? error.message}`));
     page.on("request", (request) => {
+      this.requested.push(request.url());
       const { protocol, origin } = new URL(request.url());
       if (protocol !== "data:" && protocol !== "blob:" && origin !== this.origin)
         this.problems.push(`request to another origin: ${request.url().slice(0, 200)}`);

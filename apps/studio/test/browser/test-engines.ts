@@ -1,0 +1,157 @@
+// Engines for flows that the scenarios of the server do not offer: a manual tool, a tool whose outcome a crash leaves unknown, a form with every kind of field, a tool
+// that runs until the test lets it go, and turns that fail or stop early. Configuration files of test servers import it, so it uses the built package.
+//
+// The newest user message names the tool that the model calls. Files in the working directory of the server are the signals of a test: see `signal` in server.ts.
+
+import type { Adapter, FakeStep, JsonObject, Message, ModelRequest } from "everturn";
+
+import { existsSync } from "node:fs";
+
+import { engine, fake, tool } from "everturn";
+import { messageText } from "everturn/model";
+
+/** The arguments that the model writes. */
+const argumentsOf: { readonly [name: string]: JsonObject } = {
+  scan_badge: { door: "north" },
+  transfer: { amount: 250, to: "Ada" },
+  hold: {},
+  place_order: {
+    customer: { name: "Ada", address: { street: "Main Street 1", city: "Lisbon" }, isBusiness: false },
+    priority: "normal",
+    items: ["keyboard", "mouse"],
+    quantities: [1, 2],
+    discount: 0.1,
+    boxes: 3,
+    notify: true,
+    code: "AB-12",
+  },
+};
+
+const scanBadge = tool({
+  name: "scan_badge",
+  description: "Scans a badge at a door. A person does it.",
+  schema: { type: "object", properties: { door: { type: "string" } }, required: ["door"] },
+  manual: true,
+});
+
+const transfer = tool({
+  name: "transfer",
+  description: "Transfers money.",
+  schema: {
+    type: "object",
+    properties: { amount: { type: "number" }, to: { type: "string" } },
+    required: ["amount", "to"],
+  },
+  replay: "ask",
+  handler: async ({ amount, to }, { signal }) => {
+    await untilSignal("bank-answers", signal);
+    return `${String(amount)} were transferred to ${String(to)}`;
+  },
+});
+
+const hold = tool({
+  name: "hold",
+  description: "Runs until the test lets it go.",
+  schema: { type: "object", properties: {} },
+  replay: "safe",
+  handler: async (_, { signal, progress }) => {
+    progress("holding");
+    await untilSignal("let-go", signal);
+    return "let go";
+  },
+});
+
+const placeOrder = tool({
+  name: "place_order",
+  description: "Places an order.",
+  schema: {
+    type: "object",
+    properties: {
+      customer: {
+        type: "object",
+        properties: {
+          name: { type: "string" },
+          address: {
+            type: "object",
+            properties: { street: { type: "string" }, city: { type: "string" } },
+            required: ["street", "city"],
+          },
+          isBusiness: { type: "boolean" },
+        },
+        required: ["name", "address"],
+      },
+      priority: { type: "string", enum: ["low", "normal", "high"] },
+      items: { type: "array", items: { type: "string" }, minItems: 1 },
+      quantities: { type: "array", items: { type: "integer" } },
+      discount: { type: "number", minimum: 0, maximum: 0.5 },
+      boxes: { type: "integer", minimum: 1 },
+      notify: { type: "boolean" },
+      code: { type: "string", pattern: "^[A-Z]{2}-[0-9]{2}$" },
+    },
+    required: ["customer", "priority", "items", "boxes", "notify", "code"],
+    additionalProperties: false,
+  },
+  needsApproval: true,
+  replay: "never",
+  handler: (order) => `ordered: ${JSON.stringify(order)}`,
+});
+
+const failedOnce = new Set<string>();
+
+const model: Adapter = {
+  provider: "fake",
+  stream: (request, call) =>
+    fake({ script: replyTo(request), usage: { inputTokens: 40, outputTokens: 8 } }).stream(request, call),
+};
+
+function replyTo({ messages }: ModelRequest): readonly FakeStep[] {
+  const prompts = messages.filter(({ role }) => role === "user");
+  const prompt = messages.findLast(({ role }) => role === "user");
+  const userText = prompt === undefined ? "" : messageText(prompt);
+  const last = messages.at(-1);
+  if (last?.role === "tool") return [{ type: "text", text: `The tool answered: ${messageText(last)}` }];
+  const name = Object.keys(argumentsOf).find((candidate) => userText.includes(candidate));
+  const hasResult = messages.some(({ role }) => role === "tool");
+  if (name !== undefined && !hasResult) {
+    const id = `call_${messages.length}`;
+    return [
+      { type: "text", text: `I call ${name}.` },
+      { type: "tool_call", id, name, arguments: argumentsOf[name] ?? {} },
+    ];
+  }
+  if (userText.includes("fail once") && !failedOnce.has(userText)) {
+    failedOnce.add(userText);
+    return [
+      {
+        type: "error",
+        reason: "invalid_request",
+        message: "The provider rejects the first request.",
+        retryable: false,
+      },
+    ];
+  }
+  return [{ type: "text", text: `I have read ${prompts.length} messages and ${partsOf(prompts)}.` }];
+}
+
+/** The files and images of user messages, as the model received them. */
+function partsOf(messages: readonly Message[]): string {
+  const types = messages.flatMap(({ content }) => (typeof content === "string" ? [] : content.map(({ type }) => type)));
+  const count = (type: string): number => types.filter((other) => other === type).length;
+  return `${count("image")} images, ${count("file")} files`;
+}
+
+/** Resolves when the file exists in the working directory. Rejects when the call is cancelled. */
+async function untilSignal(name: string, signal: AbortSignal): Promise<void> {
+  while (!existsSync(name)) {
+    signal.throwIfAborted();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+const tools = [scanBadge, transfer, hold, placeOrder];
+
+/** `short` stops after one model call. */
+export const testEngines = {
+  default: engine({ adapter: model, model: "fake:scripted", tools }),
+  short: engine({ adapter: model, model: "fake:scripted", tools, options: { maxTurns: 1 } }),
+};

@@ -9,11 +9,11 @@ import { chromium } from "playwright-core";
 
 const names = ["chromium", "chromium-browser", "google-chrome"];
 
-/** The path of the browser; `null`: there is none. */
+/** The path of the browser: EVERTURN_CHROMIUM, or a program in a folder of PATH; `null`: there is none. */
 export function findChromium(): string | null {
   const named = process.env["EVERTURN_CHROMIUM"];
   if (named !== undefined && named !== "") return isProgram(named) ? named : null;
-  const folders = ["/usr/bin", ...(process.env["PATH"] ?? "").split(delimiter).filter(Boolean)];
+  const folders = (process.env["PATH"] ?? "").split(delimiter).filter(Boolean);
   return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(isProgram) ?? null;
 }
 

@@ -3,11 +3,14 @@
 import type { DiscardedAttempt } from "../../model/internal.ts";
 import type { JournalRow } from "../rows/values.ts";
 import type { TimelineRow, TimelineSource } from "./timeline.ts";
+import type { HostStorage } from "everturn/runtime";
 
+import { memoryStorage } from "everturn/host/memory";
 import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { agentTool } from "../../engine/index.ts";
+import { writeValue } from "../rows/stored.ts";
 import { timelineOf } from "./timeline.ts";
 
 /** What is not known about an attempt that a crash has ended before any text arrived. */
@@ -234,6 +237,47 @@ describe("timeline", () => {
     expect(paged).toEqual(whole.effects);
     expect(paged.length).toBeGreaterThan(120);
     expect(Math.max(...reads)).toBeLessThanOrEqual(500);
+  });
+
+  test("ends a page early if the records inside its effects are long", async () => {
+    const memory = memoryStorage();
+    const read = { length: 0 };
+    const storage: HostStorage = {
+      ...memory,
+      read: async (queries) => {
+        const found = await memory.read(queries);
+        read.length += found.flat().reduce((sum, { value }) => sum + value.length, 0);
+        return found;
+      },
+    };
+    const world = new World({ storage });
+    const look = counting("look", { replay: "safe" });
+    const names = Array.from({ length: 60 }, () => "look");
+    const main = world.process(world.engine(worker(...names), { tools: [look.tool], options: { maxTurns: 100 } }));
+    const { turnId, result } = await main.start("hi", { id: "s1" });
+    await settled(world, result);
+    const whole = await main.timeline("s1", turnId ?? "");
+    const tools = whole.effects.filter(({ kind }) => kind === "tool");
+    const value = writeValue("records", "r".repeat(200_000));
+    await memory.write({
+      checks: [],
+      removals: [],
+      puts: tools.map(({ effectId }) => ({
+        table: "records",
+        key: ["", "s1", turnId ?? "", effectId ?? "", "zeta"],
+        tag: 1,
+        value,
+      })),
+    });
+    const paged = [];
+    for (let after: number | null = 0; after !== null;) {
+      read.length = 0;
+      const page: typeof whole = await main.timeline("s1", turnId ?? "", { after });
+      expect(read.length).toBeLessThan(5_000_000);
+      paged.push(...page.effects);
+      after = page.next;
+    }
+    expect(paged).toEqual(whole.effects);
   });
 
   test("shows an open turn so far", async () => {

@@ -143,28 +143,6 @@ export const commonFlows: readonly Flow[] = [
     },
   },
   {
-    name: "queue a message while a turn runs",
-    run: async ({ open }) => {
-      const { page } = await open();
-      await startScenario(page, "Long answer");
-      await seeText(page, "The idea");
-      const policy = page.getByLabel("What the message does while the turn runs");
-      await policy.selectOption("queue");
-      await composer(page).fill("For the next turn");
-      await composer(page).press("Enter");
-      await seeText(page, "1 message waits for the next turn");
-      // A file cannot be queued: the message steers.
-      await page
-        .locator("form.composer input[type=file]")
-        .setInputFiles({ name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("a note") });
-      await page.getByLabel("Attached files").waitFor();
-      check((await policy.inputValue()) === "steer", "a message with a file would be queued");
-      await button(page, "Remove note.txt").click();
-      await seeText(page, "You said: For the next turn");
-      await seeEnd(page);
-    },
-  },
-  {
     name: "compare two sessions of the list",
     run: async ({ open }) => {
       const { page } = await open();

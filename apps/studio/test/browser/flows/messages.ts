@@ -42,6 +42,33 @@ export const messageFlows: readonly Flow[] = [
     },
   },
   {
+    name: "queue messages and files while a turn runs",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "queue.db", config: testConfig });
+      const { page } = await open("", server);
+      const id = await startSession(page, "Use hold");
+      await seeText(page, "holding");
+      const policy = page.getByLabel("What the message does while the turn runs");
+      await policy.selectOption("queue");
+      await composer(page).fill("For the next turn");
+      await composer(page).press("Enter");
+      await seeText(page, "1 message waits for the next turn");
+      await page.locator(fileInput).setInputFiles(files);
+      await page.getByLabel("Attached files").waitFor();
+      check((await policy.inputValue()) === "queue", "files change what the message does");
+      await composer(page).fill("With files");
+      await composer(page).press("Enter");
+      await seeText(page, "2 messages wait for the next turn");
+      server.signal("let-go");
+      await seeText(page, "The tool answered: let go");
+      await seeText(page, "I have read 3 messages and 1 images, 1 files.");
+      await seeEnd(page);
+      const messages = await read(server, `sessions/${id}/messages`);
+      for (const message of ["For the next turn", "With files"])
+        check(messages.split(`"${message}"`).length === 2, `“${message}” is not in the session once`);
+    },
+  },
+  {
     name: "attach files to a message, and refuse files that cannot be sent",
     run: async ({ open, start }) => {
       const server = await start({ database: "files.db", config: testConfig });

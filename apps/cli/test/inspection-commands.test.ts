@@ -66,6 +66,7 @@ describe("sessions", () => {
   it("fork copies a session, delete removes it", async () => {
     expect((await run(["sessions", "fork", "one", "--id", "copy", "--at", "1"])).stdout).toBe("copy\n");
     expect((await run(["sessions"])).stdout).toMatch(/copy +idle +1 /);
+    expect((await run(["show", "copy"])).stdout).toContain("\n  forked from one at message 1\n");
     expect((await run(["sessions", "delete", "copy"])).code).toBe(0);
     expect(listed((await run(["sessions"])).stdout)).not.toContain("copy");
     expect((await run(["sessions", "delete", "copy"])).code).toBe(2);

@@ -99,6 +99,7 @@ export type {
 export type {
   Cancelled,
   LedgerSum,
+  ForkOrigin,
   LimitWait,
   OpenTurnView,
   Page,

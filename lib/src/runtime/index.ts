@@ -3,6 +3,7 @@
 export type {
   Cancelled,
   LedgerSum,
+  ForkOrigin,
   LimitWait,
   Overview,
   Page,

@@ -43,9 +43,9 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
     );
     const usage = await sessions.usage(id);
     if (request.json) {
-      const { session, version, length, openTurn } = view;
+      const { session, version, length, openTurn, forkedFrom } = view;
       const { thread: _, ...head } = session;
-      context.say(safeJson({ session: { ...head, version, length, openTurn }, turns, timelines, usage }));
+      context.say(safeJson({ session: { ...head, version, length, openTurn, forkedFrom }, turns, timelines, usage }));
       return exitCodes.ok;
     }
     for (const line of headLines(view, id, spent(usage.total))) context.say(line);
@@ -89,7 +89,11 @@ async function exportRecord(
 }
 
 /** The status of the session, its open turn, and what it waits for. */
-function headLines({ session, length, openTurn }: SessionView, id: string, cost: string): readonly string[] {
+function headLines(
+  { session, length, openTurn, forkedFrom }: SessionView,
+  id: string,
+  cost: string,
+): readonly string[] {
   const facts = [openTurn?.status ?? session.status, plural(length, "message"), ...(cost === "" ? [] : [cost])];
   const limit = openTurn?.limitWait?.limit;
   const waits = limit === undefined ? "" : `, waits for the limit of its ${limit}`;
@@ -101,5 +105,7 @@ function headLines({ session, length, openTurn }: SessionView, id: string, cost:
   const calls = session.pendingToolCalls
     .filter(({ decision, reason }) => decision === null && reason !== "question")
     .map(({ name, reason, arguments: args }) => `  waits (${reason}): ${name} ${brief(args ?? {})}`);
-  return [`session ${safeLine(id)}  ${facts.join(" · ")}`, ...open, ...parked, ...asks, ...calls];
+  const fork =
+    forkedFrom === null ? [] : [`  forked from ${safeLine(forkedFrom.sessionId)} at message ${forkedFrom.at}`];
+  return [`session ${safeLine(id)}  ${facts.join(" · ")}`, ...fork, ...open, ...parked, ...asks, ...calls];
 }

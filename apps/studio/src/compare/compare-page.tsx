@@ -1,17 +1,22 @@
 // Two sessions side by side, for a fork and its original: what they share is one line, then each shows where it went.
 
+import type { SessionSummary } from "../data/types.ts";
 import type { Message } from "./comparison.ts";
+import type { EverturnClient } from "everturn/client";
 import type { ReactNode } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { count } from "../parts/format.ts";
-import { sessionRoute } from "../route.ts";
+import { beginning, visibleName } from "../parts/text.ts";
+import { navigate, sessionRoute } from "../route.ts";
+import { titleOf } from "../sessions/session-label.ts";
 import { Link } from "../shell/link.tsx";
 import { useTitle } from "../shell/title.ts";
 import "../overview/overview.css";
 import "../styles/conversation.css";
 import { Markdown } from "../text/markdown.tsx";
+import { choicesFor } from "./choices.ts";
 import { compareMessages, maxCompared, readMessages, textOf } from "./comparison.ts";
 import "./compare.css";
 
@@ -29,12 +34,21 @@ export function ComparePage({ left, right }: { readonly left: string; readonly r
         <h1>Compare</h1>
         {comparison !== null && <span className="muted tnum">{sharedText(comparison.shared)}</span>}
       </div>
-      {left === "" || right === "" ? (
-        <p className="muted pad">
-          Choose two sessions: select two in the list of sessions, or fork a message and compare the fork with its
-          original.
-        </p>
-      ) : null}
+      <div className="compare-sides">
+        <Picker
+          label="Left session"
+          chosen={left}
+          other={right}
+          choose={(id) => navigate({ view: "compare", left: id, right }, { replace: true })}
+        />
+        <Picker
+          label="Right session"
+          chosen={right}
+          other={left}
+          choose={(id) => navigate({ view: "compare", left, right: id }, { replace: true })}
+        />
+      </div>
+      {(left === "" || right === "") && <p className="muted pad">Choose two sessions.</p>}
       {error !== null && (
         <p className="notice bad" role="alert">
           The sessions could not be read: {error.message}
@@ -48,6 +62,68 @@ export function ComparePage({ left, right }: { readonly left: string; readonly r
       )}
     </div>
   );
+}
+
+/** How many of the newest sessions can be chosen. */
+const maxChoices = 200;
+
+function Picker({
+  label,
+  chosen,
+  other,
+  choose,
+}: {
+  readonly label: string;
+  readonly chosen: string;
+  /** The session on the other side. */
+  readonly other: string;
+  readonly choose: (id: string) => void;
+}): ReactNode {
+  const { client } = useConnection();
+  const sessions = useQuery("compare:sessions", (signal) => readSessions(client, signal), { everyMs: 10_000 });
+  const { related, others } = choicesFor(sessions.data ?? [], other);
+  const isListed = [...related, ...others].some(({ id }) => id === chosen);
+  return (
+    <select
+      className="select"
+      aria-label={label}
+      value={chosen}
+      onChange={(event) => {
+        if (event.target.value !== "") choose(event.target.value);
+      }}
+    >
+      {chosen === "" && <option value="">Choose a session</option>}
+      {chosen !== "" && !isListed && <option value={chosen}>{visibleName(chosen)}</option>}
+      {related.length > 0 && <optgroup label="Forks and their original">{related.map(choice)}</optgroup>}
+      {others.length > 0 && <optgroup label="Sessions">{others.map(choice)}</optgroup>}
+    </select>
+  );
+}
+
+function choice(session: SessionSummary): ReactNode {
+  const { id, forkedFrom } = session;
+  const origin =
+    forkedFrom === null ? "" : ` · forked from ${beginning(forkedFrom.sessionId, 24)} at message ${forkedFrom.at}`;
+  return (
+    <option key={id} value={id}>
+      {visibleName(`${beginning(titleOf(session), 60)} · ${beginning(id, 24)}${origin}`)}
+    </option>
+  );
+}
+
+async function readSessions(client: EverturnClient, signal: AbortSignal): Promise<readonly SessionSummary[]> {
+  const sessions: SessionSummary[] = [];
+  let after: string | null = null;
+  do {
+    const page: Awaited<ReturnType<EverturnClient["list"]>> = await client.list({
+      signal,
+      limit: 100,
+      ...(after === null ? {} : { after }),
+    });
+    sessions.push(...page.items);
+    after = page.next;
+  } while (after !== null && sessions.length < maxChoices);
+  return sessions;
 }
 
 function Side({

@@ -9,7 +9,6 @@ import { useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { hrefOf, navigate, sessionRoute } from "../route.ts";
-import { rememberFork } from "../session/forks.ts";
 import { attempt, copyText } from "../shell/toasts.tsx";
 import { useConversationPart } from "./use-conversation.ts";
 
@@ -40,7 +39,6 @@ function ActionMenu({ index, message }: { readonly index: number; readonly messa
   const fork = (): void =>
     attempt(async () => {
       const forked = await client.fork(sessionId, { at: index + 1 });
-      rememberFork(forked, sessionId);
       navigate(sessionRoute(forked));
     });
   const link = new URL(hrefOf(sessionRoute(sessionId, { message: index })), location.href).href;

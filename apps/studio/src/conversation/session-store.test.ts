@@ -25,6 +25,7 @@ function head(length: number, openTurn: string | null): SessionView {
     version: length,
     length,
     engine: "default",
+    forkedFrom: null,
     openTurn:
       openTurn === null
         ? null

@@ -10,7 +10,6 @@ import { useEffect, useRef, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
-import { rememberFork } from "../session/forks.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
 import { enginesFor, optionsOf, settingsOf, withoutEngine } from "./column-settings.ts";
@@ -157,12 +156,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
             run={column.run}
             isKept={column.isKept}
             onChange={(settings) => change(column.key, (current) => ({ ...current, settings }))}
-            onKeep={() => {
-              // A kept fork offers the comparison with its original.
-              const forked = column.run?.sessionId ?? null;
-              if (from !== null && forked !== null) rememberFork(forked, from);
-              change(column.key, (current) => ({ ...current, isKept: true }));
-            }}
+            onKeep={() => change(column.key, (current) => ({ ...current, isKept: true }))}
             onStop={() => {
               if (column.run !== null && column.run.sessionId !== null)
                 void client.cancel(column.run.sessionId).catch(() => undefined);

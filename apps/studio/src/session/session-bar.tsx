@@ -20,7 +20,6 @@ import { Confirm } from "../shell/modal.tsx";
 import { useTitle } from "../shell/title.ts";
 import { attempt, copyText } from "../shell/toasts.tsx";
 import { curlOfMessages, download } from "./export.ts";
-import { originalOf, rememberFork } from "./forks.ts";
 
 export function SessionBar({
   turnId,
@@ -47,7 +46,8 @@ export function SessionBar({
           turnStatus: openTurn?.status ?? null,
           limitWait: openTurn?.limitWait ?? null,
         });
-  const original = originalOf(sessionId);
+  const origin = head?.forkedFrom ?? null;
+  const original = origin?.sessionId ?? null;
   const actions = useMemo(() => {
     return [
       {
@@ -56,19 +56,20 @@ export function SessionBar({
         run: () =>
           attempt(async () => {
             const forked = await client.fork(sessionId);
-            rememberFork(forked, sessionId);
             navigate(sessionRoute(forked));
           }),
       },
-      ...(original === null
-        ? []
-        : [
-            {
-              id: "compare",
-              label: "Compare with the original",
-              run: () => navigate({ view: "compare", left: original, right: sessionId }),
-            },
-          ]),
+      original === null
+        ? {
+            id: "compare",
+            label: "Compare with another session",
+            run: () => navigate({ view: "compare", left: sessionId, right: "" }),
+          }
+        : {
+            id: "compare",
+            label: "Compare with the original",
+            run: () => navigate({ view: "compare", left: original, right: sessionId }),
+          },
       {
         id: "playground",
         label: "Open in the playground",
@@ -118,6 +119,15 @@ export function SessionBar({
           <span className="visually-hidden">Status: </span>
           {status.text}
         </span>
+      )}
+      {origin !== null && (
+        <Link
+          to={sessionRoute(origin.sessionId, { message: Math.max(0, origin.at - 1) })}
+          className="muted fork-origin"
+          title={`Forked from ${visibleName(origin.sessionId)}`}
+        >
+          forked from <bdi>{visibleName(beginning(origin.sessionId, 24))}</bdi> at message {count(origin.at)}
+        </Link>
       )}
       <span className="spacer" />
       <span className="totals tnum muted">

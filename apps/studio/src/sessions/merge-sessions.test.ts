@@ -21,6 +21,7 @@ function session(id: string, changedAt: number, version = 1): SessionSummary {
     turnId: null,
     turnStatus: null,
     limitWait: null,
+    forkedFrom: null,
     createdAt: 0,
     changedAt,
   };

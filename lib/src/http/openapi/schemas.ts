@@ -46,6 +46,11 @@ function objectWith(properties: JsonObject, description?: string): JsonObject {
   return { type: "object", ...descriptionField, properties, required: Object.keys(properties) };
 }
 
+const forkedFrom = {
+  oneOf: [{ type: "null" }, objectWith({ sessionId: text, at: countType })],
+  description:
+    "The session that this one was forked from, and the number of messages that were copied; null if it is no fork.",
+};
 const limitWait = {
   oneOf: [{ type: "null" }, objectWith({ limit: { enum: ["engine", "tenant", "key"] }, since: countType })],
 };
@@ -83,6 +88,7 @@ export const schemas = {
     turnId: nullableText,
     turnStatus: { oneOf: [{ type: "null" }, { enum: [...turnStatuses] }] },
     limitWait,
+    forkedFrom,
     createdAt: countType,
     changedAt: countType,
   }),
@@ -107,6 +113,7 @@ export const schemas = {
       ],
     },
     queuedTurns: { type: "array", items: text },
+    forkedFrom,
   }),
   SessionId: objectWith({ id: text }),
   LedgerSum: objectWith({ total: ref("Usage"), lines: { type: "array", items: data } }),

@@ -13,7 +13,6 @@ import type { Message, Page } from "../../model/internal.ts";
 import type { Runtime, SessionView } from "../../runtime/internal.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
-import { isPlainObject } from "../../model/parse/reading.ts";
 
 /** A branch of a chat. */
 export type Branch = {
@@ -35,10 +34,8 @@ async function readBranch(sessions: Runtime, chatId: string, number: number): Pr
   const sessionId = sessionIdOf(chatId, number);
   const view = await sessions.get(sessionId, { messages: 0 });
   if (view === null) return null;
-  const { forkedFrom } = view.session.metadata;
-  const parent = isPlainObject(forkedFrom) ? forkedFrom["sessionId"] : null;
-  const isBranch =
-    number === 0 || (typeof parent === "string" && (parent === chatId || parent.startsWith(`${chatId}~branch-`)));
+  const parent = view.forkedFrom?.sessionId ?? null;
+  const isBranch = number === 0 || (parent !== null && (parent === chatId || parent.startsWith(`${chatId}~branch-`)));
   return isBranch ? { chatId, number, sessionId, view } : null;
 }
 

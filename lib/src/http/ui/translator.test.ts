@@ -368,6 +368,7 @@ describe("a reply", () => {
       turnId: "t",
       turnStatus: "parked",
       limitWait: null,
+      forkedFrom: null,
       createdAt: 0,
       changedAt: 0,
     } as const;

@@ -86,6 +86,8 @@ export type SessionSummary = {
   readonly turnStatus: TurnStatus | null;
   /** The limit that the open turn waits for; `null` if it waits for none. */
   readonly limitWait: LimitWait | null;
+  /** The session that this one was forked from; `null`: it is no fork. */
+  readonly forkedFrom: ForkOrigin | null;
   /** In milliseconds since 1970-01-01 UTC. */
   readonly createdAt: number;
   /** The time of the last change, in milliseconds since 1970-01-01 UTC. */
@@ -121,6 +123,15 @@ export type SessionView = {
   readonly openTurn: OpenTurnView | null;
   /** The ids of the turns that queued messages will start, in order of arrival. A turn is removed from the list when it starts. */
   readonly queuedTurns: readonly string[];
+  /** The session that this one was forked from; `null`: it is no fork. */
+  readonly forkedFrom: ForkOrigin | null;
+};
+
+/** Where a fork comes from. `fork` stores it in the metadata of the new session, as `forkedFrom`. The original may have been deleted since. */
+export type ForkOrigin = {
+  readonly sessionId: string;
+  /** The number of messages that were copied. */
+  readonly at: number;
 };
 
 /** The open turn of a session. */

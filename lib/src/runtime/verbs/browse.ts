@@ -28,6 +28,7 @@ import { loadHistory, readMessages } from "../history-cache.ts";
 import { rowLength } from "../rows/large-values.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
+import { forkOriginOf } from "./fork-origin.ts";
 import { summary } from "./handles.ts";
 import { engineOfSession, find, openTurn, openTurnStatuses, sessionKey } from "./session-rows.ts";
 
@@ -69,6 +70,7 @@ export async function getSession(
     engine: await engineOfSession(context, { key, head }),
     openTurn: await openTurn(context, key, head.turn),
     queuedTurns: inbox.flatMap((inputRow) => readValue("inbox", inputRow).ownTurn?.id ?? []),
+    forkedFrom: forkOriginOf(session.metadata),
   };
 }
 

@@ -6,6 +6,36 @@ import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
 import { counting, gate, worker, World } from "../../../test/runtime/world.ts";
 
 describe("forks", () => {
+  test("name their origin, in lists, after later turns and in forks of forks", async () => {
+    const world = new World();
+    const of = world.process(world.engine(worker()));
+    await (
+      await of.start("hi", { id: "s1" })
+    ).result;
+    await of.fork("s1", { id: "s2", at: 1 });
+    await (
+      await of.continue("s2")
+    ).result;
+    await of.fork("s2", { id: "s3" });
+    const origins = async (id: string) => (await of.get(id, { messages: 0 }))?.forkedFrom;
+    expect([await origins("s1"), await origins("s2"), await origins("s3")]).toEqual([
+      null,
+      { sessionId: "s1", at: 1 },
+      { sessionId: "s2", at: 2 },
+    ]);
+    const { items } = await of.list();
+    expect(items.map(({ id, forkedFrom }) => [id, forkedFrom?.sessionId ?? null]).toSorted()).toEqual([
+      ["s1", null],
+      ["s2", "s1"],
+      ["s3", "s2"],
+    ]);
+    const metadata = { forkedFrom: "elsewhere" };
+    await (
+      await of.start("hi", { id: "s4", metadata })
+    ).result;
+    expect(await origins("s4")).toBeNull();
+  });
+
   test("a fork made while an approved call runs needs an approval of its own, and its call another idempotency key", async () => {
     const world = new World();
     const held = gate();

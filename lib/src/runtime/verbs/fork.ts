@@ -21,6 +21,7 @@ import { randomText } from "../rows/digest.ts";
 import { nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue, writeValue } from "../rows/stored.ts";
+import { forkMetadata } from "./fork-origin.ts";
 import {
   writeConflict,
   engineOfSession,
@@ -80,7 +81,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
     context: session.context,
     metadata: {
       ...(isComplete ? session.metadata : withoutError(session.metadata)),
-      forkedFrom: { sessionId: id, at },
+      ...forkMetadata({ sessionId: id, at }),
     },
   });
   checkEnd({ ...forked, thread: { ...forked.thread, messages } }, at);

@@ -28,6 +28,7 @@ import { EventReader } from "../read/reader.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { titleText } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
+import { forkOriginOf } from "./fork-origin.ts";
 import { find, headOf, openTurnStatuses, sessionKey } from "./session-rows.ts";
 
 /**
@@ -318,6 +319,7 @@ export function summary(head: SessionHead, version: number, open: OpenTurnStatus
     turnId: turn,
     turnStatus: open?.status ?? null,
     limitWait: open?.limitWait ?? null,
+    forkedFrom: forkOriginOf(metadata),
     createdAt,
     changedAt,
   };

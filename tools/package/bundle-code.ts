@@ -25,7 +25,7 @@ const chunks = [
   // What run/perform/on-demand.ts loads. Only these modules: what they import is in the chunks that every run needs, which do not import them.
   {
     name: "tools",
-    test: /lib\/src\/run\/perform\/(?:code\.ts|tool|run-tool|prepare-tool|start-mark|encode-result)/,
+    test: /lib\/src\/(?:run\/perform\/(?:code\.ts|tool|run-tool|prepare-tool|start-mark|encode-result)|kernel\/retry-delay)/,
     includeDependenciesRecursively: false,
     priority: 7,
   },
@@ -35,11 +35,30 @@ const chunks = [
     includeDependenciesRecursively: false,
     priority: 7,
   },
-  { name: "model", test: /lib\/src\/(?:model\/|clock\/(?!timer))|^everturn:/, priority: 6 },
-  // Loaded by the first call of a model.
+  {
+    name: "model",
+    // index.ts has no code of its own; in no group it would be an empty file.
+    test: /lib\/src\/(?:model\/(?!parse\/finite-numbers)|clock\/(?!timer)|index\.ts$)|^everturn:/,
+    includeDependenciesRecursively: false,
+    priority: 6,
+  },
+  // Loaded by the first call of a model. Of the library it imports the model layer only, so that the client can share it.
   {
     name: "transport",
     test: /lib\/src\/(?:engine\/model-call\/transport|clock\/timer|wire\/sse)|eventsource-parser/,
+    priority: 5,
+  },
+  {
+    name: "requests",
+    test: /lib\/src\/(?:adapters\/(?:json-request|call-headers|dotenv)|engine\/model-call\/keys)\.ts$/,
+    includeDependenciesRecursively: false,
+    priority: 5,
+  },
+  // What several codecs share.
+  {
+    name: "codec-parts",
+    test: /lib\/src\/(?:wire\/(?:audio-format|omission|reply-builder|request-error|usage-extra)|model\/parse\/finite-numbers)\.ts$/,
+    includeDependenciesRecursively: false,
     priority: 5,
   },
   { name: "kernel", test: /lib\/src\/kernel\//, priority: 4 },
@@ -48,12 +67,6 @@ const chunks = [
     // Without what dynamic imports load.
     test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|perform\/middleware-chain)/,
     priority: 3,
-  },
-  // What several codecs share.
-  {
-    name: "codec-parts",
-    test: /lib\/src\/wire\/(?:audio-format|omission|reply-builder|request-error|usage-extra)\.ts$/,
-    priority: 2,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },
   // Small modules that several storages, or several commands, share.
@@ -94,6 +107,7 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
       mangle: { toplevel: false, keepNames: { function: true, class: true } },
       codegen: { removeWhitespace: true },
     },
+    minifyInternalExports: false,
     comments: { legal: true, annotation: true, jsdoc: false },
   });
   await bundle.close();

@@ -7,22 +7,10 @@
 //   3. Headers that carry credentials are refused. Durable turns store `adapterOptions`, so a key must not be in them: keys come from `apiKey`, headers of a
 //      gateway from the option `headers` of the adapter. Neither is stored.
 
-import type { AdapterOptions } from "../engine/internal.ts";
 import type { JsonObject } from "../model/internal.ts";
 
 import { isJsonArray, MisuseError } from "../model/internal.ts";
 import { asObject } from "../wire/internal.ts";
-
-/** Headers by lower-case name. */
-type Headers = { readonly [name: string]: string };
-
-/** Checks the options of a call and returns its headers. `betaHeader`: the header for `betas`; `null`: the provider has none, and `betas` are not sent. */
-export function headersOfCall(adapter: string, options: AdapterOptions, betaHeader: string | null): Headers {
-  checkCallOptions(adapter, options);
-  const headers = lowerCaseNames(options.headers ?? {});
-  const { betas = [] } = options;
-  return betaHeader === null || betas.length === 0 ? headers : joinHeaders(headers, { [betaHeader]: betas.join(",") });
-}
 
 /** Throws `MisuseError` for options that an HTTP adapter does not have (invariants 1 to 3). */
 export function checkCallOptions(adapter: string, options: JsonObject): void {
@@ -67,31 +55,6 @@ const credentialHeaders: ReadonlySet<string> = new Set([
   "x-goog-api-key",
   "api-key",
 ]);
-
-/** Merges headers: later ones win. Lists of beta features are joined, without repetition. */
-export function joinHeaders(...sources: readonly Headers[]): Headers {
-  const merged: { [name: string]: string } = {};
-  for (const headers of sources) {
-    for (const [name, value] of Object.entries(headers)) {
-      const earlier = merged[name];
-      const joins = listHeaders.has(name) && earlier !== undefined;
-      merged[name] = joins ? [...new Set([...listOf(earlier), ...listOf(value)])].join(",") : value;
-    }
-  }
-  return merged;
-}
-
-/** Headers that hold a list of beta features. */
-const listHeaders: ReadonlySet<string> = new Set(["anthropic-beta", "openai-beta"]);
-
-function listOf(value: string): readonly string[] {
-  return value.split(",").map((item) => item.trim());
-}
-
-/** Headers with lower-case names. Names are case-insensitive (RFC 9110, section 5.1); two spellings of one name would both be sent. */
-export function lowerCaseNames(headers: Headers): Headers {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
 
 /** Can the text be a header value (RFC 9110, section 5.5)? `fetch` refuses others with an error that may quote the key. */
 export function isHeaderValue(text: string): boolean {

@@ -37,7 +37,8 @@ import {
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, parseJson } from "../model/internal.ts";
 import { listAt, warningsOf } from "../wire/internal.ts";
-import { headersOfCall, isHeaderValue, joinHeaders, lowerCaseNames } from "./call-options.ts";
+import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-headers.ts";
+import { isHeaderValue } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
 import { keyHeader, requiredModelName } from "./http-adapter.ts";
 

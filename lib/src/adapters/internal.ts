@@ -4,7 +4,8 @@
 export * from "./index.ts";
 
 export type { FakeOptions } from "./fake.ts";
-export { checkCallOptions, headersOfCall } from "./call-options.ts";
+export { headersOfCall } from "./call-headers.ts";
+export { checkCallOptions } from "./call-options.ts";
 export { modelNameFor } from "./model-name.ts";
 export { checkOptionNames, checkProviderOptions, providerOptionNames } from "./option-names.ts";
 export { geminiServer, openaiServer, resolveBaseURL } from "./base-url.ts";

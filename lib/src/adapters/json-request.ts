@@ -9,7 +9,7 @@ import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 import { defaultLimits, findKey, requestIdOf, retryAfter, sendRequest, withoutKey } from "../engine/internal.ts";
 import { adapterFailure, EngineError, parseJson } from "../model/internal.ts";
 import { asObject, noQuirks } from "../wire/internal.ts";
-import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-options.ts";
+import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-headers.ts";
 import { readDotenv } from "./dotenv.ts";
 import { keyHeader, resolveTimeouts } from "./http-adapter.ts";
 

@@ -21,7 +21,7 @@ export type {
 } from "./run-options.ts";
 export { isRunOption, numericOptions, requestFields, runOptionNames, runOptionTable } from "./run-options.ts";
 export type { RedactionPlace, Secrets } from "./redaction.ts";
-export { hasRedaction, redacted } from "./redaction.ts";
+export { failureWithoutKey, hasRedaction, redacted, withoutKey } from "./redaction.ts";
 export type { ContinuedTurn, ObservedSpan, SpanEnd, SpanInput, SpanObserver, SpanStart } from "./span-observer.ts";
 export type { OpenSpan, SpanName } from "./telemetry.ts";
 export { emitTelemetry, observeSpans, startSpan, traceOfTurn } from "./telemetry.ts";
@@ -32,7 +32,8 @@ export { missingCapabilities } from "./model-call/capability.ts";
 export { placeInCall, placeOf, isMisplacedParam } from "./option-place.ts";
 export { withCatalogData } from "./model-call/catalog.ts";
 export type { KeySource } from "./model-call/keys.ts";
-export { environmentVariable, failureWithoutKey, findKey, parseDotenv, withoutKey } from "./model-call/keys.ts";
+export { environmentVariable } from "./model-call/environment-variable.ts";
+export { findKey, parseDotenv } from "./model-call/keys.ts";
 export { priceOf, withCosts } from "./model-call/pricing.ts";
 export { delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
 export type { Timeouts, TransportLimits } from "./model-call/call-limits.ts";

@@ -4,7 +4,7 @@ import { adapterFailure } from "everturn/model";
 import { afterEach, describe, expect, test } from "vitest";
 
 import { playing, plain, calls, says } from "../../test/runs.ts";
-import { failureWithoutKey, withoutKey } from "./model-call/keys.ts";
+import { failureWithoutKey, withoutKey } from "./redaction.ts";
 
 const key = "sk-test/Ünïcode+secret==0123456789";
 

@@ -1,5 +1,11 @@
 // Redaction: secrets of a call, in plain and in encoded form, and the redaction hook of the program (`configure({ redact })`).
+//
+// Failures are redacted before they leave the library: providers echo keys in error messages ("Incorrect API key provided: sk-…").
 
+import type { Failure } from "../model/internal.ts";
+
+import { adapterFailure } from "../model/internal.ts";
+import { failureShape, read } from "../model/parse/reading.ts";
 import { configuration } from "./configure.ts";
 
 /**
@@ -40,11 +46,34 @@ export function hasRedaction(): boolean {
   return configuration().redact !== null;
 }
 
+/** Redacts secrets: replaces every occurrence in the text, also encoded ones, with `[key]`. */
+export function withoutKey(text: string, secrets: Secrets): string {
+  return secretRemover(secrets)(text);
+}
+
+/**
+ * Redacts the secrets of a call from a failure, in every string value at any depth: message, cause, raw body, metadata. The redaction hook of the program
+ * applies too. Returns the same object if nothing was redacted.
+ */
+export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
+  const remove = secretRemover(secrets);
+  let isRedacted = false;
+  const text = JSON.stringify(failure, (key, value: unknown) => {
+    if (typeof value !== "string" || key === "type" || key === "reason") return value;
+    const shown = redacted(remove(value), "provider");
+    if (shown !== value) isRedacted = true;
+    return shown;
+  });
+  if (!isRedacted) return failure;
+  const result = read(failureShape, JSON.parse(text));
+  return "value" in result ? result.value : adapterFailure("unknown");
+}
+
 /**
  * Returns a function that replaces every occurrence of the secrets with `[key]`: as they are, URL-encoded, in hexadecimal, and in Base64, also inside of a longer
  * encoded text. Nothing of a secret is kept outside of the returned function.
  */
-export function secretRemover(secrets: Secrets): (text: string) => string {
+function secretRemover(secrets: Secrets): (text: string) => string {
   const list = secrets === null ? [] : typeof secrets === "string" ? [secrets] : secrets;
   const forms = list.flatMap(formsOf);
   return (text) => forms.reduce((shown, form) => shown.replaceAll(form, "[key]"), text);

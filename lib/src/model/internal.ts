@@ -72,7 +72,8 @@ export { canonicalJson } from "./parse/canonical-json.ts";
 export { isJsonArray, parseJson } from "./parse/json.ts";
 export type { StoredTypes } from "./parse/parse.ts";
 export { fromTagged, toTagged } from "./parse/serialize.ts";
-export { isStorableJson, withFiniteNumbers } from "./parse/storable-json.ts";
+export { withFiniteNumbers } from "./parse/finite-numbers.ts";
+export { isStorableJson } from "./parse/storable-json.ts";
 export { blankUserIssues } from "./parse/validate.ts";
 export { validateImageRequest } from "./parse/validate-image-request.ts";
 

@@ -1,18 +1,13 @@
-// API keys: lookup for each call, and redaction from everything that a call reports.
+// API keys: lookup for each call. What a call reports is redacted (redaction.ts).
 //
 // Precedence: the call, the adapter, environment variables, a `.env` file (only if the adapter has `dotenv`).
 //
 // Invariants
 //   1. A key is looked up when a call is made and is not stored in an engine, a session or a module variable. Rotated keys take effect at once.
 //   2. The error for a missing key lists the places that were searched, and no value.
-//   3. Failures are redacted before they leave the library: providers echo keys in error messages ("Incorrect API key provided: sk-…").
 
-import type { Failure } from "../../model/internal.ts";
-import type { Secrets } from "../redaction.ts";
-
-import { adapterFailure, EngineError } from "../../model/internal.ts";
-import { failureShape, read } from "../../model/parse/reading.ts";
-import { redacted, secretRemover } from "../redaction.ts";
+import { EngineError } from "../../model/internal.ts";
+import { environmentVariable } from "./environment-variable.ts";
 
 /** A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is searched. */
 export type KeySource = string | (() => string | null | Promise<string | null>);
@@ -52,16 +47,6 @@ function isKey(value: string | null | undefined): value is string {
   return typeof value === "string" && value.trim() !== "";
 }
 
-/** Returns an environment variable; `null`: it is not set. Returns `null` on platforms without `process`, such as browsers and edge runtimes. */
-export function environmentVariable(name: string): string | null {
-  const platform: unknown = Reflect.get(globalThis, "process");
-  if (typeof platform !== "object" || platform === null) return null;
-  const environment: unknown = Reflect.get(platform, "env");
-  if (typeof environment !== "object" || environment === null) return null;
-  const value: unknown = Reflect.get(environment, name);
-  return typeof value === "string" ? value : null;
-}
-
 /**
  * Parses the text of a `.env` file: lines of `KEY=VALUE`, optionally with `export` and with double quotes around the value. All other lines,
  * comments included, are ignored. There are no escapes, no multi-line values and no `$VARIABLE` expansion.
@@ -74,27 +59,4 @@ export function parseDotenv(text: string): { readonly [name: string]: string } {
     return [[name, quoted ?? value]];
   });
   return Object.fromEntries(pairs);
-}
-
-/** Redacts secrets: replaces every occurrence in the text, also encoded ones, with `[key]`. */
-export function withoutKey(text: string, secrets: Secrets): string {
-  return secretRemover(secrets)(text);
-}
-
-/**
- * Redacts the secrets of a call from a failure, in every string value at any depth: message, cause, raw body, metadata. The redaction hook of the program
- * applies too. Returns the same object if nothing was redacted.
- */
-export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
-  const remove = secretRemover(secrets);
-  let isRedacted = false;
-  const text = JSON.stringify(failure, (key, value: unknown) => {
-    if (typeof value !== "string" || key === "type" || key === "reason") return value;
-    const shown = redacted(remove(value), "provider");
-    if (shown !== value) isRedacted = true;
-    return shown;
-  });
-  if (!isRedacted) return failure;
-  const result = read(failureShape, JSON.parse(text));
-  return "value" in result ? result.value : adapterFailure("unknown");
 }

@@ -7,8 +7,9 @@ import { describe, expect, test } from "vitest";
 
 import { isEvent } from "../turn/event-shape.ts";
 import { isCredential } from "./credential.ts";
+import { withFiniteNumbers } from "./finite-numbers.ts";
 import { json, read, settings } from "./shape.ts";
-import { isStorableJson, storableCopy, withFiniteNumbers } from "./storable-json.ts";
+import { isStorableJson, storableCopy } from "./storable-json.ts";
 
 /** Values that `JSON.parse` can return, including infinite numbers. */
 function parsed(text: string): Json {

@@ -31,7 +31,7 @@ const chunks = [
   },
   {
     name: "code-protocol",
-    test: /lib\/src\/kernel\/protocol\/code-protocol/,
+    test: /lib\/src\/kernel\/(?:protocol\/(?:code-protocol|cell-note)|machine\/cells)/,
     includeDependenciesRecursively: false,
     priority: 7,
   },

@@ -70,7 +70,6 @@ function reject<P extends TurnProtocol>(builder: TransitionBuilder<P>, message: 
 }
 
 function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: DriverAction<P>): void {
-  const { turnId, step } = builder.turn;
   switch (action.type) {
     case "emit":
       return builder.emit(action.event);
@@ -95,12 +94,8 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
       const { calls } = action;
       return builder.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
     }
-    case "start_exec": {
-      const { language, code, driverState } = action;
-      const initial = { executor: null, calls: [], environmentAfter: null };
-      const cell = { id: `${turnId}/${step}/cell`, language, code, driverState, ...initial };
-      return builder.wait({ type: "awaiting_code", cell });
-    }
+    case "start_exec":
+      return builder.cells.start(builder, action);
     case "start_checkpoint": {
       const { checkpoint, onEmpty } = action;
       return builder.wait({ type: "awaiting_checkpoint", checkpoint, onEmpty });

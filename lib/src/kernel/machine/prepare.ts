@@ -6,7 +6,6 @@ import type { ApprovedCall } from "./turn.ts";
 
 import { unrunAnswer } from "../protocol/tool-answer.ts";
 import { applyActions } from "./actions.ts";
-import { resumeCell } from "./batch.ts";
 import { deliverDeferred } from "./deliver.ts";
 
 /** Enters the phase for the next thing that the step has to do. Called again after each of them. */
@@ -15,7 +14,7 @@ export function prepare<P extends TurnProtocol>(builder: TransitionBuilder<P>): 
   if (policy.syncEnvironment && syncedStep !== step) {
     return builder.wait({ type: "awaiting_environment", update: syncedStep !== null });
   }
-  if (resumes !== null) return resumeCell(builder, resumes);
+  if (resumes !== null) return builder.cells.resume(builder, resumes);
   if (approved.length > 0) return startApproved(builder, approved);
   deliverDeferred(builder);
   applyActions(builder, builder.config.protocolDriver.prepareProtocolIteration(builder.view));

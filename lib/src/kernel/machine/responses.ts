@@ -1,20 +1,12 @@
-// Applies each response to a turn: environment, model, code and checkpoint. transitions.ts maps phase and response type to these functions;
-// responses to tool calls and calls made by a cell are in batch.ts.
+// Applies each response to a turn: environment, model and checkpoint. transitions.ts maps phase and response type to these functions;
+// responses to tool calls are in batch.ts, those of code cells in cells.ts.
 //
 // Order inside a response: usage is added first (an overflow ends the turn), then the trace is logged, then the protocol decides. So the cost of
 // a reply is recorded even if the protocol rejects the reply.
 
 import type { AssistantMessage, CancelEvidence, Failure, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type {
-  CheckpointDelivered,
-  CodeFailed,
-  CodeFinished,
-  EnvironmentFailed,
-  EnvironmentSynced,
-  ModelFailed,
-  ModelReplied,
-} from "./effect.ts";
+import type { CheckpointDelivered, EnvironmentFailed, EnvironmentSynced, ModelFailed, ModelReplied } from "./effect.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
 
@@ -32,7 +24,6 @@ import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-message.ts";
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
 import { applyActions, finish } from "./actions.ts";
-import { leaveCell } from "./batch.ts";
 import { deliver } from "./deliver.ts";
 import { environmentFields } from "./environment.ts";
 import { llmDebug, llmError } from "./log.ts";
@@ -150,18 +141,6 @@ function finalized<P extends TurnProtocol>(
   builder.append([...nudgeEvent, message]);
   builder.endStep(replyStepEnd(reply));
   builder.end(ending(outcomeOfText(reply, text)));
-}
-
-/** `code_finished` and `code_failed`: hands the result of the cell to the protocol. */
-export function codeEnded<P extends TurnProtocol>(
-  builder: TransitionBuilder<P>,
-  result: CodeFinished | CodeFailed,
-): void {
-  const { phase } = builder.turn;
-  if (phase.type !== "awaiting_code") return;
-  const { calls, driverState } = phase.cell;
-  leaveCell(builder, phase.cell);
-  applyActions(builder, builder.config.protocolDriver.handleExecResult(builder.view, result, calls, driverState));
 }
 
 /**

@@ -18,7 +18,7 @@ import type {
   TurnOutcome,
   Usage,
 } from "../../model/internal.ts";
-import type { TurnProtocol } from "../protocol/protocol.ts";
+import type { CodeCells, TurnProtocol } from "../protocol/protocol.ts";
 import type {
   EndedStep,
   Ending,
@@ -35,7 +35,6 @@ import { addUsage, isTransient, noUsage, runtimeFailure, systemMessageOf, textPa
 import { appendHistory } from "../history/history.ts";
 import { append, itemsOf } from "../history/shared-list.ts";
 import { toEventMessage } from "../history/turn-cause.ts";
-import { cellBrokenOff, cellNote } from "../protocol/cell-note.ts";
 import { ending } from "../protocol/ending.ts";
 import { waitOf } from "../protocol/halts.ts";
 import { openCalls } from "../protocol/open-calls.ts";
@@ -64,6 +63,11 @@ export class TransitionBuilder<P extends TurnProtocol> {
   /** The read-only view of the current state that protocol functions receive. */
   get view(): DriverContextView<P> {
     return new DriverContextView(this.config, this.#turn);
+  }
+
+  /** The functions for code cells. */
+  get cells(): CodeCells {
+    return this.config.protocolDriver.cells ?? noCells;
   }
 
   /** Returns the finished transition. */
@@ -197,12 +201,8 @@ export class TransitionBuilder<P extends TurnProtocol> {
       return [this.#cancelCall(call, this.#isApproved(slot) ? `${why}; its approval was deleted` : why, id)];
     });
     this.append(toolResults);
-    if (phase.type === "awaiting_tools" && phase.cell !== null) {
-      for (const [index, { call }] of phase.calls.entries())
-        if (phase.results[index]?.type !== "tool_returned") this.#completeCancelled(call, why);
-    }
     const cell = phase.type === "awaiting_tools" || phase.type === "awaiting_code" ? phase.cell : null;
-    if (cell !== null) this.append([cellNote(cellBrokenOff(cell, phase, why), `${turnId}/${step}/observation`)]);
+    if (cell !== null) this.cells.breakOff(this, cell, why);
     if (openReply !== null) this.endStep({ ...replyStepEnd(openReply), toolResults, pendingToolCalls: pending });
     return pending;
   }
@@ -211,13 +211,13 @@ export class TransitionBuilder<P extends TurnProtocol> {
   #cancelCall(call: ToolCall, why: string, id: string): ToolMessage {
     const answer = cancelledAnswer(call, why, id);
     const { content, status, code, ranArguments } = answer;
-    this.#completeCancelled(call, why);
+    this.completeCancelled(call, why);
     this.emit({ type: "tool_result_encoded", id: call.id, content, status, code, ranArguments });
     return answer;
   }
 
   /** Emits the completion of a call without a result. */
-  #completeCancelled({ id, name }: ToolCall, message: string): void {
+  completeCancelled({ id, name }: ToolCall, message: string): void {
     const result = { type: "cancelled", message, raw: null } as const;
     this.emit({ type: "tool_execution_completed", id, name, result, durationMs: null });
   }
@@ -283,6 +283,21 @@ export class TransitionBuilder<P extends TurnProtocol> {
     this.#stepEnded = null;
     this.update({ reported: history.length, reportedEvents: events.length });
   }
+}
+
+/** For a protocol without `cells`: a turn that has a cell, or would start one, fails. */
+const noCells: CodeCells = {
+  start: failWithoutCells,
+  resume: failWithoutCells,
+  startCalls: failWithoutCells,
+  settle: failWithoutCells,
+  end: failWithoutCells,
+  breakOff: () => undefined,
+};
+
+function failWithoutCells<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
+  const message = "the protocol does not run code: it has no `cells` (see codeProtocol)";
+  builder.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
 }
 
 /** The message with this id, unless it has one. */

@@ -14,8 +14,8 @@ import type { Effect, EffectResponse, ResponsesByEffect } from "./effect.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Phase } from "./turn.ts";
 
-import { answerCall, startCellCalls } from "./batch.ts";
-import { codeEnded, deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
+import { answerCall } from "./batch.ts";
+import { deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
 
 type PhaseType = Phase["type"];
 type ResponseType = EffectResponse["type"];
@@ -45,6 +45,13 @@ type Row<R extends ResponseType> = {
   readonly next: readonly PhaseType[];
 };
 
+/** `code_calls`: starts the calls that the cell made. */
+const startCellCalls: Row<"code_calls">["apply"] = (builder, response) => builder.cells.startCalls(builder, response);
+
+/** `code_finished` and `code_failed`: ends the cell. */
+const endCell: Row<"code_finished" | "code_failed">["apply"] = (builder, response) =>
+  builder.cells.end(builder, response);
+
 /** The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well. */
 const protocolPhases = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;
 
@@ -66,8 +73,8 @@ export const transitions: { readonly [P in PhaseType]: { readonly [R in Response
   awaiting_code: {
     // `awaiting_code` if every call names a tool that does not exist; `ended` if a call waits for the caller.
     code_calls: { apply: startCellCalls, next: ["awaiting_tools", "awaiting_code", "ended"] },
-    code_finished: { apply: codeEnded, next: protocolPhases },
-    code_failed: { apply: codeEnded, next: protocolPhases },
+    code_finished: { apply: endCell, next: protocolPhases },
+    code_failed: { apply: endCell, next: protocolPhases },
   },
   awaiting_checkpoint: {
     // The next step begins with the environment where the policy of the turn says so.

@@ -28,7 +28,7 @@ import type { CompletedToolCall, StepEnd } from "../machine/turn.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 
-import { adapterFailure, engineFailure, normalizeContent, runtimeFailure } from "../../model/internal.ts";
+import { adapterFailure, engineFailure, normalizeContent } from "../../model/internal.ts";
 import { toolEffectId } from "../machine/turn.ts";
 import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
@@ -67,10 +67,8 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }],
     handleLlmSuccess: (context, reply) => onReply(settings, context, reply),
     handleToolResults: (context, completed) => onToolResults(settings, context, completed),
-    handleExecResult: () => {
-      const failure = runtimeFailure("invalid_actions", { message: "the chat protocol does not run code" });
-      return [finish({ type: "runtime_error", failure })];
-    },
+    // Not called: the protocol has no `cells`.
+    handleExecResult: () => [],
   };
 }
 

@@ -5,6 +5,7 @@ import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachi
 
 import {
   chatProtocol,
+  codeProtocol,
   checkpointDelivered,
   codeFinished,
   modelReplied,
@@ -168,7 +169,7 @@ describe("schedule_turn_limit_final", () => {
 test("[lash 46] handleExecResult receives the driver state of the cell", () => {
   const seen: unknown[] = [];
   const running: ProtocolDriver<Guessing> = {
-    ...guessing,
+    ...codeProtocol<Guessing>(),
     prepareProtocolIteration: () => [
       { type: "start_exec", language: "javascript", code: "1", driverState: { tries: 7 } },
     ],
@@ -183,6 +184,20 @@ test("[lash 46] handleExecResult receives the driver state of the cell", () => {
   expect(seen).toEqual([["code_finished", [], { tries: 7 }]]);
   expect(advance(own, after, checkpointDelivered("t/0/after_work")).turn.phase).toMatchObject({
     ending: { outcome: { failure: { reason: "invalid_actions" } } },
+  });
+});
+
+test("a protocol without cells that starts one fails the turn", () => {
+  const cell = { type: "start_exec", language: "javascript", code: "1", driverState: null } as const;
+  const own = { ...settings, protocolDriver: { ...guessing, prepareProtocolIteration: () => [cell] } };
+  expect(startTurn(own, begin).turn.phase).toMatchObject({
+    type: "ended",
+    ending: {
+      outcome: {
+        type: "runtime_error",
+        failure: { reason: "invalid_actions", message: expect.stringContaining("does not run code") },
+      },
+    },
   });
 });
 

@@ -15,6 +15,7 @@ import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/values.ts";
 
+import { nextTask } from "../../clock/clock.ts";
 import {
   addUsage,
   MisuseError,
@@ -372,18 +373,34 @@ export async function bookUsage(
   }
 }
 
-/** The usage of a session, summed by source and model; `null`: the usage without a session. Reads all its ledger lines. */
+/** How many ledger lines are read at a time. */
+const linesPerRead = 1000;
+
+/** The usage of a session, summed by source and model; `null`: the usage without a session. Reads all its ledger lines, in pages; other work runs between two pages. */
 export async function usageOf(context: VerbContext, id: string | null): Promise<LedgerSum> {
   const prefix = id === null ? [context.tenant, noSession] : keyOf((await find(context, id)).key);
-  const [rows = []] = await context.storage.read([{ table: "ledger", prefix }]);
   const sums = new Map<string, { source: string; model: string | null; usage: Usage }>();
   let total: Usage = noUsage;
-  for (const row of rows) {
+  const add = (row: Row): void => {
     const { source, model, usage } = readValue("ledger", row);
     const name = JSON.stringify([source, model]);
     const line = sums.get(name) ?? { source, model, usage: noUsage };
     sums.set(name, { ...line, usage: plus(line.usage, usage) });
     total = plus(total, usage);
+  };
+  const query = { table: "ledger", limit: linesPerRead } as const;
+  let [rows = []] = await context.storage.read([{ ...query, prefix }]);
+  for (;;) {
+    for (const row of rows) add(row);
+    const [, , turn, line] = rows.at(-1)?.key ?? [];
+    if (turn === undefined || line === undefined || rows.length < linesPerRead) break;
+    await nextTask();
+    // The rest of the turn, and the turns after it.
+    const [sameTurn = [], laterTurns = []] = await context.storage.read([
+      { ...query, prefix: [...prefix, turn], after: line },
+      { ...query, prefix, after: turn },
+    ]);
+    rows = [...sameTurn, ...laterTurns].slice(0, linesPerRead);
   }
   return { total, lines: [...sums.values()] };
 }

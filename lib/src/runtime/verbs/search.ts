@@ -84,17 +84,20 @@ function wordsOf(query: string): readonly string[] {
 function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> {
   const text = textsIn(message).join(" ").slice(0, maxIndexedLength);
   const last = words.at(-1) ?? "";
-  const places = Array.from(text.matchAll(wordPattern), ({ 0: found, index }) => ({ found, start: index }))
-    .filter(({ found }) => {
-      const folded = foldWord(found);
-      return words.includes(folded) || folded.startsWith(last);
-    })
-    .map(({ found, start }) => [start, start + found.length] as const);
-  const start = boundary(text, Math.max(0, (places[0]?.[0] ?? 0) - excerptBefore));
-  const end = boundary(text, start + excerptLength);
-  const matches = places
-    .filter(([from, until]) => from >= start && until <= end)
-    .map(([from, until]) => [from - start, until - start] as const);
+  let [start, end] = [0, boundary(text, excerptLength)];
+  const matches: (readonly [number, number])[] = [];
+  // Words after the excerpt are not examined: a message may consist of matches.
+  for (const { 0: found, index: place } of text.matchAll(wordPattern)) {
+    if (matches.length > 0 && place + found.length > end) break;
+    const folded = foldWord(found);
+    if (!words.includes(folded) && !folded.startsWith(last)) continue;
+    if (matches.length === 0) {
+      start = boundary(text, Math.max(0, place - excerptBefore));
+      end = boundary(text, start + excerptLength);
+    }
+    if (place + found.length <= end) matches.push([place - start, place - start + found.length]);
+    else break;
+  }
   return { excerpt: text.slice(start, end), matches };
 }
 

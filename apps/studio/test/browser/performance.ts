@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
 import { longConversation, longTurn, writeLargeDatabase } from "./generate.ts";
+import { checkLargeList } from "./large-list.ts";
 import { Server } from "./server.ts";
 import { until, WatchedPage } from "./watched-page.ts";
 
@@ -65,7 +66,7 @@ const scrolled: readonly Scrolled[] = [
   },
 ];
 
-export async function measurePerformance(browser: Browser, _shots: string, only: string): Promise<readonly string[]> {
+export async function measurePerformance(browser: Browser, shots: string, only: string): Promise<readonly string[]> {
   const began = Date.now();
   await writeLargeDatabase("large.db", database);
   console.log(`the database was written in ${((Date.now() - began) / 1000).toFixed(0)} s`);
@@ -82,6 +83,8 @@ export async function measurePerformance(browser: Browser, _shots: string, only:
       if (longest.ms > limits.taskMs)
         faults.push(`${view.name}: a task took ${longest.text} while scrolling, more than ${limits.taskMs} ms`);
     }
+    // After the measurements: it deletes sessions. The long conversation and the long turn are sessions too.
+    if ("list".includes(only)) faults.push(...(await checkLargeList(browser, server, database.sessions + 2, shots)));
   } finally {
     await server.kill();
   }

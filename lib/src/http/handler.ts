@@ -88,7 +88,8 @@ export type HttpOptions = {
   readonly allow?: readonly AllowedOption[];
   /**
    * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
-   * only. Default: false.
+   * only. A record is read and sent whole, and the event loop is busy meanwhile: a turn of 1,000 steps and 60 MB takes seconds. Leave it off if callers are
+   * not trusted. Default: false.
    */
   readonly records?: boolean;
   /**

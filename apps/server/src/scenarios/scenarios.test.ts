@@ -8,6 +8,7 @@ import { messageText } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
+import { Crashes } from "./crash.ts";
 import { scenarioEngine } from "./engine.ts";
 import { createScenarios } from "./scenarios.ts";
 
@@ -122,4 +123,13 @@ describe("scenarios", () => {
     ).result;
     expect(lastText(await messages())).toBe("You said: Thank you!");
   });
+});
+
+test("at most three processes are started at once, and all of them are ended", async () => {
+  const crashes = new Crashes();
+  const setup = { database: "/dev/null/none.db", sessionId: "s", prompt: "hi", paceMs: 0 };
+  const started = [1, 2, 3].map(() => expect(crashes.start(setup)).rejects.toThrow(/ended early/));
+  await expect(crashes.start(setup)).rejects.toMatchObject({ reason: "quota_exceeded" });
+  await crashes.close();
+  await Promise.all(started);
 });

@@ -139,3 +139,17 @@ describe("the version of the library", () => {
     expect(source).toContain(`libraryVersion = "${readManifest().version}"`);
   });
 });
+
+it("the hono in the bundle has no known advisory, and an application cannot bring an older one", () => {
+  const manifest: { readonly [field: string]: unknown } = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../package.json"), "utf8"),
+  );
+  const { devDependencies, dependencies, peerDependencies } = manifest;
+  expect(devDependencies).toMatchObject({ hono: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
+  for (const others of [dependencies, peerDependencies]) expect(others).not.toHaveProperty("hono");
+  const installed = JSON.parse(readFileSync(join(import.meta.dirname, "../../node_modules/hono/package.json"), "utf8"));
+  expect(devDependencies).toMatchObject({ hono: installed.version });
+  const [major, minor, patch] = String(installed.version).split(".").map(Number);
+  // GHSA-88fw-hqm2-52qc, GHSA-j6c9-x7qj-28xf and GHSA-wwfh-h76j-fc44 are repaired in 4.12.25, earlier ones before.
+  expect([major, (minor ?? 0) * 1000 + (patch ?? 0) >= 12_025]).toEqual([4, true]);
+});

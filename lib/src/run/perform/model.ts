@@ -47,10 +47,7 @@ import {
   delayBefore,
   failureWithoutKey,
   isRetryable,
-  isStandardSchema,
   emitTelemetry,
-  nextTask,
-  systemClock,
   withCosts,
 } from "../../engine/internal.ts";
 import { modelFailed, modelReplied, projectRequest, storableReply } from "../../kernel/internal.ts";
@@ -504,35 +501,9 @@ class ModelCalls {
     const text = reply.output === null ? parseJson(replyText(reply) ?? "") : { value: reply.output.value };
     if (text === null)
       return { ok: false, issues: [{ path: [], code: "malformed", message: "the answer is not JSON" }] };
-    const check = () => checkValue(output.schema, text.value);
-    // A Standard Schema is code of the program, which may wait for anything.
-    const isLarge = !isStandardSchema(output.schema) && JSON.stringify(text.value).length > largeOutput;
-    const checked = await (isLarge ? inTurn(check) : check());
+    const checked = await checkValue(output.schema, text.value);
     return checked.ok ? { ok: true, value: text.value } : checked;
   }
-}
-
-/** The length of an output whose validation may take milliseconds, in characters. */
-const largeOutput = 4096;
-
-/** The longest pause after a validation, in milliseconds. */
-const longestPauseMs = 200;
-
-let lastCheck: Promise<unknown> = Promise.resolve();
-
-/**
- * Runs a validation after those that were requested before it, and then leaves the event loop to others for as long as it took. A validation cannot be interrupted:
- * those of one tenant would otherwise delay all requests of others.
- */
-function inTurn<T>(check: () => Promise<T>): Promise<T> {
-  const startedAt = lastCheck.then(nextTask).then(() => systemClock.now());
-  const checked = startedAt.then(check);
-  const pause = async () => {
-    const tookMs = systemClock.now() - (await startedAt);
-    await systemClock.sleep(Math.min(Math.max(tookMs, 0), longestPauseMs));
-  };
-  lastCheck = checked.then(pause, pause);
-  return checked;
 }
 
 /** What was received of one stream. `shown`: a part of the answer may have been published; `terminal`: the type of the terminal event. */

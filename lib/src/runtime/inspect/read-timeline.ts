@@ -33,8 +33,15 @@ const contextRows = 64;
 const maxLength = 2_000_000;
 const contextLength = 500_000;
 
-/** How many turns inside one tool call are listed. */
+/** How many effects are examined for records at a time, and how many characters of records one of them has. A page ends after `maxLength` characters of records. */
+const effectsPerRead = 8;
+const effectRecordsLength = 250_000;
+
+/** How many turns inside one tool call are listed, and inside those of a page. */
 const maxChildren = 100;
+const maxPageChildren = 500;
+/** How many characters of the records of a turn inside a tool call are read. Those that name its turns are the first. */
+const childLength = 65_536;
 
 /** The timeline of a turn, after the row `after`. Rejects with `not_found`. */
 export async function readTimeline(
@@ -72,18 +79,60 @@ export async function readTimeline(
   const turn = isInnerTurn(turnId)
     ? await innerSummary(context, id, turnId, rows)
     : await turnSummary(context, id, turnId);
-  const page = rows.filter(({ isContext }) => !isContext);
-  const records = await recordsOf(context, at, page);
-  const children = await childrenOf(context, key, page, records);
+  const { records, children, page } = await insideOf(
+    context,
+    key,
+    at,
+    rows.filter(({ isContext }) => !isContext),
+  );
+  const pageEnd = page.at(-1)?.ordinal ?? last;
   const isInner = isInnerTurn(turnId);
   const acceptedAt = isInner ? null : turn.acceptedAt;
+  const shown = rows.map((row) => (row.ordinal > pageEnd ? { ...row, isContext: true } : row));
   return {
     turn,
     now: clock.now(),
-    ...timelineOf({ sessionId: id, turnId, acceptedAt, rows, records, children }),
-    next: next.length > 0 ? last : null,
+    ...timelineOf({ sessionId: id, turnId, acceptedAt, rows: shown, records, children }),
+    next: next.length > 0 || pageEnd < last ? pageEnd : null,
     isJournalRemoved: rows.length === 0 && turn.status === "ended" && turn.step > 0,
   };
+}
+
+/** What is recorded inside the effects of a page. */
+type Inside = {
+  readonly records: ReadonlyMap<string, ReadonlyMap<string, Json>>;
+  readonly children: ReadonlyMap<string, readonly string[]>;
+  /** The rows of the page: fewer than there were if the records of all of them are too long. */
+  readonly page: readonly TimelineRow[];
+};
+
+/** Reads the records and the turns inside the effects of these rows, a few effects at a time, until they are as long as a page may be. */
+async function insideOf(context: VerbContext, key: SessionKey, at: Key, rows: readonly TimelineRow[]): Promise<Inside> {
+  const records = new Map<string, ReadonlyMap<string, Json>>();
+  const children = new Map<string, readonly string[]>();
+  let [length, childCount, end] = [0, 0, 0];
+  while (end < rows.length && length < maxLength && childCount < maxPageChildren) {
+    const group = rowsWithRecords(rows, end);
+    end += group.length;
+    const found = await recordsOf(context, at, group);
+    length += found.length;
+    for (const [effect, named] of found.records) records.set(effect, named);
+    for (const [effect, turns] of await childrenOf(context, key, group, found.records)) {
+      children.set(effect, turns);
+      childCount += turns.length;
+    }
+  }
+  return { records, children, page: rows.slice(0, end) };
+}
+
+/** The next rows of which at most `effectsPerRead` may have records. */
+function rowsWithRecords(rows: readonly TimelineRow[], from: number): readonly TimelineRow[] {
+  let end = from;
+  for (let count = 0; end < rows.length && count < effectsPerRead; end += 1) {
+    const row = rows[end];
+    if (row !== undefined && recordedEffect(row) !== null) count += 1;
+  }
+  return rows.slice(from, end);
 }
 
 function timelineRow(row: Row, isContext: boolean): TimelineRow {
@@ -97,21 +146,29 @@ function checkNumber(name: "after" | "limit", value: number, least: number): voi
   });
 }
 
-/** The records inside the effects of these rows, by effect id and name. Of model calls, only those that were repeated have some that are shown. */
+/** The id of the effect of a row, if records inside it are shown. Of model calls, only those that were repeated have some. */
+function recordedEffect({ row }: TimelineRow): string | null {
+  const effect = effectOf(row);
+  const isRepeated = row.attempt > 1 || row.timing?.takesOver === true;
+  const isRecorded = effect?.type === "call_tool" || (effect?.type === "call_model" && isRepeated);
+  return effect !== null && isRecorded ? effect.id : null;
+}
+
+/** The records inside the effects of these rows, by effect id and name, and their length in characters. */
 async function recordsOf(
   { storage }: VerbContext,
   at: Key,
   rows: readonly TimelineRow[],
-): Promise<ReadonlyMap<string, ReadonlyMap<string, Json>>> {
-  const ids = rows.flatMap(({ row }) => {
-    const effect = effectOf(row);
-    const isRepeated = row.attempt > 1 || row.timing?.takesOver === true;
-    const isRecorded = effect?.type === "call_tool" || (effect?.type === "call_model" && isRepeated);
-    return effect !== null && isRecorded ? [effect.id] : [];
-  });
-  if (ids.length === 0) return new Map();
-  const found = await storage.read(ids.map((effect) => ({ table: "records", prefix: [...at, effect], maxLength })));
-  return new Map(ids.map((effect, index) => [effect, namedRecords(found[index] ?? [])]));
+): Promise<{ readonly records: ReadonlyMap<string, ReadonlyMap<string, Json>>; readonly length: number }> {
+  const ids = rows.flatMap((row) => recordedEffect(row) ?? []);
+  if (ids.length === 0) return { records: new Map(), length: 0 };
+  const found = await storage.read(
+    ids.map((effect) => ({ table: "records", prefix: [...at, effect], maxLength: effectRecordsLength })),
+  );
+  return {
+    records: new Map(ids.map((effect, index) => [effect, namedRecords(found[index] ?? [])])),
+    length: found.flat().reduce((sum, { value }) => sum + value.length, 0),
+  };
 }
 
 function namedRecords(rows: readonly Row[]): ReadonlyMap<string, Json> {
@@ -136,7 +193,11 @@ async function childrenOf(
   });
   if (conversations.length === 0) return new Map();
   const found = await storage.read(
-    conversations.map(({ base }) => ({ table: "records", prefix: [tenant, session, base, base], maxLength })),
+    conversations.map(({ base }) => ({
+      table: "records",
+      prefix: [tenant, session, base, base],
+      maxLength: childLength,
+    })),
   );
   const children = new Map<string, string[]>();
   for (const [index, { effectId, base }] of conversations.entries()) {

@@ -97,6 +97,31 @@ export function panned(window: Window, scale: TimeScale, pixels: number): Window
   return clamped({ ...window, from: window.from + distance, to: window.to + distance }, scale);
 }
 
+/** The places of two fingers, in pixels from the left edge of the plot. */
+type Fingers = readonly [number, number];
+
+/** Fingers nearer than this to each other are taken to have this distance, in pixels: otherwise a small movement would zoom far. */
+const minFingerDistance = 24;
+
+/** The window after two fingers have moved on it: the positions that were under them stay under them. */
+export function pinched(window: Window, scale: TimeScale, from: Fingers, to: Fingers): Window {
+  const length = Math.min(
+    scale.width,
+    Math.max(minLength, ((window.to - window.from) * distanceOf(from)) / distanceOf(to)),
+  );
+  const position = window.from + middleOf(from) / pixelsPerUnit(window);
+  const start = position - (middleOf(to) / Math.max(1, window.width)) * length;
+  return clamped({ ...window, from: start, to: start + length }, scale);
+}
+
+function distanceOf([one, other]: Fingers): number {
+  return Math.max(minFingerDistance, Math.abs(other - one));
+}
+
+function middleOf([one, other]: Fingers): number {
+  return (one + other) / 2;
+}
+
 /** The smallest visible part: 5 ms. */
 const minLength = 5;
 

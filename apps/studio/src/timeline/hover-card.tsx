@@ -1,6 +1,6 @@
 // The card beside a bar under the pointer: the journal entry with the beginning of its request and response.
 
-import type { Hover } from "./plot.tsx";
+import type { Hover } from "./plot-types.ts";
 import type { EffectDetail, TimelineEffect } from "everturn/client";
 import type { ReactNode } from "react";
 

@@ -3,7 +3,7 @@
 
 import type { LoadDetail } from "./hover-card.tsx";
 import type { OpenEffect } from "./layout.ts";
-import type { Hover, View } from "./plot.tsx";
+import type { Hover, View } from "./plot-types.ts";
 import type { TurnTimeline } from "everturn/client";
 import type { ReactNode } from "react";
 

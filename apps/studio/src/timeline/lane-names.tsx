@@ -1,0 +1,43 @@
+// The names of the lanes, at the left of the plot.
+
+import type { Lane } from "./layout.ts";
+import type { ReactNode } from "react";
+
+import { memo } from "react";
+
+import { visibleName } from "../parts/text.ts";
+
+export const LaneNames = memo(function LaneNames({
+  lanes,
+  hasSteps,
+}: {
+  readonly lanes: readonly Lane[];
+  readonly hasSteps: boolean;
+}): ReactNode {
+  return (
+    <div className="tl-names" aria-hidden="true">
+      <div className="tl-axis-space" />
+      {lanes.map(({ kind, label }, index) => (
+        <div key={index} className={`tl-name ${kind}`} title={visibleName(label)}>
+          <span>{slotOf(lanes, index) === 1 ? visibleName(label) : `slot ${slotOf(lanes, index)}`}</span>
+        </div>
+      ))}
+      <div className="tl-name">
+        <span>commits</span>
+      </div>
+      {hasSteps && (
+        <div className="tl-name tl-name-steps">
+          <span>tokens</span>
+        </div>
+      )}
+    </div>
+  );
+});
+
+/** The number of a lane among the parallel slots of one tool, from 1. */
+function slotOf(lanes: readonly Lane[], index: number): number {
+  let slot = 1;
+  while (lanes[index - slot]?.label === lanes[index]?.label && lanes[index - slot]?.kind === lanes[index]?.kind)
+    slot += 1;
+  return slot;
+}

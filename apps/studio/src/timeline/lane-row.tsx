@@ -1,0 +1,106 @@
+// One lane with its bars. A bar shows the longest text that fits; bars that are too narrow are drawn as one.
+
+import type { Drawn } from "./draw.ts";
+import type { Bar, Lane } from "./layout.ts";
+import type { PlotProps } from "./plot-types.ts";
+import type { ReactNode } from "react";
+
+import { memo } from "react";
+
+import { count } from "../parts/format.ts";
+import { visibleName } from "../parts/text.ts";
+import { barLabels, barTitle } from "./layout.ts";
+
+export const LaneRow = memo(function LaneRow({
+  index,
+  lane,
+  drawn,
+  selected,
+  activeId,
+  critical,
+}: {
+  readonly index: number;
+  readonly lane: Lane;
+  readonly drawn: readonly Drawn[];
+  readonly activeId: string | null;
+} & Pick<PlotProps, "selected" | "critical">): ReactNode {
+  return (
+    <div className="tl-lane" role="group" aria-label={visibleName(lane.label)}>
+      {drawn.map((item, place) => {
+        const [bar] = item.bars;
+        if (bar === undefined) return null;
+        const isGroup = item.bars.length > 1;
+        const isSelected = item.bars.some(({ ordinal }) => ordinal !== null && ordinal === selected);
+        const isCritical = critical !== null && item.bars.some(({ id }) => critical.has(id));
+        const classes = ["tl-bar", isGroup ? groupKind(item.bars) : bar.kind];
+        if (isGroup) classes.push("group");
+        if (bar.isOpen) classes.push("open");
+        if (bar.state === "failed" || bar.state === "cancelled" || bar.state === "superseded") classes.push(bar.state);
+        if (isSelected) classes.push("selected");
+        if (critical !== null) classes.push(isCritical ? "critical" : "aside");
+        return (
+          <div
+            key={bar.id}
+            id={drawnId(item)}
+            className={classes.join(" ")}
+            role="option"
+            aria-selected={isSelected}
+            aria-label={isGroup ? groupTitle(item.bars) : barTitle(bar)}
+            data-active={activeId !== null && item.bars.some(({ id }) => id === activeId)}
+            data-drawn={`${index}.${place}`}
+            data-ordinal={bar.ordinal ?? undefined}
+            style={{ transform: `translateX(${item.left}px)`, width: item.width }}
+          >
+            {!isGroup && bar.first !== null && item.width > 24 && (
+              <i className="first" style={{ left: `${firstShare(bar) * 100}%` }} />
+            )}
+            <BarText texts={isGroup ? groupLabels(item.bars.length) : barLabels(bar)} item={item} />
+          </div>
+        );
+      })}
+    </div>
+  );
+});
+
+/**
+ * The longest text that fits into the visible part of a bar. The width of a text is estimated, because measuring would force a layout of the page.
+ */
+function BarText({
+  texts,
+  item: { left, width },
+}: {
+  readonly texts: readonly string[];
+  readonly item: Drawn;
+}): ReactNode {
+  const hidden = Math.max(0, -left);
+  const text = texts.find((candidate) => candidate.length * characterWidth + barPadding <= width - hidden);
+  return text === undefined ? null : (
+    <span aria-hidden="true" style={hidden === 0 ? undefined : { marginLeft: hidden }}>
+      {text}
+    </span>
+  );
+}
+
+const characterWidth = 6.6;
+const barPadding = 14;
+
+function groupLabels(size: number): readonly string[] {
+  return [`${count(size)} effects`, count(size)];
+}
+
+/** The id of the element of a bar. */
+export function drawnId({ bars }: Drawn): string {
+  return `bar-${bars[0]?.id ?? ""}`;
+}
+
+function groupKind(bars: readonly Bar[]): string {
+  return bars.some(({ kind }) => kind === "discarded") ? "discarded" : (bars[0]?.kind ?? "");
+}
+
+function groupTitle(bars: readonly Bar[]): string {
+  return `${count(bars.length)} effects, steps ${(bars[0]?.step ?? 0) + 1} to ${(bars.at(-1)?.step ?? 0) + 1}`;
+}
+
+function firstShare({ start, end, first }: Bar): number {
+  return first === null ? 0 : Math.max(0, Math.min(1, (first - start) / Math.max(1, end - start)));
+}

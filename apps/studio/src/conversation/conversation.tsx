@@ -165,6 +165,8 @@ function Messages({
       );
     }
     const item = items[row - length];
+    // The end of the conversation says why a turn is parked, with what can be done.
+    if (item?.type === "note" && item.note.type === "failure" && head?.openTurn?.status === "parked") return null;
     if (item?.type === "note") return <NoteRow note={item.note} recovery={selection.recovery} />;
     if (item !== undefined) {
       // A page that was opened later did not receive the events of earlier attempts.

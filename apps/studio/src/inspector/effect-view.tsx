@@ -14,7 +14,7 @@ import { crashDuring, crashSentence } from "./crash-sentence.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { JsonView } from "./json-view.tsx";
 import { CopyButton, FailureView, Tile } from "./parts.tsx";
-import { inputText, outputText } from "./usage-text.ts";
+import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
 export function EffectView({
   effect,
@@ -155,8 +155,8 @@ function Tiles({ effect, turn }: { readonly effect: TimelineEffect; readonly tur
       {!isModel && <Tile name="started after">{startedAt === null ? "–" : duration(startedAt - turn.acceptedAt)}</Tile>}
       {isModel && (
         <>
-          <Tile name="input, cached">{inputText(usage)}</Tile>
-          <Tile name="output · cost">{outputText(usage)}</Tile>
+          <Tile name={inputName(usage)}>{inputText(usage)}</Tile>
+          <Tile name={outputName(usage)}>{outputText(usage)}</Tile>
         </>
       )}
       <Tile name="process">

@@ -10,7 +10,7 @@ import { curlOfEffect } from "./copy.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
 import { JsonView } from "./json-view.tsx";
-import { inputText, outputText } from "./usage-text.ts";
+import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
 const htmlOf = (value: Json): string => renderToStaticMarkup(createElement(JsonView, { value, label: "Value" }));
 
@@ -85,6 +85,14 @@ test("numbers of a call have units, and unknown ones are a dash", () => {
     "58 · $0.0042",
   ]);
   expect([inputText(null), outputText(null)]).toEqual(["–", "–"]);
+});
+
+test("the name of a number says only what is known", () => {
+  expect([inputName(usageOf(1842, 1676, 58, 0.0042)), outputName(usageOf(1842, 1676, 58, 0.0042))]).toEqual([
+    "tokens in · cached",
+    "tokens out · cost",
+  ]);
+  expect([inputName(null), outputName(null)]).toEqual(["tokens in", "tokens out"]);
 });
 
 test("an effect shows its kind, its attempts and what a crash does", () => {

@@ -3,13 +3,13 @@
 import type { TurnTimeline } from "everturn/client";
 import type { ReactNode } from "react";
 
-import { cost, count, dateTime, duration } from "../parts/format.ts";
+import { count, dateTime, duration } from "../parts/format.ts";
 import { visibleName } from "../parts/text.ts";
 import { layoutOf } from "../timeline/layout.ts";
 import { turnStatus } from "../timeline/turns.ts";
 import { jsonText } from "./copy.ts";
 import { CopyButton, FailureView, Tile } from "./parts.tsx";
-import { inputText, outputText } from "./usage-text.ts";
+import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
 export function TurnView({
   name,
@@ -26,6 +26,8 @@ export function TurnView({
   const { totals, crashes } = layoutOf(timeline, { nextTurnAt });
   const { text, className } = turnStatus(turn);
   const failure = turn.failure ?? failureOf(timeline);
+  const { inputTokens, outputTokens, cost: totalCost } = totals;
+  const usage = turn.end?.usage ?? { inputTokens, cachedInputTokens: null, outputTokens, totalCost };
   return (
     <div className="insp">
       <h2>
@@ -36,10 +38,8 @@ export function TurnView({
       <dl className="insp-tiles">
         <Tile name="first token">{totals.firstTokenMs === null ? "–" : duration(totals.firstTokenMs)}</Tile>
         <Tile name="active">{duration(totals.activeMs)}</Tile>
-        <Tile name="input, cached">{turn.end === null ? tokens(totals.inputTokens) : inputText(turn.end.usage)}</Tile>
-        <Tile name="output · cost">
-          {turn.end === null ? [tokens(totals.outputTokens), cost(totals.cost)].join(" ") : outputText(turn.end.usage)}
-        </Tile>
+        <Tile name={inputName(usage)}>{inputText(usage)}</Tile>
+        <Tile name={outputName(usage)}>{outputText(usage)}</Tile>
         <Tile name="steps · commits">
           {count(totals.steps)} · {count(totals.commits)}
         </Tile>
@@ -97,10 +97,6 @@ export function TurnView({
       </div>
     </div>
   );
-}
-
-function tokens(value: number | null): string {
-  return value === null ? "–" : count(value);
 }
 
 /** The failure of the outcome of a turn that failed. */

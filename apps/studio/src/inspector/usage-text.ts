@@ -4,7 +4,20 @@ import type { TimelineEffect } from "everturn/client";
 
 import { cost, count, percent } from "../parts/format.ts";
 
-type Usage = NonNullable<TimelineEffect["usage"]>;
+type Usage = Pick<
+  NonNullable<TimelineEffect["usage"]>,
+  "inputTokens" | "cachedInputTokens" | "outputTokens" | "totalCost"
+>;
+
+/** What {@link inputText} shows. */
+export function inputName(usage: Usage | null): string {
+  return (usage?.cachedInputTokens ?? null) === null ? "tokens in" : "tokens in · cached";
+}
+
+/** What {@link outputText} shows. */
+export function outputName(usage: Usage | null): string {
+  return (usage?.totalCost ?? null) === null ? "tokens out" : "tokens out · cost";
+}
 
 /** Input tokens and the share that was read from a cache: `1,842 · 91 %`. */
 export function inputText(usage: Usage | null): string {

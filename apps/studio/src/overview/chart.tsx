@@ -4,7 +4,8 @@ import type { ReactNode, RefObject } from "react";
 
 import { useEffect, useRef, useState } from "react";
 
-import { niceMaximum } from "./axis.ts";
+import { duration } from "../parts/format.ts";
+import { axisText, niceMaximum } from "./axis.ts";
 
 /** A part of each bar. `className` gives its colour and pattern. */
 export type Series = { readonly name: string; readonly className: string };
@@ -19,7 +20,7 @@ export type Bar = {
 const height = 150;
 /** The width before the chart is measured. */
 const firstWidth = 560;
-const left = 46;
+const left = 52;
 const bottom = 20;
 
 /**
@@ -34,6 +35,7 @@ export function BarChart({
   until,
   bucketMs,
   format,
+  empty,
 }: {
   readonly title: string;
   readonly series: readonly Series[];
@@ -42,12 +44,15 @@ export function BarChart({
   readonly until: number;
   readonly bucketMs: number;
   readonly format: (value: number) => string;
+  /** What is shown if all values are zero. */
+  readonly empty: string;
 }): ReactNode {
   const figure = useRef<HTMLElement>(null);
   const width = useWidth(figure);
   const places = Math.max(1, Math.ceil((until - from) / bucketMs));
   const step = (width - left) / places;
-  const highest = niceMaximum(Math.max(0, ...bars.map(totalOf)));
+  const most = Math.max(0, ...bars.map(totalOf));
+  const highest = niceMaximum(most, format === duration);
   const scale = (height - bottom - 8) / highest;
   const y = (value: number): number => height - bottom - value * scale;
   return (
@@ -55,7 +60,7 @@ export function BarChart({
       <figcaption>
         <h2>{title}</h2>
         <span className="spacer" />
-        {series.map(({ name, className }) => (
+        {(most === 0 ? [] : series).map(({ name, className }) => (
           <span key={name} className="legend">
             <svg width="10" height="10" aria-hidden="true">
               <rect className={className} width="10" height="10" rx="2" />
@@ -64,35 +69,39 @@ export function BarChart({
           </span>
         ))}
       </figcaption>
-      <svg width={width} height={height} aria-hidden="true">
-        <defs>
-          <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-            <rect width="3" height="6" className="chart-crash" />
-          </pattern>
-        </defs>
-        {[0, 0.5, 1].map((share) => (
-          <g key={share}>
-            <line x1={left} x2={width} y1={y(highest * share)} y2={y(highest * share)} className="grid" />
-            <text x={left - 6} y={y(highest * share) + 4} textAnchor="end">
-              {format(highest * share)}
+      {most === 0 ? (
+        <p className="chart-empty">{empty}</p>
+      ) : (
+        <svg width={width} height={height} aria-hidden="true">
+          <defs>
+            <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+              <rect width="3" height="6" className="chart-crash" />
+            </pattern>
+          </defs>
+          {[0, 0.5, 1].map((share) => (
+            <g key={share}>
+              <line x1={left} x2={width} y1={y(highest * share)} y2={y(highest * share)} className="grid" />
+              <text x={left - 6} y={y(highest * share) + 4} textAnchor="end">
+                {axisText(highest * share, format)}
+              </text>
+            </g>
+          ))}
+          {bars.map((bar) => (
+            <Stack
+              key={bar.at}
+              bar={bar}
+              series={series}
+              x={left + Math.floor((bar.at - from) / bucketMs) * step}
+              {...{ step, y, scale, format }}
+            />
+          ))}
+          {[0, 0.25, 0.5, 0.75].map((share) => (
+            <text key={share} x={left + (width - left) * share} y={height - 5}>
+              {tick(from + (until - from) * share, until - from)}
             </text>
-          </g>
-        ))}
-        {bars.map((bar) => (
-          <Stack
-            key={bar.at}
-            bar={bar}
-            series={series}
-            x={left + Math.floor((bar.at - from) / bucketMs) * step}
-            {...{ step, y, scale, format }}
-          />
-        ))}
-        {[0, 0.25, 0.5, 0.75].map((share) => (
-          <text key={share} x={left + (width - left) * share} y={height - 5}>
-            {tick(from + (until - from) * share, until - from)}
-          </text>
-        ))}
-      </svg>
+          ))}
+        </svg>
+      )}
       <table className="visually-hidden">
         <caption>{title}</caption>
         <thead>

@@ -126,6 +126,7 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
           series={outcomes}
           bars={bars(({ outcomes: counts }) => counts)}
           format={(value) => count(Math.round(value * 10) / 10)}
+          empty="No turn ended in this period."
           {...axis}
         />
         <BarChart
@@ -133,6 +134,7 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
           series={[{ name: "US dollars", className: "chart-model" }]}
           bars={bars((sum) => ({ "US dollars": sum.cost }))}
           format={cost}
+          empty="No cost in this period. Models without a known price and the offline model cost nothing."
           {...axis}
         />
         <BarChart
@@ -146,6 +148,7 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
             "up to 95 %": Math.max(0, (p95 ?? 0) - (p50 ?? 0)),
           }))}
           format={duration}
+          empty="No turn ended in this period."
           {...axis}
         />
         <BarChart
@@ -156,6 +159,7 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
           ]}
           bars={bars(({ inputTokens, outputTokens }) => ({ in: inputTokens, out: outputTokens }))}
           format={count}
+          empty="No tokens in this period."
           {...axis}
         />
       </div>

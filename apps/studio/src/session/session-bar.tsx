@@ -17,6 +17,7 @@ import { useRegisterActions } from "../shell/actions.ts";
 import { useShortcuts } from "../shell/keyboard.ts";
 import { Link } from "../shell/link.tsx";
 import { Confirm } from "../shell/modal.tsx";
+import { togglePane } from "../shell/panes.tsx";
 import { useTitle } from "../shell/title.ts";
 import { attempt, copyText } from "../shell/toasts.tsx";
 import { curlOfMessages, download } from "./export.ts";
@@ -154,6 +155,10 @@ export function SessionBar({
                   {label}
                 </Menu.Item>
               ))}
+              {/* A screen without a keyboard has no other short way; the palette has its own entry. */}
+              <Menu.Item className="menu-item" onClick={() => togglePane("timeline")}>
+                Hide or show the timeline
+              </Menu.Item>
             </Menu.Popup>
           </Menu.Positioner>
         </Menu.Portal>

@@ -9,6 +9,7 @@ import { Conversation } from "../conversation/conversation.tsx";
 import {
   ConversationProvider,
   useConversationPart,
+  useFeedState,
   useNewConversationStore,
 } from "../conversation/use-conversation.ts";
 import { Inspector } from "../inspector/inspector.tsx";
@@ -34,6 +35,7 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
   const lastTurnId = useConversationPart(({ head }) => head?.session.lastRun?.turnId ?? null);
   const turnId = route.turnId ?? openTurnId ?? lastTurnId;
   const timeline = usePane("timeline");
+  const isGone = useFeedState() === "gone";
   const inspector = usePane("inspector");
   // On a narrow screen the inspector covers the conversation while it is open.
   const [isSheetOpen, setSheetOpen] = useState(false);
@@ -49,8 +51,9 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
     <div
       className={isSheetOpen ? "session sheet-open" : "session"}
       style={{
-        gridTemplateColumns: inspector.isHidden ? "minmax(0, 1fr)" : `minmax(0, 1fr) ${inspector.size}px`,
-        gridTemplateRows: timeline.isHidden ? "46px minmax(0, 1fr)" : `46px minmax(0, 1fr) ${timeline.size}px`,
+        gridTemplateColumns: inspector.isHidden || isGone ? "minmax(0, 1fr)" : `minmax(0, 1fr) ${inspector.size}px`,
+        gridTemplateRows:
+          timeline.isHidden || isGone ? "46px minmax(0, 1fr)" : `46px minmax(0, 1fr) ${timeline.size}px`,
       }}
     >
       <SessionBar turnId={turnId} toggleSheet={() => setSheetOpen(!isSheetOpen)} />
@@ -59,7 +62,7 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
           <Conversation route={route} />
         </ErrorBoundary>
       </section>
-      {!timeline.isHidden && (
+      {!timeline.isHidden && !isGone && (
         <section className="timeline-pane" aria-label="Timeline">
           <Resizer pane="timeline" side="below" label="Height of the timeline" />
           <ErrorBoundary>
@@ -67,7 +70,7 @@ function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
           </ErrorBoundary>
         </section>
       )}
-      {(!inspector.isHidden || isSheetOpen) && (
+      {(!inspector.isHidden || isSheetOpen) && !isGone && (
         <aside className="inspector-pane" aria-label="Inspector">
           <Resizer pane="inspector" side="right" label="Width of the inspector" />
           <ErrorBoundary>

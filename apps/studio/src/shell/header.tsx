@@ -47,7 +47,7 @@ export function Header(): ReactNode {
       <HostState />
       <button
         type="button"
-        className="icon-btn"
+        className="icon-btn theme"
         title={`Theme: ${theme}`}
         aria-label={`Theme: ${theme}. Change it.`}
         onClick={() => setTheme(nextTheme(theme))}

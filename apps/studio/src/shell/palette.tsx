@@ -186,15 +186,29 @@ function useEntries(
     const messages = (hits.data ?? []).map(({ sessionId, position, title, excerpt, matches: marks }): Entry => ({
       id: `Messages:${sessionId}:${position}`,
       group: "Messages",
-      label: excerpt,
-      hint: visibleName(title ?? sessionId).slice(0, 40),
-      marks,
+      ...withVisibleMatch(excerpt, marks),
+      hint: visibleName(title ?? sessionId),
       run: () => navigate(sessionRoute(sessionId, { message: position })),
     }));
     return words.length === 0
       ? [...found, ...views, ...own]
       : [...found, ...messages, ...views, ...own.slice(0, maxOfGroup)];
   }, [text, actions, theme, sessions.data, hits.data, server, inspector, openHelp, logOut]);
+}
+
+/** The characters before the first match that a line shows. */
+const charactersBefore = 16;
+
+/** An excerpt that begins shortly before its first match, so that the match is on the line. */
+function withVisibleMatch(excerpt: string, marks: Entry["marks"]): Pick<Entry, "label" | "marks"> {
+  const first = marks[0]?.[0] ?? 0;
+  if (first <= 2 * charactersBefore) return { label: excerpt, marks };
+  const space = excerpt.indexOf(" ", first - charactersBefore);
+  const start = space === -1 || space >= first ? first : space + 1;
+  return {
+    label: `…${excerpt.slice(start)}`,
+    marks: marks.map(([from, until]) => [from - start + 1, until - start + 1] as const),
+  };
 }
 
 /** A text with its matches marked. Offsets outside of the text are ignored. */

@@ -10,8 +10,19 @@ import { LongText } from "./long-text.tsx";
 const maxFields = 12;
 const maxValueLength = 300;
 
-/** An object whose values are short is a list of fields; other values are shown as JSON. */
+/** An object whose values are short is a list of fields, a list of short values has one on each line; other values are shown as JSON. */
 export function JsonView({ value }: { readonly value: Json }): ReactNode {
+  if (Array.isArray(value) && isShortList(value)) {
+    return (
+      <ul className="values">
+        {value.map((item, index) => (
+          <li key={index} dir="auto">
+            {visibleName(String(item))}
+          </li>
+        ))}
+      </ul>
+    );
+  }
   if (isObject(value) && isFlat(value)) {
     return (
       <dl className="fields">
@@ -64,6 +75,15 @@ function shortText(value: Json): string {
       .join(" · ");
   }
   return JSON.stringify(value);
+}
+
+function isShortList(values: readonly Json[]): boolean {
+  return (
+    values.length > 0 &&
+    values.length <= maxFields &&
+    values.every(isScalar) &&
+    values.join("").length <= maxValueLength
+  );
 }
 
 function isScalar(value: Json): boolean {

@@ -52,7 +52,7 @@ export const LaneRow = memo(function LaneRow({
             style={{ transform: `translateX(${item.left}px)`, width: item.width }}
           >
             {!isGroup && bar.first !== null && item.width > 24 && (
-              <i className="first" style={{ left: `${firstShare(bar) * 100}%` }} />
+              <i className="first" style={{ width: `${firstShare(bar) * 100}%` }} />
             )}
             <BarText texts={isGroup ? groupLabels(item.bars.length) : barLabels(bar)} item={item} />
           </div>

@@ -19,6 +19,9 @@ import { Lanes } from "./lanes.tsx";
 import { StepTokens } from "./step-tokens.tsx";
 import { positionOf } from "./time-scale.ts";
 
+/** The space that half of the label of the playhead needs, in pixels. */
+const labelSpace = 36;
+
 export const Plot = memo(function Plot(props: PlotProps): ReactNode {
   const { layout, at, view, onView, onScrub, onHover } = props;
   const { scale } = layout;
@@ -48,7 +51,11 @@ export const Plot = memo(function Plot(props: PlotProps): ReactNode {
               <CrashLine key={crash.resumedAt} crash={crash} left={x(crash.time)} width={width} />
             ))}
             {at !== null && (
-              <div className="tl-playhead tnum" style={{ transform: `translateX(${x(at)}px)` }}>
+              <div
+                className="tl-playhead tnum"
+                data-side={x(at) < labelSpace ? "right" : x(at) > width - labelSpace ? "left" : "middle"}
+                style={{ transform: `translateX(${x(at)}px)` }}
+              >
                 <b>{duration(at)}</b>
               </div>
             )}

@@ -14,7 +14,7 @@ import { eachView, prepareViews } from "./views.ts";
 import { WatchedPage } from "./watched-page.ts";
 
 const themes: readonly Theme[] = ["dark", "light"];
-const widths = [1440, 420];
+const widths = [1440, 390];
 
 export async function checkLooks(browser: Browser, shots: string, only: string): Promise<readonly string[]> {
   const prepared = await prepareViews();

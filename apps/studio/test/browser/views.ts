@@ -7,6 +7,7 @@ import type { Page } from "playwright-core";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { failedSession, parkedSession, writeDayOfWork } from "./seed.ts";
 import { folder, Server } from "./server.ts";
 import { until } from "./watched-page.ts";
 
@@ -25,18 +26,22 @@ export type Views = { readonly server: Server; readonly views: readonly View[]; 
 type Summary = { readonly id: string; readonly turnStatus: string | null };
 
 const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
-const bars = visible("[role='option'], .tl-empty");
+const bars = visible("[role='option']");
 
 /** Plays the scenarios, and lists the views. */
 export async function prepareViews(): Promise<Views> {
+  await writeDayOfWork("views.db");
   const server = await Server.start({ database: "views.db" });
+  // Its words arrive slowly, so that turns still run when a picture is taken.
+  const slow = await Server.start({ database: "slow.db", paceMs: 400 });
   const empty = await Server.start({ database: "empty.db" });
   const guarded = await Server.start({ database: "guarded.db", token: "a-token-that-is-long-enough-0123456789" });
   const post = async (
     path: string,
     body: object = {},
+    { url } = server,
   ): Promise<{ readonly sessionId: string; readonly id: string }> => {
-    const response = await fetch(`${server.url}/${path}`, {
+    const response = await fetch(`${url}/${path}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify(body),
@@ -49,14 +54,13 @@ export async function prepareViews(): Promise<Views> {
   const names = ["retries", "child-agents", "question", "parallel-tools", "long-answer", "crash", "approval"];
   const ids = new Map<string, string>();
   for (const name of names) ids.set(name, await scenario(name));
-  const failed = await post("sessions", { message: "Please fail", engine: "default" }).catch(() => null);
   await until(
     "the scenarios have ended or wait",
     async () => {
       const page: { readonly items: readonly Summary[] } = JSON.parse(
         await (await fetch(`${server.url}/sessions?limit=100`)).text(),
       );
-      return page.items.filter(({ turnStatus }) => turnStatus !== null).map(({ id }) => id);
+      return page.items.filter(({ turnStatus }) => turnStatus !== null && turnStatus !== "parked").map(({ id }) => id);
     },
     (running) => running.length === 0,
     120_000,
@@ -99,9 +103,104 @@ export async function prepareViews(): Promise<Views> {
     { name: "child-agents", path: session("child-agents"), prepare: both(bars, visible(".tool-card")) },
     { name: "long-answer", path: session("long-answer"), prepare: both(bars, visible(".md")) },
     { name: "retries", path: session("retries"), prepare: both(bars, visible(".tool-card")) },
-    ...(failed === null
-      ? []
-      : [{ name: "failed", path: `s/${failed.sessionId}`, prepare: both(bars, visible(".msg")) }]),
+    { name: "failed", path: `s/${failedSession}`, prepare: both(bars, visible(".msg")) },
+    { name: "parked", path: `s/${parkedSession}`, prepare: both(bars, visible(".msg")) },
+    {
+      name: "live",
+      path: "",
+      prepare: async (page) => {
+        // Each picture has a turn of its own, because a turn ends.
+        const { sessionId } = await post("scenarios/parallel-tools", {}, slow);
+        await page.goto(slow.studio(`s/${sessionId}`));
+        await page.locator(".msg.open .md p").first().waitFor();
+        await bars(page);
+      },
+      server: slow,
+    },
+    {
+      name: "live-tools",
+      path: "",
+      prepare: async (page) => {
+        const { sessionId } = await post("scenarios/parallel-tools");
+        await page.goto(server.studio(`s/${sessionId}`));
+        await page.locator(".progress-row").first().waitFor();
+      },
+    },
+    {
+      name: "workers",
+      path: "overview",
+      prepare: async (page) => {
+        await post("scenarios/long-answer", {}, slow);
+        await page.locator(".worker summary").first().click();
+        await page.locator(".worker li").first().scrollIntoViewIfNeeded();
+      },
+      server: slow,
+    },
+    {
+      name: "search",
+      path: session("parallel-tools"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.keyboard.press("Control+k");
+        await page.locator(".palette-input").fill("refund");
+        await page.locator(".palette mark").first().waitFor();
+      },
+    },
+    {
+      name: "hover",
+      path: session("approval"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.locator(".tl-bar.model").first().hover();
+        await page.locator(".tl-card").waitFor();
+      },
+    },
+    {
+      name: "scrubbed",
+      path: session("crash"),
+      prepare: async (page) => {
+        await bars(page);
+        for (let commit = 0; commit < 3; commit += 1) await page.keyboard.press("ArrowLeft");
+        await page.locator(".past").waitFor();
+      },
+    },
+    {
+      name: "journal-rows",
+      path: session("crash"),
+      prepare: async (page) => {
+        await bars(page);
+        await page.getByRole("button", { name: "rows" }).click();
+        await page.locator(".tl-row").first().waitFor();
+      },
+    },
+    {
+      name: "inspector-turn",
+      path: session("crash"),
+      prepare: async (page) => {
+        await bars(page);
+        // On a narrow screen the inspector is opened by a button.
+        if ((page.viewportSize()?.width ?? 0) <= 1100) await page.getByRole("button", { name: "Details" }).click();
+        await page.locator(".insp-claims").waitFor();
+      },
+    },
+    {
+      name: "loading",
+      path: "overview",
+      prepare: async (page) => {
+        await page.route("**/sessions**", () => undefined);
+        await page.goto(server.studio(session("crash")));
+        await page.locator(".loading").waitFor();
+      },
+    },
+    {
+      name: "no-answer",
+      path: "",
+      prepare: async (page) => {
+        await page.route("**/server", (route) => route.abort());
+        await page.reload();
+        await page.getByRole("alert").waitFor();
+      },
+    },
     { name: "not-found", path: "s/no-such-session", prepare: visible(".notice") },
     { name: "waiting", path: "waiting", prepare: visible("main h1") },
     { name: "overview", path: "overview", prepare: visible("main svg, main table") },
@@ -151,7 +250,7 @@ export async function prepareViews(): Promise<Views> {
     },
   ];
   const close = async (): Promise<void> => {
-    for (const one of [server, empty, guarded]) await one.kill();
+    for (const one of [server, slow, empty, guarded]) await one.kill();
   };
   return { server, views, close };
 }
@@ -176,6 +275,7 @@ export async function eachView(
     const watched = await open(view, view.server ?? server);
     // A missing session and a missing token are answered with 404 and 401.
     if (view.name === "not-found" || view.name === "login") watched.allowFailures(/\b40[14]\b/);
+    if (view.name === "no-answer") watched.allowFailures(/ERR_FAILED/);
     try {
       await watched.page.goto((view.server ?? server).studio(view.path));
       await view.prepare(watched.page);

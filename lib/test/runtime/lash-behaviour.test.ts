@@ -564,6 +564,7 @@ describe("[lash 84] leases", () => {
       sentAt: { wall: 1000, monotonic: 50 },
       since: 1000,
       takesOver: false,
+      tookOverFrom: null,
     };
     const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
     expect(safe(30_999, 30_049)).toBe(true);

@@ -19,7 +19,7 @@ import { ConversationTail } from "./conversation-tail.tsx";
 import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
 import { focusComposer, requestDecision } from "./pending-form.tsx";
 import { scrubbed } from "./scrubbed.ts";
-import { waitingCallsOf } from "./session-store.ts";
+import { nextIndex, waitingCallsOf } from "./session-store.ts";
 import { notesAt } from "./stored-notes.ts";
 import { useConversation, useFeedState, useLoadRange } from "./use-conversation.ts";
 import { useConversationSelection } from "./use-selection.ts";
@@ -187,11 +187,22 @@ function Messages({
         </>
       );
     }
-    if (open !== null && row === count - 2) return <OpenReplyRow reply={open} />;
+    const atEnd = turn === null ? null : nextIndex(turn.base, items);
+    const endNotes =
+      past !== null || atEnd === null || notedIndexes.has(atEnd) ? null : noteRows(storedNotes.get(atEnd) ?? []);
+    if (open !== null && row === count - 2) {
+      return (
+        <>
+          {endNotes}
+          <OpenReplyRow reply={open} />
+        </>
+      );
+    }
     if (past !== null) return <PastTail text={past.partial} />;
     // Notes of a turn that failed follow its last message.
     return (
       <>
+        {open === null && endNotes}
         {turn === null && noteRows(notesAt(notes.get(length), storedNotes.get(length)))}
         <ConversationTail />
       </>

@@ -346,7 +346,7 @@ function withDelta(
 }
 
 /** The index of the next message of a turn: each reply is followed by one message for each of its calls. */
-function nextIndex(base: number, items: readonly LiveItem[]): number {
+export function nextIndex(base: number, items: readonly LiveItem[]): number {
   const last = items.findLast((item) => item.type === "message");
   if (last === undefined) return base;
   return last.index + 1 + (last.message.role === "assistant" ? last.message.toolCalls.length : 0);

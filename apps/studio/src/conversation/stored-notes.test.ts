@@ -122,3 +122,16 @@ test("stored notes replace those of events, which have no other source than the 
   expect(notesAt([live, warning], undefined)).toEqual([live, warning]);
   expect(notesAt(undefined, undefined)).toEqual([]);
 });
+
+test("a takeover whose process has recorded nothing yet is shown after the last message", () => {
+  const timeline = timelineOf([effectOf(1, "model", 0, [0, 5])], {
+    turn: turnOf({ base: 1 }),
+    claims: [
+      { owner: "14501", epoch: 1, since: 0, takesOver: false },
+      { owner: "14514", epoch: 2, since: 2900, takesOver: true },
+    ],
+  });
+  expect(storedNotes(timeline, messages, 3).get(3)).toMatchObject([
+    { type: "recovered", line: expect.stringContaining("worker 14501 died · worker 14514 continued") },
+  ]);
+});

@@ -38,7 +38,11 @@ export function storedNotes(timeline: TurnTimeline, messages: ReadonlyMap<number
   // Takeovers that interrupted no model call.
   for (const { text, ordinal } of recoveries.values()) {
     const effect = effects.find((other) => other.ordinal === ordinal);
-    if (effect === undefined) continue;
+    if (effect === undefined) {
+      // The new process has recorded nothing yet.
+      notes.set(until, [...(notes.get(until) ?? []), { type: "recovered", line: text }]);
+      continue;
+    }
     const isCall = effect.kind === "tool";
     const next = replies.findIndex((reply) => reply.ordinal >= effect.ordinal);
     const before = replies.findLastIndex((reply) => reply.ordinal < effect.ordinal);

@@ -6,10 +6,12 @@ import type { Notes } from "./stored-notes.ts";
 import type { TurnSummaryView, TurnTimeline } from "everturn/client";
 import type { Message } from "everturn/model";
 
+import { toolResult } from "everturn/model";
 import { useEffect, useMemo, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { readTimeline } from "../timeline/turn-data.ts";
+import { nextIndex } from "./session-store.ts";
 import { storedNotes } from "./stored-notes.ts";
 
 /** Older turns are read while the reader scrolls up, until so many are known. */
@@ -49,7 +51,7 @@ export function useStoredNotes(
     const notes = new Map<number, readonly LiveNote[]>();
     for (const timeline of [...ended, ...(shown === null ? [] : [shown])]) {
       const { turn } = timeline;
-      if (turn.discarded === 0) continue;
+      if (turn.discarded === 0 && !timeline.claims.some(({ takesOver }) => takesOver)) continue;
       const position = turns.findIndex(({ turnId }) => turnId === turn.turnId);
       const isLive = liveTurnId === turn.turnId;
       const until = isLive ? endOfLive(items, length) : Math.min(length, endOf(turns, position));
@@ -79,12 +81,17 @@ function withLive(
   for (const item of items) {
     if (item.type !== "message") continue;
     loaded.set(item.index, item.message);
+    // The answers to its calls are not committed yet, and follow it.
+    if (item.message.role !== "assistant") continue;
+    for (const [offset, { id }] of item.message.toolCalls.entries()) {
+      loaded.set(item.index + 1 + offset, toolResult(id, ""));
+    }
   }
   return loaded;
 }
 
 function endOfLive(items: readonly LiveItem[], length: number): number {
-  return Math.max(length, (items.findLast(({ type }) => type === "message")?.index ?? -1) + 1);
+  return Math.max(length, nextIndex(length, items));
 }
 
 /** The index after the last message of a turn. Turns are newest first. */

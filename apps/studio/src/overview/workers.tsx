@@ -4,7 +4,8 @@ import type { ReactNode } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
-import { count, duration } from "../parts/format.ts";
+import { ago, count, duration } from "../parts/format.ts";
+import { visibleName } from "../parts/text.ts";
 import { sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
 
@@ -17,7 +18,7 @@ export function Workers(): ReactNode {
       <h2>Workers</h2>
       {error !== null && <p className="bad">The workers could not be read: {error.message}</p>}
       {data !== null && data.length === 0 && (
-        <p className="muted">No turn runs now. A process appears here while it drives a turn.</p>
+        <p className="muted">No worker drives a turn now. A process is listed here while it holds the lease of one.</p>
       )}
       {data?.map(({ owner, self, turns, leases }) => (
         <details key={owner} className="worker">
@@ -28,7 +29,7 @@ export function Workers(): ReactNode {
             <span className="tnum">{turns === 1 ? "1 turn" : `${count(turns)} turns`}</span>
           </summary>
           <ul>
-            {leases.map(({ tenant, sessionId, turnId, expiresAt }) => (
+            {leases.map(({ tenant, sessionId, turnId, expiresAt, since, tookOverFrom }) => (
               <li key={JSON.stringify([tenant, sessionId])}>
                 {tenant === server.tenant ? (
                   <Link to={sessionRoute(sessionId, { turnId })}>
@@ -39,7 +40,11 @@ export function Workers(): ReactNode {
                 )}
                 <span className="spacer" />
                 <span className="tnum muted">
-                  {expiresAt > now ? `lease for ${duration(expiresAt - now)}` : "lease expired"}
+                  {[
+                    ...(since === null ? [] : [`taken ${ago(since, now)}`]),
+                    ...(tookOverFrom === null ? [] : [`from ${visibleName(tookOverFrom)}, which died or was blocked`]),
+                    expiresAt > now ? `lease for ${duration(expiresAt - now)}` : "lease expired",
+                  ].join(" · ")}
                 </span>
               </li>
             ))}

@@ -93,15 +93,15 @@ function Views(): ReactNode {
   );
 }
 
-/** The kind of storage and the number of processes, or that the server does not answer. */
+/** The kind of storage and the number of processes that drive turns now, or that the server does not answer. */
 function HostState(): ReactNode {
   const { server, inspector } = useConnection();
   const workers = useQuery("workers", async (signal) => (server.operator ? inspector.workers({ signal }) : []), {
     everyMs: 5000,
   });
   const storage = server.storage ?? (server.durability === "durable" ? "durable" : "in memory");
-  const count = workers.data === null || !server.operator ? null : Math.max(1, workers.data.length);
-  const text = count === null ? storage : `${storage} · ${count} ${count === 1 ? "worker" : "workers"}`;
+  const count = workers.data === null || !server.operator ? null : workers.data.length;
+  const text = count === null ? storage : `${storage} · ${activeText(count)}`;
   const isLost = !useOnline();
   return (
     <span className="host" title={`Everturn ${server.version}`} role="status">
@@ -109,4 +109,10 @@ function HostState(): ReactNode {
       {isLost ? "reconnecting" : text}
     </span>
   );
+}
+
+/** The number of processes that hold the lease of an open turn. Nothing is stored about a process that drives none, so idle ones are not counted. */
+function activeText(count: number): string {
+  if (count === 0) return "no active worker";
+  return count === 1 ? "1 active worker" : `${count} active workers`;
 }

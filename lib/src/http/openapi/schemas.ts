@@ -268,7 +268,15 @@ export const schemas = {
         turns: countType,
         leases: {
           type: "array",
-          items: objectWith({ tenant: text, sessionId: text, turnId: text, epoch: countType, expiresAt: countType }),
+          items: objectWith({
+            tenant: text,
+            sessionId: text,
+            turnId: text,
+            epoch: countType,
+            expiresAt: countType,
+            since: nullableCount,
+            tookOverFrom: nullableText,
+          }),
         },
       }),
     },

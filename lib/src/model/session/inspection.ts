@@ -41,7 +41,10 @@ export type TurnTimeline = {
   readonly turn: TurnSummaryView;
   /** The time of the server when it read the rows, in milliseconds: the end of whatever is still open. */
   readonly now: number;
-  /** The processes that have driven the turn, in order, as the rows of this page show them. A claim that takes over follows a crash or a blocked process. */
+  /**
+   * The processes that have driven the turn, in order, as the rows of this page show them; on the last page also the process that drives the turn now. A claim that
+   * takes over follows a crash or a blocked process.
+   */
   readonly claims: readonly TurnClaim[];
   readonly effects: readonly TimelineEffect[];
   /** The `ordinal` after which the next page begins; `null` on the last page. */
@@ -210,6 +213,10 @@ export type LeaseView = {
   readonly epoch: number;
   /** When the lease ends unless the process renews it. */
   readonly expiresAt: number;
+  /** When the process took the lease, by its own clock; `null`: not known. */
+  readonly since: number | null;
+  /** The process that held the session before and had crashed or was blocked; `null`: the lease was free. */
+  readonly tookOverFrom: string | null;
 };
 
 /** Sums over ended turns in a period, from the rollup table. */

@@ -192,12 +192,14 @@ export class LeaseHolder {
       // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so
       // that they cannot be withdrawn while their delivery is being written.
       const moved = movedClaims(inputs, this.epoch, claimed.lease.epoch);
-      const batch = merge({ checks: [claimed.check], removals: [], puts: [claimed.put] }, moved);
+      // The process has held the session since its first claim.
+      const { since, takesOver, tookOverFrom } = this.#lease;
+      const lease = { ...claimed.lease, since, takesOver, tookOverFrom };
+      const put = leasePut(key, lease, timings);
+      const batch = merge({ checks: [claimed.check], removals: [], puts: [put] }, moved);
       const written = await this.whenFree(() => storage.write(batch));
       if (written.ok) {
-        // The process has held the session since its first claim.
-        const { since, takesOver } = this.#lease;
-        this.#lease = { ...claimed.lease, since, takesOver };
+        this.#lease = lease;
         return;
       }
       if (batch.checks[written.check]?.table === "leases") throw this.lost();

@@ -559,7 +559,7 @@ function awaitsCheckpoint(turn: Turn): boolean {
 
 /** The lease of the next turn: the next epoch, so that late writes of the turn that ended are fenced. The next turn was not taken over. */
 function nextLease(lease: Lease): Lease {
-  return { ...lease, epoch: lease.epoch + 1, takesOver: false };
+  return { ...lease, epoch: lease.epoch + 1, takesOver: false, tookOverFrom: null };
 }
 
 /** A change to write, and what this process knows once it is written. */

@@ -6,7 +6,7 @@
 // Turns that run inside a tool call (Q10) are stored in the same session, with a journal and records of their own and without a start row. Their ids contain the id of the
 // turn around them.
 
-import type { EffectDetail, Json, TurnSummaryView, TurnTimeline } from "../../model/internal.ts";
+import type { EffectDetail, Json, TurnClaim, TurnSummaryView, TurnTimeline } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Key, Row } from "../rows/storage.ts";
@@ -14,7 +14,7 @@ import type { JournalRow } from "../rows/values.ts";
 import type { TimelineRow } from "./timeline.ts";
 
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
-import { turnKey } from "../rows/session-key.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { sessionKey } from "../verbs/session-rows.ts";
 import { effectOf, timelineOf } from "./timeline.ts";
@@ -68,8 +68,9 @@ export async function readTimeline(
     { table: "journal", prefix: at, after, limit: size, maxLength },
   ]);
   const last = Number(following.at(-1)?.key[3] ?? after);
-  const [next = []] = await storage.read([
+  const [next = [], leases = []] = await storage.read([
     { table: "journal", prefix: at, after: last, limit: contextRows, maxLength: contextLength },
+    { table: "leases", prefix: keyOf(key) },
   ]);
   const rows = [
     ...before.toReversed().map((row) => timelineRow(row, true)),
@@ -89,11 +90,16 @@ export async function readTimeline(
   const isInner = isInnerTurn(turnId);
   const acceptedAt = isInner ? null : turn.acceptedAt;
   const shown = rows.map((row) => (row.ordinal > pageEnd ? { ...row, isContext: true } : row));
+  const timeline = timelineOf({ sessionId: id, turnId, acceptedAt, rows: shown, records, children });
+  const isLastPage = next.length === 0 && pageEnd >= last;
+  const holder = isLastPage && !isInner && turn.status === "running" ? claimOf(leases[0]) : null;
+  const isKnown = holder === null || timeline.claims.some(({ epoch }) => epoch >= holder.epoch);
   return {
     turn,
     now: clock.now(),
-    ...timelineOf({ sessionId: id, turnId, acceptedAt, rows: shown, records, children }),
-    next: next.length > 0 || pageEnd < last ? pageEnd : null,
+    ...timeline,
+    claims: isKnown ? timeline.claims : [...timeline.claims, holder],
+    next: isLastPage ? null : pageEnd,
     isJournalRemoved: rows.length === 0 && turn.status === "ended" && turn.step > 0,
   };
 }
@@ -133,6 +139,13 @@ function rowsWithRecords(rows: readonly TimelineRow[], from: number): readonly T
     if (row !== undefined && recordedEffect(row) !== null) count += 1;
   }
   return rows.slice(from, end);
+}
+
+/** The claim of the process that drives the turn now, from the lease of the session; `null`: none does, or an older release does. */
+function claimOf(lease: Row | undefined): TurnClaim | null {
+  if (lease === undefined || (lease.remainingMs ?? 0) <= 0) return null;
+  const { owner, released, since, tookOverFrom } = readValue("leases", lease);
+  return released || since === null ? null : { owner, epoch: lease.tag, since, takesOver: tookOverFrom !== null };
 }
 
 function timelineRow(row: Row, isContext: boolean): TimelineRow {

@@ -332,6 +332,33 @@ describe("effect", () => {
 });
 
 describe("workers", () => {
+  test("shows a takeover before the new process has written a row", async () => {
+    const world = new World();
+    const held = gate();
+    const hold = counting("hold", { replay: "safe", handler: () => held.wait() });
+    const of = world.engine(worker("hold"), { tools: [hold.tool] });
+    const first = world.process(of, { owner: "first" });
+    const { turnId } = await first.start("hi", { id: "s1" });
+    await held.reached;
+    first.kill();
+    await world.leaseRunsOut();
+    const second = world.process(of, { owner: "second" });
+    const since = world.clock.now();
+    await second.recover();
+    await world.clock.advance(15_000);
+    const { claims } = await second.timeline("s1", turnId ?? "");
+    expect(claims).toEqual([
+      expect.objectContaining({ owner: "first", epoch: 1, takesOver: false }),
+      { owner: "second", epoch: 2, since, takesOver: true },
+    ]);
+    // The lease has been renewed since.
+    const [worker2] = await second.workers();
+    expect(worker2?.leases).toMatchObject([{ epoch: 2, since, tookOverFrom: "first" }]);
+    held.open();
+    await second.attach("s1", turnId).result;
+    expect((await second.timeline("s1", turnId ?? "")).claims).toEqual(claims);
+  });
+
   test("lists the processes that hold leases of open turns", async () => {
     const world = new World();
     const held = gate();
@@ -353,6 +380,8 @@ describe("workers", () => {
       turnId,
       epoch: 1,
       expiresAt: expect.any(Number),
+      since: expect.any(Number),
+      tookOverFrom: null,
     });
     // A lease that has expired is not listed.
     first.kill();

@@ -36,6 +36,8 @@ export async function listWorkers({ storage, owner }: VerbContext): Promise<read
         turnId: readValue("open", row).turn,
         epoch: lease.tag,
         expiresAt: lease.expires ?? 0,
+        since: holder.since,
+        tookOverFrom: holder.tookOverFrom,
       });
     }
     examined += page.length;

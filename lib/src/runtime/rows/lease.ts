@@ -45,6 +45,8 @@ export type Lease = {
   readonly since: number;
   /** The claim was a takeover (Q17). */
   readonly takesOver: boolean;
+  /** The process that was taken over from; `null`: none. */
+  readonly tookOverFrom: string | null;
 };
 
 /** A moment on both local clocks, in milliseconds. */
@@ -123,7 +125,9 @@ export function claim(
   }
   const takesOver = held !== null && !held.released;
   const epoch = (row?.tag ?? 0) + 1;
-  const lease: Lease = { owner, process: liveness?.process ?? null, epoch, sentAt, since: sentAt.wall, takesOver };
+  const tookOverFrom = takesOver ? held.owner : null;
+  const process = liveness?.process ?? null;
+  const lease: Lease = { owner, process, epoch, sentAt, since: sentAt.wall, takesOver, tookOverFrom };
   const check: Check = { table: "leases", key, tag: row?.tag ?? null };
   return {
     type: "acquired",
@@ -171,15 +175,28 @@ export function epochCheck(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
 /** The lease row that expires one lease time after the write. */
 export function leasePut(
   key: Key,
-  { owner, process, epoch }: Pick<Lease, "owner" | "process" | "epoch">,
+  {
+    owner,
+    process,
+    epoch,
+    since = null,
+    tookOverFrom = null,
+  }: Pick<Lease, "owner" | "process" | "epoch"> & Pick<Partial<LeaseHolder>, "since" | "tookOverFrom">,
   { ttlMs }: LeaseTimings,
 ): Put {
-  const value = writeValue("leases", { owner, ttlMs, released: false, process });
+  const value = writeValue("leases", { owner, ttlMs, released: false, process, since, tookOverFrom });
   return { table: "leases", key, tag: epoch, ttlMs, value };
 }
 
 /** The row of a released lease: it keeps the epoch and has expired already, so the next claim does not wait and is no takeover. */
 export function releasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">): Put {
-  const value = writeValue("leases", { owner, ttlMs: 0, released: true, process: null });
+  const value = writeValue("leases", {
+    owner,
+    ttlMs: 0,
+    released: true,
+    process: null,
+    since: null,
+    tookOverFrom: null,
+  });
   return { table: "leases", key, tag: epoch, ttlMs: 0, value };
 }

@@ -333,6 +333,8 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
     ttlMs: fallback(number, leaseTimeMs),
     released: fallback(boolean, false),
     process: fallback(nullable(string), null),
+    since: fallback(nullable(number), null),
+    tookOverFrom: fallback(nullable(string), null),
   }),
   pieces: object<Piece>({
     effectId: required(string),

@@ -308,6 +308,10 @@ export type LeaseHolder = {
   readonly released: boolean;
   /** The identity of the process (`Liveness.process`); `null`: it has none, and the lease can only expire. */
   readonly process: string | null;
+  /** When the holder claimed the session, in milliseconds, by its own clock; `null` in rows of older releases and after a release. */
+  readonly since: number | null;
+  /** The process that held the session before, if it had crashed or was blocked; `null`: the claim was no takeover. */
+  readonly tookOverFrom: string | null;
 };
 
 /** Live events of one attempt, for readers in other processes, in order. Adjacent deltas of one part are merged. */

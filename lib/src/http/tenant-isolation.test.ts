@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from "vitest";
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
 
-/** A server with two tenants. `adaTurn`: the tenant `ada` has a session `s1` with a call that waits for an approval, and this is its turn. */
+/** A server with two tenants. `hasData`: the tenant `ada` has a session `s1` with a call that waits for an approval. */
 async function world(hasData: boolean) {
   const database = new Database(":memory:");
   onTestFinished(() => void database.close());
@@ -138,7 +138,7 @@ test("every route answers as if the data of the other tenant did not exist, and 
     }
   }
   expect(await full.stored()).toBe(before);
-  // The same ids reach the data of their own tenant.
+  // These ids do reach the data of their own tenant.
   for (const path of new Set(addressed)) {
     if (paths[path]?.["get"] === undefined) continue;
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? "");

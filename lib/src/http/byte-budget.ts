@@ -15,7 +15,7 @@
 
 import type { Clock } from "../clock/clock.ts";
 
-import { nextTask } from "../clock/clock.ts";
+import { TenantTurns } from "./tenant-turns.ts";
 
 /** A client that has accepted nothing for this long is disconnected if others need the memory, in milliseconds. */
 const stalledMs = 1000;
@@ -27,15 +27,13 @@ type TenantBytes = {
   held: number;
   waiting: number;
   readonly accounts: Set<ByteAccount>;
-  /** Slices that were written in this turn, and those that wait for the next one. */
-  slices: number;
-  readonly waitingSlices: (() => void)[];
 };
 
 /** The bytes that all responses of a handler hold. */
 export class ByteBudget {
   readonly clock: Clock;
   readonly #tenants = new Map<string, TenantBytes>();
+  readonly #slices = new TenantTurns(slicesPerTurn);
   readonly #tenantBytes: number;
   readonly #processBytes: number;
   #held = 0;
@@ -53,13 +51,7 @@ export class ByteBudget {
 
   /** Opens the account of a response. `cut` disconnects its client. */
   open(tenant: string, cut: () => void): ByteAccount {
-    const bytes = this.#tenants.get(tenant) ?? {
-      held: 0,
-      waiting: 0,
-      accounts: new Set(),
-      slices: 0,
-      waitingSlices: [],
-    };
+    const bytes = this.#tenants.get(tenant) ?? { held: 0, waiting: 0, accounts: new Set() };
     this.#tenants.set(tenant, bytes);
     const account = new ByteAccount(this, tenant, cut);
     bytes.accounts.add(account);
@@ -85,28 +77,8 @@ export class ByteBudget {
   }
 
   /** Resolves when the account may write a slice of a large response; `null`: at once. */
-  nextSlice(account: ByteAccount): Promise<void> | null {
-    const tenant = this.#tenants.get(account.tenant);
-    if (tenant === undefined) return null;
-    if (tenant.slices === 0) this.#endTurn(tenant);
-    if (tenant.slices < slicesPerTurn) {
-      tenant.slices += 1;
-      return null;
-    }
-    return new Promise((resolve) => {
-      tenant.waitingSlices.push(resolve);
-    });
-  }
-
-  /** Lets the next slices of a tenant be written in the next turn of the event loop. */
-  #endTurn(tenant: TenantBytes): void {
-    const startTurn = () => {
-      const next = tenant.waitingSlices.splice(0, slicesPerTurn);
-      tenant.slices = next.length;
-      if (next.length > 0) this.#endTurn(tenant);
-      for (const write of next) write();
-    };
-    void nextTask().then(startTurn);
+  nextSlice({ tenant }: ByteAccount): Promise<void> | null {
+    return this.#slices.next(tenant);
   }
 
   /** The account holds this many bytes now: its client has read the others. */

@@ -17,6 +17,7 @@
 //      Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot include a response as a script or image.
 //   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have slots of their own
 //      (limits.ts).
+//      At most `startsPerTurn` requests of a tenant begin in one turn of the event loop (tenant-turns.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
 //   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
@@ -73,6 +74,7 @@ import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
 import { completeBody, sseBody, sseHeaders } from "./sse.ts";
+import { TenantTurns } from "./tenant-turns.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
 export type HttpOptions = {
@@ -167,6 +169,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const policy = contentPolicy(options.contentHosts, options.providerFiles ?? false);
   const authenticate = authenticator(auth);
   const requestSlots = new RequestSlots(limits);
+  const starts = new TenantTurns(startsPerTurn);
+  const largeBodies = new TenantTurns(1);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
   const completions = openai === undefined ? [] : openaiRoutes(openai, policy, (error) => reportError(error, null));
   const apiRoutes: readonly Route[] = [
@@ -213,9 +217,14 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
     };
     try {
+      const turnKey = isOpen
+        ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
+        : `t${tenantKey(caller)}`;
+      await starts.next(turnKey);
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
-      const input = matched.body === null ? null : await readJson(request, limits, clock);
+      const input =
+        matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(turnKey));
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
       const response = await matched.handle({
@@ -278,6 +287,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     }
   };
 }
+
+/** How many requests of one tenant begin in one turn of the event loop. */
+const startsPerTurn = 8;
 
 /** How often a body that waits for memory tries again, in milliseconds. */
 const bodyWaitMs = 20;

@@ -18,14 +18,23 @@ import { renderIssue, renderPath } from "../model/internal.ts";
 import { read } from "../model/parse/reading.ts";
 import { HttpError } from "./failure.ts";
 
+/** A body of more bytes takes milliseconds to parse and to check. */
+const largeBodyBytes = 65_536;
+
 /**
  * Reads the body as JSON (RFC 8259: UTF-8), within the limits of its size and of the time until it has arrived. An absent or empty body is
- * `{}`.
+ * `{}`. `turn`: when a large body may be parsed; `null`: at once.
  */
-export async function readJson(request: Request, limits: BodyLimits, clock: Clock): Promise<unknown> {
+export async function readJson(
+  request: Request,
+  limits: BodyLimits,
+  clock: Clock,
+  turn: () => Promise<void> | null = () => null,
+): Promise<unknown> {
   const bytes = await readBytes(request, limits, clock);
   if (bytes.length === 0) return {};
   checkMediaType(request);
+  if (bytes.length > largeBodyBytes) await turn();
   try {
     // `ignoreBOM: false` removes a byte order mark, which `JSON.parse` would reject.
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes));

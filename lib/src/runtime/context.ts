@@ -5,6 +5,7 @@ import type { Clock, Engine } from "../engine/internal.ts";
 import type { TurnEnd } from "../model/internal.ts";
 import type { ActiveTurns } from "./drive/active-turns.ts";
 import type { CancelWatch } from "./drive/cancel-watch.ts";
+import type { OutputChecks } from "./drive/output-checks.ts";
 import type { HistoryCache } from "./history-cache.ts";
 import type { Hub } from "./read/hub.ts";
 import type { JoinedReads } from "./read/joined-reads.ts";
@@ -51,6 +52,8 @@ export type RuntimeContext = {
   /** The memory of event readers, and the reads of their pages. */
   readonly pages: PageBudget;
   readonly readSlots: ReadSlots;
+  /** The validations of large structured outputs. */
+  readonly outputChecks: OutputChecks;
   /** Forks of a tenant run one after the other: each holds a copy of its history. */
   readonly forkSlots: ReadSlots;
   /** The waits for the ends of turns, by session and turn (`verbs/handles.ts`). */

@@ -69,6 +69,7 @@ import { MisuseError } from "../model/internal.ts";
 import { checkedStorage } from "./context.ts";
 import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
+import { OutputChecks } from "./drive/output-checks.ts";
 import { HistoryCache } from "./history-cache.ts";
 import { engineViews } from "./inspect/engine-views.ts";
 import { readEffect, readTimeline } from "./inspect/read-timeline.ts";
@@ -392,6 +393,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     histories: new HistoryCache(),
     pages: new PageBudget(),
     readSlots: new ReadSlots(),
+    outputChecks: new OutputChecks(),
     forkSlots: new ReadSlots(1),
     endWaits: new Map(),
     pinned: new StoredPinned(clock),

@@ -113,7 +113,8 @@ export class TurnDriver {
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
     const openChildren = openChildrenOf({ context: this.#context, key: stored.key, scope: records });
     const origin = { parent: null, durable: true, trace, acceptedAt, agent, openChildren };
-    this.#run = startRun(plan, () => this.#committer.ports, children, origin);
+    const checkedPlan = this.#context.outputChecks.inTurn(plan, stored.key.tenant);
+    this.#run = startRun(checkedPlan, () => this.#committer.ports, children, origin);
     // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
     const renewing = this.#renew();

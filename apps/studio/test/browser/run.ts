@@ -2,7 +2,7 @@
 // blocks the page, or content of a message does anything but being shown.
 //
 //   tsx --conditions=source apps/studio/test/browser/run.ts                      all of it
-//   tsx --conditions=source apps/studio/test/browser/run.ts flows --only fork    or some of it: flows, looks, hostile, performance
+//   tsx --conditions=source apps/studio/test/browser/run.ts flows --only fork    or some of it: flows, looks, small, hostile, performance
 //   … --shots DIR                                                                where screenshots are written; default: the temporary folder
 //
 // It needs a build (`npm run build`) and Debian's chromium, or the program that EVERTURN_CHROMIUM names. Without one it says so and ends with exit code 0.
@@ -29,6 +29,7 @@ import { checkHostileContent } from "./hostile.ts";
 import { checkLooks } from "./looks.ts";
 import { measurePerformance } from "./performance.ts";
 import { cleanUp } from "./server.ts";
+import { checkSmallScreens } from "./small-screens.ts";
 
 type Part = (browser: Browser, shots: string, only: string) => Promise<readonly string[]>;
 
@@ -46,6 +47,7 @@ const flows: readonly Flow[] = [
 const parts: { readonly [name: string]: Part } = {
   flows: async (browser, shots, only) => runFlows(flows, browser, shots, only),
   looks: checkLooks,
+  small: checkSmallScreens,
   hostile: checkHostileContent,
   performance: measurePerformance,
 };

@@ -8,6 +8,7 @@ import { Menu } from "@base-ui/react/menu";
 import { useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
+import { curlOfUserMessage } from "../inspector/copy.ts";
 import { hrefOf, navigate, sessionRoute } from "../route.ts";
 import { attempt, copyText } from "../shell/toasts.tsx";
 import { useConversationPart } from "./use-conversation.ts";
@@ -59,6 +60,14 @@ function ActionMenu({ index, message }: { readonly index: number; readonly messa
             <Menu.Item className="menu-item" onClick={() => copyText(JSON.stringify(message, null, 2))}>
               Copy as JSON
             </Menu.Item>
+            {message.role === "user" && (
+              <Menu.Item
+                className="menu-item"
+                onClick={() => copyText(curlOfUserMessage(location.origin, sessionId, message))}
+              >
+                Copy as curl that sends it
+              </Menu.Item>
+            )}
           </Menu.Popup>
         </Menu.Positioner>
       </Menu.Portal>

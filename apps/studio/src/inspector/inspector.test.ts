@@ -1,12 +1,13 @@
 import type { EffectDetail } from "everturn/client";
 import type { Json } from "everturn/model";
 
+import { user } from "everturn/model";
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
 
 import { supportCase, usageOf } from "../timeline/turn-fixture.ts";
-import { curlOfEffect } from "./copy.ts";
+import { curlOfEffect, curlOfUserMessage } from "./copy.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
 import { JsonView } from "./json-view.tsx";
@@ -71,6 +72,20 @@ test("shows the body that was sent to the provider if it was logged", () => {
   const response = { type: "model_replied", requestBody: '{"model":"m"}', reply: { outputText: "hi" } };
   expect(requestOf({ ...detail, item: { type: "response", response } })).toEqual({ model: "m" });
   expect(requestOf({ ...detail, item: { type: "response", response: { ...response, requestBody: "{" } } })).toBe("{");
+});
+
+test("a curl command sends a user message again, with its files", () => {
+  const text = curlOfUserMessage("http://localhost:4242", "s 1", { content: "it's $(id)" });
+  expect(text.split(" \\\n  ")).toEqual([
+    "curl",
+    '-H "Authorization: Bearer $EVERTURN_TOKEN"',
+    '-H "Content-Type: application/json"',
+    `--data-raw '{"text":"it'\\''s $(id)"}'`,
+    "'http://localhost:4242/sessions/s%201/send'",
+  ]);
+  const message = user([{ type: "text", text: "look" }]);
+  const body = JSON.stringify({ message: { role: "user", content: message.content } });
+  expect(curlOfUserMessage("http://localhost:4242", "s1", message)).toContain(`--data-raw '${body}'`);
 });
 
 test("a curl command names the variable of the token, and quotes what a shell would expand", () => {

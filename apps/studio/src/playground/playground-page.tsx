@@ -1,5 +1,6 @@
 // The playground: one message, up to four columns with different engines and settings, run side by side. Every run is a session of the server. A run that is kept
-// stays as a session, or as a fork of the session that the playground was opened from; the others are deleted before the next run.
+// stays as a session, or as a fork of the session that the playground was opened from; the others are deleted before the next run. Those that are left when the
+// page is left stay as sessions, and are listed at the next visit (unkept-runs.ts).
 
 import type { ColumnSettings } from "./column-settings.ts";
 import type { Run } from "./run.ts";
@@ -12,9 +13,11 @@ import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
+import { notifyError } from "../shell/toasts.tsx";
 import { enginesFor, optionsOf, settingsOf, withoutEngine } from "./column-settings.ts";
 import { Column } from "./column.tsx";
 import { beginRun, withEnd, withEvent } from "./run.ts";
+import { forgetRuns, rememberRun, unkeptRuns } from "./unkept-runs.ts";
 import "../styles/conversation.css";
 import "./playground.css";
 
@@ -48,7 +51,12 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
     setColumns((list) => list.map((column) => (column.key === key ? update(column) : column)));
   const discard = async ({ run, isKept }: ColumnState): Promise<void> => {
     // The run of a session that cannot be deleted now stays in the list of sessions, where it can be deleted.
-    if (run !== null && run.sessionId !== null && !isKept) await client.delete(run.sessionId).catch(() => undefined);
+    if (run === null || run.sessionId === null || isKept) return;
+    const { sessionId } = run;
+    await client.delete(sessionId).then(
+      () => forgetRuns([sessionId]),
+      () => undefined,
+    );
   };
   const start = async (column: ColumnState): Promise<void> => {
     const { key, settings } = column;
@@ -63,6 +71,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
         from === null
           ? await client.start(message, { ...options, metadata: { title: titleOf(message) } })
           : await client.reply(await client.fork(from), message, withoutEngine(options));
+      rememberRun(turn.sessionId);
       update((run) => ({ ...run, sessionId: turn.sessionId }));
       for await (const event of turn.events) update((run) => withEvent(run, event, Date.now()));
       const end = await turn.result;
@@ -112,6 +121,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
           Add a column
         </button>
       </div>
+      <EarlierRuns />
       {original.error !== null && (
         <p className="notice bad" role="alert">
           The session could not be read: {original.error.message}
@@ -156,7 +166,10 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
             run={column.run}
             isKept={column.isKept}
             onChange={(settings) => change(column.key, (current) => ({ ...current, settings }))}
-            onKeep={() => change(column.key, (current) => ({ ...current, isKept: true }))}
+            onKeep={() => {
+              if (column.run !== null && column.run.sessionId !== null) forgetRuns([column.run.sessionId]);
+              change(column.key, (current) => ({ ...current, isKept: true }));
+            }}
             onStop={() => {
               if (column.run !== null && column.run.sessionId !== null)
                 void client.cancel(column.run.sessionId).catch(() => undefined);
@@ -173,6 +186,50 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
         ))}
       </div>
     </div>
+  );
+}
+
+/** The runs of earlier visits that were not kept. */
+function EarlierRuns(): ReactNode {
+  const { client } = useConnection();
+  const [runs, setRuns] = useState(unkeptRuns);
+  const [isBusy, setBusy] = useState(false);
+  if (runs.length === 0) return null;
+  const remove = async (): Promise<void> => {
+    setBusy(true);
+    const removed: string[] = [];
+    for (const id of runs) {
+      try {
+        await client.delete(id);
+        removed.push(id);
+      } catch (error) {
+        // Another page has deleted it.
+        if (error instanceof Error && "status" in error && error.status === 404) removed.push(id);
+        else notifyError(error);
+      }
+    }
+    forgetRuns(removed);
+    setRuns((list) => list.filter((id) => !removed.includes(id)));
+    setBusy(false);
+  };
+  return (
+    <p className="notice" role="status">
+      {runs.length === 1 ? "1 earlier run was" : `${runs.length} earlier runs were`} not kept.{" "}
+      <button type="button" className="btn small danger" disabled={isBusy} onClick={() => void remove()}>
+        {runs.length === 1 ? "Delete it" : "Delete them"}
+      </button>{" "}
+      <button
+        type="button"
+        className="btn small"
+        disabled={isBusy}
+        onClick={() => {
+          forgetRuns(runs);
+          setRuns([]);
+        }}
+      >
+        {runs.length === 1 ? "Keep it" : "Keep them"}
+      </button>
+    </p>
   );
 }
 

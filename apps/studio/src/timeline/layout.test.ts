@@ -8,6 +8,24 @@ import { acceptedAt, effectOf, longTurn, supportCase, timelineOf, turnOf } from 
 const layout = layoutOf(supportCase);
 const barsOf = (label: string) => layout.bars[layout.lanes.findIndex((lane) => lane.label === label)] ?? [];
 
+test("the name of a bar contains what the bar shows, so that speech input finds it", () => {
+  const words = (text: string): string => text.replaceAll(/[^\p{L}\p{N}.]+/gu, " ");
+  const failed = layoutOf(
+    timelineOf([
+      effectOf(1, "model", 0, [0, 2100], { state: "failed" }),
+      effectOf(2, "tool", 0, [2100, 4100], { name: "search", toolCallId: "c1", state: "failed" }),
+    ]),
+  );
+  for (const bar of [...layout.bars.flat(), ...failed.bars.flat()]) {
+    const title = words(barTitle(bar));
+    for (const label of barLabels(bar)) if (label !== "✕") expect(title).toContain(words(label));
+  }
+  expect(failed.bars.flat().map(barTitle)).toEqual([
+    "model call, step 1, 2.1 s, failed",
+    "tool, search, step 1, failed, 2.0 s",
+  ]);
+});
+
 describe("lanes and bars", () => {
   test("puts the model first, then tools and the person by their first bar", () => {
     expect(layout.lanes.map(({ label }) => label)).toEqual(["model", "find_order", "track_parcel", "person"]);
@@ -172,7 +190,7 @@ test("labels name the kind, the state and the duration", () => {
   const [first, discarded] = barsOf("model");
   expect(first === undefined ? [] : barLabels(first)).toEqual(["step 1 · 600 ms", "600 ms", "1"]);
   expect(discarded === undefined ? "" : barTitle(discarded)).toBe(
-    "attempt, step 2, ended by a crash, discarded 720 ms",
+    "attempt, step 2, discarded, 720 ms, ended by a crash",
   );
 });
 

@@ -442,17 +442,17 @@ export function barLabels(bar: Bar): readonly string[] {
   }
 }
 
-/** The name of a bar for screen readers and tooltips: kind, name, step, state, duration. */
+/** The name of a bar for screen readers and tooltips: kind, name, step, duration, state. It contains each text of {@link barLabels}, so that speech input finds the bar. */
 export function barTitle(bar: Bar): string {
   const parts = [kindWords[bar.kind]];
   if (bar.kind === "tool" || bar.kind === "agent" || bar.kind === "wait") parts.push(bar.name);
-  if (bar.kind !== "queue") parts.push(`step ${bar.step + 1}`);
-  if (bar.kind === "discarded") parts.push(bar.state === "crash" ? "ended by a crash" : "failed and retried");
+  // The longest label follows without other words in between; the label of a model call begins with its step.
+  const [label = ""] = barLabels(bar);
+  if (bar.kind !== "queue" && bar.kind !== "model") parts.push(`step ${bar.step + 1}`);
+  parts.push(label.replace(" · ", ", "));
+  if (bar.kind === "discarded") parts.push(bar.state === "crash" ? "ended by a crash" : "retried");
   else if (bar.isOpen) parts.push("still open");
-  else if (bar.state !== "ok" && bar.state !== "waits") parts.push(bar.state);
-  // What the bar shows is part of its name, word by word, so that speech input finds it.
-  const word = bar.kind === "wait" ? "waits " : bar.kind === "discarded" ? "discarded " : "";
-  parts.push(`${word}${duration(bar.end - bar.start)}`);
+  else if (bar.state !== "ok" && bar.state !== "waits" && !label.startsWith(bar.state)) parts.push(bar.state);
   return parts.join(", ");
 }
 

@@ -25,7 +25,7 @@ const chunks = [
   // What run/perform/on-demand.ts loads. Only these modules: what they import is in the chunks that every run needs, which do not import them.
   {
     name: "tools",
-    test: /lib\/src\/(?:run\/perform\/(?:code\.ts|tool|run-tool|prepare-tool|start-mark|encode-result)|kernel\/retry-delay)/,
+    test: /lib\/src\/(?:run\/perform\/(?:checkpoint-hooks|code\.ts|encode-result|environment|prepare-tool|run-tool|start-mark|tool)|engine\/tool\/is-directive|kernel\/retry-delay)/,
     includeDependenciesRecursively: false,
     priority: 7,
   },
@@ -38,14 +38,14 @@ const chunks = [
   {
     name: "model",
     // index.ts has no code of its own; in no group it would be an empty file.
-    test: /lib\/src\/(?:model\/(?!parse\/finite-numbers)|clock\/(?!timer)|index\.ts$)|^everturn:/,
+    test: /lib\/src\/(?:model\/(?!message\/(?:base64|image|media-part)\.ts|parse\/finite-numbers)|clock\/(?!timer)|index\.ts$)|^everturn:/,
     includeDependenciesRecursively: false,
     priority: 6,
   },
   // Loaded by the first call of a model. Of the library it imports the model layer only, so that the client can share it.
   {
     name: "transport",
-    test: /lib\/src\/(?:engine\/model-call\/transport|clock\/timer|wire\/sse)|eventsource-parser/,
+    test: /lib\/src\/(?:engine\/model-call\/transport|clock\/timer|wire\/sse|model\/message\/(?:base64|image|media-part)\.ts)|eventsource-parser/,
     priority: 5,
   },
   {
@@ -54,10 +54,17 @@ const chunks = [
     includeDependenciesRecursively: false,
     priority: 5,
   },
+  // Image adapters and verbs. Apart from the main file, which then does not import code that only they and calls need.
+  {
+    name: "images",
+    test: /lib\/src\/(?:adapters\/(?:[a-z]+-images|image-http)|run\/images)\.ts$/,
+    includeDependenciesRecursively: false,
+    priority: 5,
+  },
   // What several codecs share.
   {
     name: "codec-parts",
-    test: /lib\/src\/(?:wire\/(?:audio-format|omission|reply-builder|request-error|usage-extra)|model\/parse\/finite-numbers)\.ts$/,
+    test: /lib\/src\/(?:wire\/(?:audio-format|fields|listed-tools|omission|provider-options|reply-builder|request-error|usage-extra)|model\/parse\/finite-numbers)\.ts$/,
     includeDependenciesRecursively: false,
     priority: 5,
   },

@@ -46,7 +46,7 @@ export { nextTask, systemClock } from "../clock/clock.ts";
 export { PartialJson } from "../wire/internal.ts";
 
 // tool
-export { isDirective, isReservedReason } from "./tool/directive.ts";
+export { isDirective } from "./tool/is-directive.ts";
 export type { CellLimits, CellResult, CellRun } from "./tool/executor.ts";
 export { defaultCellLimits } from "./tool/executor.ts";
 export type { AnySchema, Checked, OutputSchema } from "./tool/schema.ts";

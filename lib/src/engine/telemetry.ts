@@ -2,7 +2,7 @@
 // (`span-observer.ts`), with which `everturn/otel` and `everturn/trace` are built.
 //
 // A span covers the work itself: the span of a streaming verb ends when its stream has been read to the end or abandoned, not when the verb
-// returns. Listeners are called synchronously and must not block. Without listeners and observers a span costs one object.
+// returns. Listeners are called synchronously and must not block. Without listeners and observers a span costs one object, and its start and end are not reported.
 
 import type { JsonObject } from "../model/internal.ts";
 import type {
@@ -61,6 +61,7 @@ let lastId = 0;
  * is unsubscribed.
  */
 export function subscribe(listener: Listener): () => void {
+  start = startFollowed;
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
@@ -80,6 +81,7 @@ const observers = new Set<SpanObserver>();
 
 /** Adds an observer to the spans of the whole process. Returns a function that removes it; spans that have started are followed to their end. */
 export function observeSpans(observer: SpanObserver): () => void {
+  start = startFollowed;
   observers.add(observer);
   return () => observers.delete(observer);
 }
@@ -94,7 +96,7 @@ export function traceOfTurn(continued: ContinuedTurn | null): JsonObject | null 
 }
 
 /** What observers learn about a span besides the fields of its telemetry event. */
-export type Traced = {
+type Traced = {
   /** See `SpanStart`. Default: `null`. */
   readonly key?: string | null;
   /** See `SpanStart`. Default: `null`. */
@@ -127,7 +129,38 @@ export type OpenSpan = {
 };
 
 /** Starts a span and emits `start`. `now` returns the time of the engine's clock in milliseconds. */
-export function startSpan(
+type StartSpan = (
+  name: SpanName,
+  requestId: string,
+  metadata: JsonObject,
+  parent: OpenSpan | null,
+  now: () => number,
+  traced?: Traced,
+) => OpenSpan;
+
+export const startSpan: StartSpan = (...given) => {
+  lastId += 1;
+  return start(...given);
+};
+
+/** The first listener or observer sets `startFollowed`: a program that has none does not contain it. Spans that started before that are not followed. */
+let start: StartSpan = startUnfollowed;
+
+function startUnfollowed(): OpenSpan {
+  let hasStopped = false;
+  const stop = () => void (hasStopped = true);
+  return {
+    id: lastId,
+    within: (work) => work(),
+    stop,
+    fail: stop,
+    record: stop,
+    discard: stop,
+    hasStopped: () => hasStopped,
+  };
+}
+
+function startFollowed(
   name: SpanName,
   requestId: string,
   metadata: JsonObject,
@@ -135,7 +168,6 @@ export function startSpan(
   now: () => number,
   { key = null, trace = null, startedAt: spanStart, input = {}, held = false }: Traced = {},
 ): OpenSpan {
-  lastId += 1;
   const span: Span = { name, id: lastId, parent: parent?.id ?? null, requestId, metadata };
   const startedAt = now();
   emitTelemetry({ type: "start", ...span });

@@ -14,7 +14,8 @@ export type { Environment } from "./turn/environment.ts";
 export type { FinishReason } from "./call/finish-reason.ts";
 export type { ImageRequest, ImageResponse } from "./call/image-request.ts";
 export type { Issue, IssueCode } from "./failure/issue.ts";
-export type { ImageContent, ImageProblem } from "./message/image.ts";
+export type { ImageContent } from "./message/image-content.ts";
+export type { ImageProblem } from "./message/image.ts";
 export type { Json, JsonObject } from "./parse/json.ts";
 export type {
   AssistantMessage,
@@ -106,7 +107,8 @@ export { assistant, eventMessage, messageText, system, user } from "./message/me
 export { MisuseError } from "./failure/misuse.ts";
 export { modelRef } from "./call/model-ref.ts";
 export { parse } from "./parse/parse.ts";
-export { filePart, imagePart, searchResultPart, textPart } from "./message/part.ts";
+export { filePart, imagePart, searchResultPart } from "./message/media-part.ts";
+export { textPart } from "./message/part.ts";
 export { modelReply, replyImages, replyText } from "./call/reply.ts";
 export { jsonSchema, request } from "./call/request.ts";
 export { chatResult, isHalted, stepResult } from "./turn/run-results.ts";

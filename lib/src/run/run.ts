@@ -11,32 +11,23 @@
 // after the abort reaches readers or the journal.
 
 import type { OpenSpan, RunChild } from "../engine/internal.ts";
-import type {
-  CallTool,
-  Cancellation,
-  Effect,
-  EffectResponse,
-  ProtocolDriver,
-  RunCode,
-  Turn,
-} from "../kernel/internal.ts";
+import type { CallTool, Cancellation, Effect, EffectResponse, ProtocolDriver, Turn } from "../kernel/internal.ts";
 import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/internal.ts";
 import type { Drive } from "./driver.ts";
 import type { InnerWait, ToolPorts } from "./perform/tool-job.ts";
 import type { Pinned } from "./plan/pinned.ts";
-import type { Plan } from "./plan/plan.ts";
+import type { Plan, RunPlan } from "./plan/plan.ts";
 import type { Committed, Ports, Sink } from "./ports/ports.ts";
 import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
 import { chatProtocol, Collector, pendingEffects, toolReturned } from "../kernel/internal.ts";
-import { addUsage, EngineError, noUsage, toCause, toolFailure } from "../model/internal.ts";
+import { addUsage, noUsage, toCause, toolFailure } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { CancelGrace } from "./perform/cancel-grace.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
-import { performEnvironment } from "./perform/environment.ts";
 import { performModel } from "./perform/model.ts";
-import { codeCells, toolCalls, whenLoaded } from "./perform/on-demand.ts";
+import { callPerformers, codeCells, whenLoaded } from "./perform/on-demand.ts";
 import { cancelRecordedWork } from "./perform/reference.ts";
 import { Semaphore } from "./perform/semaphore.ts";
 import { noOrigin, RunSpans } from "./run-spans.ts";
@@ -152,10 +143,11 @@ export function startRun<Context extends CallerContext>(
     if (signal.aborted) return never();
     switch (effect.type) {
       case "sync_environment":
-        return performEnvironment(plan, effect, turn);
+        return whenLoaded(callPerformers(), ({ performEnvironment }) => performEnvironment(plan, effect, turn));
       case "call_model":
         openModelCall = effect.id;
-        if (plan.tools.length > 0) preload(toolCalls());
+        // Starts to load. An error is reported when a call is performed.
+        if (plan.tools.length > 0) void Promise.resolve(callPerformers()).catch(() => undefined);
         return performModel(
           plan,
           {
@@ -176,7 +168,9 @@ export function startRun<Context extends CallerContext>(
       case "call_tool":
         return performToolCall(effect);
       case "run_code":
-        return performCell(effect, turn);
+        return whenLoaded(codeCells(), ({ performCode }) =>
+          performCode(plan, { signal, tenant: scope.tenant, spans }, effect, turn),
+        );
       case "checkpoint":
         return performCheckpoint(plan, inbox, transitionEvents.account, effect, turn);
     }
@@ -196,23 +190,13 @@ export function startRun<Context extends CallerContext>(
       openChildren: (attempt) => origin.openChildren?.(effect, attempt) ?? Promise.resolve([]),
       runChild: (attempt, stop, add, onWait, toolSpan) => children(effect, attempt, stop, add, onWait, toolSpan),
     };
-    const code = toolCalls();
+    const code = callPerformers();
     if (!(code instanceof Promise)) return code.performTool(plan, ports, effect);
     return code.then(
       ({ performTool }) => (signal.aborted ? never() : performTool(plan, ports, effect)),
       // A run in memory: no earlier process can have started the tool. A durable run has loaded the code before its first effect.
       (error: unknown) => notRun(effect, error),
     );
-  }
-
-  async function performCell(effect: RunCode, turn: Turn): Promise<EffectResponse> {
-    const { protocol } = plan;
-    if (protocol.type !== "code") {
-      const message = "run_code: the engine has no code executor: use an engine with the code protocol";
-      throw new EngineError("invalid_engine", { message });
-    }
-    const { performCode } = await codeCells();
-    return performCode(plan, protocol, { signal, tenant: scope.tenant, spans }, effect, turn);
   }
 
   function cancel({ origin, reason }: Omit<CancelEvidence, "requestId">): void {
@@ -255,9 +239,9 @@ export function startRun<Context extends CallerContext>(
     whenLoaded(protocolOf(plan.pinned), (protocolDriver) =>
       drive({ config: { ...plan.config, protocolDriver }, input, journal, sink, perform, eventsOf }),
     );
-  // A durable turn has all of its code before its first effect: without it the run rejects, and another process continues the turn.
+  // Without its code the run rejects before its first effect: a durable turn is then continued by another process.
   const result = span
-    .within(() => (accepted ? whenLoaded(toolCalls(), start) : start()))
+    .within(() => (accepted || hasHooks(plan) ? whenLoaded(callPerformers(), start) : start()))
     .then(
       (): Finished => {
         const { result: finished, steps, lastReply } = transitionEvents;
@@ -302,6 +286,11 @@ export function startRun<Context extends CallerContext>(
 /** The abort reason of a run that has ended, or that this process no longer drives. Compared by identity. */
 const runIsOver = new DOMException("the run is over", "AbortError");
 
+/** Does the loop call functions of the program that on-demand.ts has the code for? */
+function hasHooks({ prepareStep, onCheckpoint, loopHooks }: RunPlan): boolean {
+  return (prepareStep ?? onCheckpoint ?? loopHooks.beforeTurn) !== undefined;
+}
+
 /** The protocol of a turn; a promise while its code is loaded. */
 function protocolOf({ protocol }: Pinned): ProtocolDriver | Promise<ProtocolDriver> {
   if (protocol.type === "chat") return chatProtocol(protocol);
@@ -316,14 +305,9 @@ function never(): Promise<never> {
   return new Promise(() => undefined);
 }
 
-/** Starts to load code. An error is reported when the code is used. */
-function preload(code: unknown): void {
-  if (code instanceof Promise) code.catch(() => undefined);
-}
-
 /** The response of a tool call whose code cannot be loaded. The model reads it, and the turn continues. */
 function notRun({ id, call }: CallTool, error: unknown): EffectResponse {
-  const message = `the tool was not run: ${toCause(error)?.message ?? ""}`;
+  const message = `not run: ${toCause(error)?.message}`;
   const failure = toolFailure("not_run", { message, cause: error, toolName: call.name, toolCallId: call.id });
   return toolReturned(id, { type: "failure", failure });
 }

@@ -7,6 +7,7 @@ export { classify } from "./classify.ts";
 export { nothingToSend, sendableHistory } from "./history.ts";
 export { inMessage, isForced, choiceWithoutTools, unsupported, warningsOf } from "./omission.ts";
 export { mergeFields } from "./provider-options.ts";
-export { clientCallName, datedToolName, withProviderTools } from "./provider-tools.ts";
+export { withProviderTools } from "./listed-tools.ts";
+export { clientCallName, datedToolName } from "./provider-tools.ts";
 export { rawChunk, ReplyBuilder } from "./reply-builder.ts";
 export { requestError } from "./request-error.ts";

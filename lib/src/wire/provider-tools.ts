@@ -10,9 +10,9 @@
 //   Anthropic   the field `name` of the definition, which the API fixes for each type (`bash_20250124` is `bash`); a toolset has no name, and its calls have the
 //               name of the family (`computer_toolset_20260801` is `computer`)
 
-import type { JsonObject, ModelRequest, ProviderTool } from "../model/internal.ts";
+import type { JsonObject, ProviderTool } from "../model/internal.ts";
 
-import { objectAt, textAt } from "./fields.ts";
+import { objectAt, textAt } from "./object-fields.ts";
 
 /** The name under which the calls of a provider tool reach the program; `null`: the provider runs the tool. */
 export function clientCallName({ name, options }: ProviderTool): string | null {
@@ -71,18 +71,3 @@ const toolNamesByType: ReadonlyMap<string, string> = new Map([
   ["text_editor_20250429", "str_replace_based_edit_tool"],
   ["text_editor_20250728", "str_replace_based_edit_tool"],
 ]);
-
-/** The request with the provider tools of `tools` moved to `providerTools`, where encoders expect them. Provider options of a tool are fields of its definition. */
-export function withProviderTools(request: ModelRequest): ModelRequest {
-  const moved = request.tools.flatMap(({ providerTool, providerOptions = {} }): readonly ProviderTool[] => {
-    if (providerTool === undefined) return [];
-    const options = Object.entries(providerOptions).find(([provider]) => provider === providerTool.provider)?.[1];
-    return [{ ...providerTool, options: { ...providerTool.options, ...options } }];
-  });
-  if (moved.length === 0) return request;
-  return {
-    ...request,
-    tools: request.tools.filter(({ providerTool }) => providerTool === undefined),
-    providerTools: [...request.providerTools, ...moved],
-  };
-}

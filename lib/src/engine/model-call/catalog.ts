@@ -159,40 +159,18 @@ function merge(reference: ModelRef, entry: ModelRef): ModelRef {
   return {
     ...reference,
     provider: reference.provider ?? entry.provider,
-    capabilities: mergeCapabilities(reference.capabilities, entry.capabilities),
-    limits: mergeLimits(reference.limits, entry.limits),
-    pricing: mergePricing(reference.pricing, entry.pricing),
+    capabilities: filled(reference.capabilities, entry.capabilities),
+    limits: filled(reference.limits, entry.limits),
+    pricing: filled(reference.pricing, entry.pricing),
   };
 }
 
-function mergeCapabilities(
-  reference: ModelCapabilities | null,
-  entry: ModelCapabilities | null,
-): ModelCapabilities | null {
+/** The fields of the reference, with those of the entry in place of `null`. */
+function filled<Fields extends ModelCapabilities | ModelLimits | ModelPricing>(
+  reference: Fields | null,
+  entry: Fields | null,
+): Fields | null {
   if (reference === null || entry === null) return reference ?? entry;
-  return {
-    tools: reference.tools ?? entry.tools,
-    jsonNative: reference.jsonNative ?? entry.jsonNative,
-    parallelTools: reference.parallelTools ?? entry.parallelTools,
-    reasoning: reference.reasoning ?? entry.reasoning,
-    vision: reference.vision ?? entry.vision,
-    files: reference.files ?? entry.files,
-    imagesEnabled: reference.imagesEnabled ?? entry.imagesEnabled,
-    supportedImageOperations: reference.supportedImageOperations ?? entry.supportedImageOperations,
-  };
-}
-
-function mergeLimits(reference: ModelLimits | null, entry: ModelLimits | null): ModelLimits | null {
-  if (reference === null || entry === null) return reference ?? entry;
-  return { context: reference.context ?? entry.context, output: reference.output ?? entry.output };
-}
-
-function mergePricing(reference: ModelPricing | null, entry: ModelPricing | null): ModelPricing | null {
-  if (reference === null || entry === null) return reference ?? entry;
-  return {
-    input: reference.input ?? entry.input,
-    output: reference.output ?? entry.output,
-    cacheRead: reference.cacheRead ?? entry.cacheRead,
-    cacheWrite: reference.cacheWrite ?? entry.cacheWrite,
-  };
+  const known = Object.entries(reference).filter(([, value]) => (value ?? null) !== null);
+  return { ...entry, ...Object.fromEntries(known) };
 }

@@ -2,11 +2,11 @@
 
 import type { AnswerForm, Json, JsonObject, Message, ToolControl, ToolFailure } from "../../model/internal.ts";
 
-import { knownHaltedReasons, MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
+import { MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
 import { read, settings } from "../../model/parse/reading.ts";
 
 // `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
-const mark = Symbol.for("everturn.directive");
+export const mark = Symbol.for("everturn.directive");
 
 /**
  * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`, `askAndResume`,
@@ -24,11 +24,6 @@ export type Directive = { readonly [mark]: true } & (
   | { readonly type: "fail"; readonly failure: ToolFailure }
   | { readonly type: "control"; readonly value: unknown; readonly control: ToolControl }
 );
-
-/** Returns whether a handler's return value is a directive. A result that merely looks like one, for example parsed JSON, is not. */
-export function isDirective(value: unknown): value is Directive {
-  return typeof value === "object" && value !== null && mark in value;
-}
 
 /**
  * Ends the turn with a question to the user. The next user message is the answer; with `answerAs: "tool_result"`
@@ -108,9 +103,4 @@ export function handoff(target: string, task: string, initialMessages: readonly 
     throw new MisuseError("invalid_argument", "handoff: the target and the task have to be non-empty texts");
   }
   return { [mark]: true, type: "control", value: task, control: { type: "handoff", target, task, initialMessages } };
-}
-
-/** Returns whether a halted reason is reserved by the library. `halt` with a reserved reason fails the call. */
-export function isReservedReason(reason: string): boolean {
-  return knownHaltedReasons.some((reserved) => reserved === reason);
 }

@@ -257,7 +257,7 @@ function inputSchema<Name extends string>(name: Name): StandardSchema<ProviderTo
   const fields = Object.entries(fieldsOf(name));
   const schema = {
     type: "object",
-    properties: Object.fromEntries(fields.map(([field, type]) => [field, schemaOf(type)])),
+    properties: Object.fromEntries(fields.map(([field, type]) => [field, kindOf(type).schema])),
     required: fields.filter(([, type]) => !type.endsWith("?")).map(([field]) => field),
   };
   return {
@@ -267,7 +267,7 @@ function inputSchema<Name extends string>(name: Name): StandardSchema<ProviderTo
       validate: (value) => {
         const wrong = fields.filter(([field, type]) => !hasField(value, field, type));
         if (isInput<Name>(value, wrong.length === 0)) return { value };
-        return { issues: wrong.map(([field, type]) => ({ path: [field], message: `must be ${wordOf(type)}` })) };
+        return { issues: wrong.map(([field, type]) => ({ path: [field], message: `must be ${kindOf(type).word}` })) };
       },
       jsonSchema: { input: () => schema, output: () => schema },
     },
@@ -289,46 +289,43 @@ function hasField(value: unknown, field: string, type: FieldType): boolean {
   const found: unknown = typeof value === "object" && value !== null ? Reflect.get(value, field) : undefined;
   const isAbsent = found === undefined || found === null;
   if (isAbsent) return type.endsWith("?");
-  return checks[baseOf(type)](found);
+  return kindOf(type).fits(found);
 }
 
-function baseOf(type: FieldType): keyof FieldTypes {
-  const base = type.replace("?", "");
-  return kinds.find((kind) => kind === base) ?? "json";
+function kindOf(type: FieldType): FieldKind {
+  const known: { readonly [type: string]: FieldKind } = kinds;
+  return known[type.replace("?", "")] ?? kinds.json;
 }
-
-const kinds = ["text", "texts", "number", "numbers", "flag", "object", "objects", "json"] as const;
-
-const checks: { readonly [Type in keyof FieldTypes]: (value: unknown) => boolean } = {
-  text: (value) => typeof value === "string",
-  texts: (value) => Array.isArray(value) && value.every((item: unknown) => typeof item === "string"),
-  number: (value) => typeof value === "number",
-  numbers: (value) => Array.isArray(value) && value.every((item: unknown) => typeof item === "number"),
-  flag: (value) => typeof value === "boolean",
-  object: isMap,
-  objects: (value) => Array.isArray(value) && value.every(isMap),
-  json: () => true,
-};
 
 function isMap(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-const words: { readonly [Type in keyof FieldTypes]: { readonly word: string; readonly schema: JsonObject } } = {
-  text: { word: "a string", schema: { type: "string" } },
-  texts: { word: "a list of strings", schema: { type: "array", items: { type: "string" } } },
-  number: { word: "a number", schema: { type: "number" } },
-  numbers: { word: "a list of numbers", schema: { type: "array", items: { type: "number" } } },
-  flag: { word: "a boolean", schema: { type: "boolean" } },
-  object: { word: "an object", schema: { type: "object" } },
-  objects: { word: "a list of objects", schema: { type: "array", items: { type: "object" } } },
-  json: { word: "JSON", schema: {} },
+function isListOf(fits: (item: unknown) => boolean): (value: unknown) => boolean {
+  return (value) => Array.isArray(value) && value.every(fits);
+}
+
+const isText = (value: unknown) => typeof value === "string";
+const isNumber = (value: unknown) => typeof value === "number";
+
+/** How the values of a type are checked, named in errors, and described to the model. */
+type FieldKind = {
+  readonly word: string;
+  readonly schema: JsonObject;
+  readonly fits: (value: unknown) => boolean;
 };
 
-function wordOf(type: FieldType): string {
-  return words[baseOf(type)].word;
-}
-
-function schemaOf(type: FieldType): JsonObject {
-  return words[baseOf(type)].schema;
-}
+const kinds: { readonly [Type in keyof FieldTypes]: FieldKind } = {
+  text: { word: "a string", schema: { type: "string" }, fits: isText },
+  texts: { word: "a list of strings", schema: { type: "array", items: { type: "string" } }, fits: isListOf(isText) },
+  number: { word: "a number", schema: { type: "number" }, fits: isNumber },
+  numbers: {
+    word: "a list of numbers",
+    schema: { type: "array", items: { type: "number" } },
+    fits: isListOf(isNumber),
+  },
+  flag: { word: "a boolean", schema: { type: "boolean" }, fits: (value) => typeof value === "boolean" },
+  object: { word: "an object", schema: { type: "object" }, fits: isMap },
+  objects: { word: "a list of objects", schema: { type: "array", items: { type: "object" } }, fits: isListOf(isMap) },
+  json: { word: "JSON", schema: {}, fits: () => true },
+};

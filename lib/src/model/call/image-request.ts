@@ -1,12 +1,12 @@
 // Image requests, image responses and their usage. `parse/validate-image-request.ts` checks which fields an operation needs.
 
-import type { ImageContent } from "../message/image.ts";
+import type { ImageContent } from "../message/image-content.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
 import type { ImageOperation } from "./image-operation.ts";
 import type { ModelName } from "./model-ref.ts";
 
-import { imageShape } from "../message/image.ts";
+import { imageShape } from "../message/image-content.ts";
 import { emptyObject } from "../parse/json.ts";
 import {
   array,

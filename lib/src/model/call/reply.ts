@@ -2,7 +2,7 @@
 // in step results.
 
 import type { Failure } from "../failure/failure.ts";
-import type { ImageContent } from "../message/image.ts";
+import type { ImageContent } from "../message/image-content.ts";
 import type { AssistantMessage } from "../message/message.ts";
 import type { ProviderRoute } from "../message/provider-replay.ts";
 import type { Json, JsonObject } from "../parse/json.ts";

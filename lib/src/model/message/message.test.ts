@@ -22,8 +22,9 @@ import {
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
+import { opaquePart, toolCallPart, toolResultPart } from "./media-part.ts";
 import { message, normalizeContent, roles } from "./message.ts";
-import { opaquePart, reasoningPart, toolCallPart, toolResultPart, visibleText } from "./part.ts";
+import { reasoningPart, visibleText } from "./part.ts";
 import { replayFor } from "./provider-replay.ts";
 
 /** A value that only a JavaScript caller can pass. */

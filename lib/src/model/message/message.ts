@@ -10,7 +10,7 @@ import type { FinishReason } from "../call/finish-reason.ts";
 import type { JsonObject } from "../parse/json.ts";
 import type { PresentField, Shape } from "../parse/shape.ts";
 import type { ToolCall, ToolCallInput } from "../tool/tool.ts";
-import type { ImageInput } from "./image.ts";
+import type { ImageInput } from "./image-content.ts";
 import type { MessageOrigin } from "./origin.ts";
 import type { FilePart, ImagePart, OpaquePart, Part, TextPart } from "./part.ts";
 import type { MessageProviderOptions } from "./provider-options.ts";

@@ -9,22 +9,19 @@ import type { Json, JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
 import type { ToolCall } from "../tool/tool.ts";
 import type { ContentSource } from "./content-source.ts";
-import type { ImageContent, ImageInput } from "./image.ts";
+import type { ImageContent } from "./image-content.ts";
 import type { PartProviderOptions } from "./provider-options.ts";
 import type { ProviderReplay } from "./provider-replay.ts";
 
 import { emptyObject } from "../parse/json.ts";
 import {
-  array,
   boolean,
   construct,
-  either,
   fallback,
   json,
   nullable,
   object,
   oneOf,
-  optional,
   required,
   settings,
   string,
@@ -32,7 +29,7 @@ import {
 } from "../parse/shape.ts";
 import { toolCallShape } from "../tool/tool.ts";
 import { contentSourceShape } from "./content-source.ts";
-import { imageShape } from "./image.ts";
+import { imageShape } from "./image-content.ts";
 import { partOptions } from "./provider-options.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 
@@ -238,14 +235,14 @@ const reasoningPartShape: Shape<ReasoningPart> = object<ReasoningPart>({
   ...shared,
 });
 
-const toolCallPartShape: Shape<ToolCallPart> = object<ToolCallPart>({
+export const toolCallPartShape: Shape<ToolCallPart> = object<ToolCallPart>({
   type: required(oneOf(["tool_call"])),
   toolCallId: required(string),
   providerExecuted: fallback(nullable(toolCallShape), null),
   metadata: fallback(settings, emptyObject),
 });
 
-const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
+export const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
   type: required(oneOf(["tool_result"])),
   toolCallId: required(string),
   content: required(json),
@@ -253,7 +250,7 @@ const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
   ...prunable,
 });
 
-const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
+export const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
   type: required(oneOf(["opaque"])),
   kind: required(string),
   provider: required(providerReplayShape),
@@ -272,7 +269,7 @@ export const partShape: Shape<Part> = variant<Part, "type">("type", {
 });
 
 /** The fields of a part that its constructor accepts besides the positional arguments. */
-type OptionalFields<T, Positional extends keyof T> = Partial<Omit<T, "type" | Positional>>;
+export type OptionalFields<T, Positional extends keyof T> = Partial<Omit<T, "type" | Positional>>;
 
 /**
  * Builds a text part, for content that is more than text. Throws `MisuseError` for an unknown field or a wrong
@@ -289,96 +286,9 @@ export function textPart(text: string, fields: OptionalFields<TextPart, "text"> 
   return construct("textPart", textPartShape, { ...fields, type: "text", text });
 }
 
-/** A search result that the model may cite. */
-type SearchResult = {
-  /** Where the text comes from: a URL or any other name of the source. */
-  readonly source: string;
-  /** The title of the source. */
-  readonly title: string;
-  /** The text. A citation names one item of a list, or a range of items. */
-  readonly content: string | readonly string[];
-  /** Whether the model cites the result. The API requires the same value for all results of a request. Default: true. */
-  readonly citations?: boolean;
-};
-
-/**
- * Builds a text part with a search result, for user messages and tool results. Anthropic gets a `search_result` block, which the model cites; other
- * providers get title, source and content as text. Throws `MisuseError` for an unknown field or a wrong type.
- *
- * @example
- * ```ts
- * import { searchResultPart } from "everturn/model";
- *
- * searchResultPart({ source: "https://example.com/rome", title: "Rome", content: "Rome has 7 hills." }).text;
- * // => "Rome\nhttps://example.com/rome\n\nRome has 7 hills."
- * ```
- */
-export function searchResultPart(result: SearchResult, fields: OptionalFields<TextPart, "text"> = {}): TextPart {
-  const { source, title, content, citations } = construct("searchResultPart", searchResultShape, result);
-  const texts = typeof content === "string" ? [content] : content;
-  const anthropic = {
-    type: "search_result",
-    source,
-    title,
-    content: texts.map((text) => ({ type: "text", text })),
-    citations: { enabled: citations ?? true },
-    ...fields.providerOptions?.anthropic,
-  };
-  return textPart([title, source, "", ...texts].join("\n"), {
-    ...fields,
-    providerOptions: { ...fields.providerOptions, anthropic },
-  });
-}
-
-const searchResultShape: Shape<SearchResult> = object<SearchResult>({
-  source: required(string),
-  title: required(string),
-  content: required(either<string, readonly string[]>((input) => typeof input === "string", string, array(string))),
-  citations: optional(boolean),
-});
-
-/** Builds an image part; `detail` is `auto` by default. Throws `MisuseError` for an unknown field or a wrong type. */
-export function imagePart(image: ImageInput, fields: OptionalFields<ImagePart, "image"> = {}): ImagePart {
-  return construct("imagePart", imagePartShape, { ...fields, type: "image", image });
-}
-
-/**
- * Builds a file part from base64 data, a URL, a file path or a provider's file id. Throws `MisuseError` for an
- * unknown field or a wrong type.
- */
-export function filePart(source: ContentSource, fields: OptionalFields<FilePart, "source"> = {}): FilePart {
-  return construct("filePart", filePartShape, { ...fields, type: "file", source });
-}
-
 /** Builds a reasoning part. Throws `MisuseError` for an unknown field or a wrong type. */
 export function reasoningPart(text: string, fields: OptionalFields<ReasoningPart, "text"> = {}): ReasoningPart {
   return construct("reasoningPart", reasoningPartShape, { ...fields, type: "reasoning", text });
-}
-
-/** Builds the part that marks the position of a call. Throws `MisuseError` for an unknown field or a wrong type. */
-export function toolCallPart(
-  toolCallId: string,
-  fields: OptionalFields<ToolCallPart, "toolCallId"> = {},
-): ToolCallPart {
-  return construct("toolCallPart", toolCallPartShape, { ...fields, type: "tool_call", toolCallId });
-}
-
-/** Builds the result part of a provider-run tool. Throws `MisuseError` for an unknown field or a wrong type. */
-export function toolResultPart(
-  toolCallId: string,
-  content: Json,
-  fields: OptionalFields<ToolResultPart, "toolCallId" | "content"> = {},
-): ToolResultPart {
-  return construct("toolResultPart", toolResultPartShape, { ...fields, type: "tool_result", toolCallId, content });
-}
-
-/** Builds an opaque part. Throws `MisuseError` for an unknown field or a wrong type. */
-export function opaquePart(
-  kind: string,
-  provider: ProviderReplay,
-  fields: OptionalFields<OpaquePart, "kind" | "provider"> = {},
-): OpaquePart {
-  return construct("opaquePart", opaquePartShape, { ...fields, type: "opaque", kind, provider });
 }
 
 /** Returns what the model sees of a text: the text itself, or the placeholder of a pruned text. */

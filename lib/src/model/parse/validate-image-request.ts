@@ -7,7 +7,7 @@ import type { Result } from "../failure/result.ts";
 
 import { imageOperations } from "../call/image-operation.ts";
 import { imageFormats } from "../call/image-request.ts";
-import { imageShape } from "../message/image.ts";
+import { imageShape } from "../message/image-content.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 import { isPositiveInteger, issue, notAnObject } from "./rule.ts";
 import { read } from "./shape.ts";

@@ -24,7 +24,7 @@ import {
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { toolCallPart } from "../message/part.ts";
+import { toolCallPart } from "../message/media-part.ts";
 import { validateImageRequest } from "./validate-image-request.ts";
 
 /** A value that only a JavaScript caller can pass. */

@@ -1,25 +1,16 @@
 // The performer of `checkpoint`: decides whether the turn continues (budgets, `haltWhen`, hooks), then claims input for it.
 //
 // The verdict comes first, and input is claimed only if another model call will follow (Q11): claimed input is removed from the inbox, so input claimed
-// for a turn that ends would be lost to the model. Budgets use recorded data only (run/transition-events.ts), so a replay gives the same verdict (Q12).
+// for a turn that ends would be lost to the model. The hooks `beforeTurn` and `onCheckpoint` are called by checkpoint-hooks.ts. Budgets use recorded data only (run/transition-events.ts), so a replay gives the same verdict (Q12).
 
-import type { CheckpointDirective } from "../../engine/internal.ts";
-import type { AskCheckpoint, CheckpointDelivered, CheckpointDelivery, Turn, Verdict } from "../../kernel/internal.ts";
+import type { AskCheckpoint, CheckpointDelivered, Turn, Verdict } from "../../kernel/internal.ts";
 import type { StepResult } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
-import { checkpointDelivered, historyThread, turnCauseShape } from "../../kernel/internal.ts";
-import {
-  addUsage,
-  blankUserIssues,
-  message,
-  MisuseError,
-  renderIssue,
-  totalTokens,
-  ValidationError,
-} from "../../model/internal.ts";
-import { array, describe, isPlainObject, read } from "../../model/parse/reading.ts";
+import { checkpointDelivered } from "../../kernel/internal.ts";
+import { addUsage, totalTokens } from "../../model/internal.ts";
+import { callPerformers } from "./on-demand.ts";
 
 /** The counters of a run that budgets and `haltWhen` need. */
 export type Account = {
@@ -46,10 +37,9 @@ export async function performCheckpoint(
 ): Promise<CheckpointDelivered> {
   const { id, checkpoint } = effect;
   if (checkpoint === "before_turn") {
-    const thread = historyThread(turn.history, plan.thread.metadata);
-    const directive = await plan.loopHooks.beforeTurn?.({ turnId: turn.turnId, sessionId: plan.sessionId, thread });
-    checkDirective("beforeTurn", directive);
-    return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, inputOf(directive));
+    if (plan.loopHooks.beforeTurn === undefined) return checkpointDelivered(id);
+    const { callBeforeTurn } = await callPerformers();
+    return callBeforeTurn(plan, id, turn);
   }
   const exhaustedBudget = budgetVerdict(plan, account, turn);
   if (checkpoint === "after_work") {
@@ -60,67 +50,10 @@ export async function performCheckpoint(
   }
   // At `before_completion` the turn has its answer and completes. An exhausted budget only prevents another step, so no input is claimed.
   if (effect.last || exhaustedBudget !== null) return checkpointDelivered(id);
-  // The hook is called before the claim: input that a turn has claimed and then aborts would be lost.
-  const directive = await plan.onCheckpoint?.({ checkpoint, step: turn.step });
-  checkDirective("onCheckpoint", directive);
-  if (isAbort(directive)) return aborted(plan, id, directive);
-  const claimed = await inbox.claim(effect, turn);
-  const added = inputOf(directive);
-  return checkpointDelivered(id, {
-    messages: [...claimed.messages, ...added.messages],
-    transientMessages: [...claimed.transientMessages, ...added.transientMessages],
-    turnCauses: [...claimed.turnCauses, ...added.turnCauses],
-    inputs: claimed.inputs,
-  });
-}
-
-/** What a hook returned. A hook without a `return` statement continues the turn. */
-type Returned = CheckpointDirective | undefined;
-
-const inputFields = ["messages", "transientMessages", "turnCauses"] as const;
-
-/** Checks what a hook of a program without a compiler returned: an abort that is misspelt must not continue the turn. Throws `MisuseError`. */
-function checkDirective(hook: string, directive: unknown): void {
-  if (directive === null || directive === undefined) return;
-  const refuse = (what: string, path: readonly string[] = []) => {
-    throw new MisuseError("invalid_argument", `${hook}: ${what}`, { path });
-  };
-  if (!isPlainObject(directive)) {
-    return refuse(`returned ${describe(directive)}; return null, input for the turn, or { type: "abort", reason }`);
-  }
-  if ("type" in directive) {
-    if (directive["type"] !== "abort") return refuse('the type of a directive must be "abort"', ["type"]);
-    if (typeof directive["reason"] !== "string") return refuse("an abort needs a reason, a string", ["reason"]);
-    return;
-  }
-  for (const [field, value] of Object.entries(directive)) {
-    if (!inputFields.some((name) => name === field)) {
-      return refuse(`a directive has no field "${field}"; its fields are ${inputFields.join(", ")}`, [field]);
-    }
-    if (value !== undefined && !Array.isArray(value)) return refuse(`${field} must be a list`, [field]);
-  }
-  const { turnCauses = [] } = directive;
-  const causes = read(array(turnCauseShape), turnCauses);
-  if ("issues" in causes) refuse(`turnCauses: ${causes.issues.map(renderIssue).join("; ")}`, ["turnCauses"]);
-}
-
-function isAbort(directive: Returned): directive is Extract<CheckpointDirective, { readonly type: "abort" }> {
-  return directive !== null && directive !== undefined && "type" in directive;
-}
-
-/** The response that ends the turn as cancelled, with the reason of the hook. */
-function aborted({ requestId }: RunPlan, id: string, { reason }: { readonly reason: string }): CheckpointDelivered {
-  const evidence = { requestId, origin: "hook", reason };
-  return checkpointDelivered(id, { verdict: { type: "abort", evidence } });
-}
-
-/** The input of a directive. Throws `MisuseError` for an invalid message and `ValidationError` for a user message without text. */
-function inputOf(directive: Exclude<Returned, { readonly type: "abort" }>): CheckpointDelivery {
-  const messages = (directive?.messages ?? []).map(message);
-  const transientMessages = (directive?.transientMessages ?? []).map(message);
-  const issues = blankUserIssues([...messages, ...transientMessages]);
-  if (issues.length > 0) throw new ValidationError("invalid_message", { issues });
-  return { messages, transientMessages, turnCauses: directive?.turnCauses ?? [], inputs: [] };
+  if (plan.onCheckpoint === null || plan.onCheckpoint === undefined)
+    return checkpointDelivered(id, await inbox.claim(effect, turn));
+  const { callOnCheckpoint } = await callPerformers();
+  return callOnCheckpoint(plan, inbox, effect, checkpoint, turn);
 }
 
 /**

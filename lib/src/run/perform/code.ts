@@ -11,22 +11,21 @@ import type { RunSpans } from "../run-spans.ts";
 
 import { checkValue, defaultCellLimits } from "../../engine/internal.ts";
 import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
-import { isEverturnError, toCause, toolCall } from "../../model/internal.ts";
+import { EngineError, isEverturnError, toCause, toolCall } from "../../model/internal.ts";
 import { forModel } from "./tool-answer.ts";
 
 /** What a cell needs from the run besides its plan. */
 type CodeRun = { readonly signal: AbortSignal; readonly tenant: string | null; readonly spans: RunSpans };
 
-/** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. */
+/** Runs a cell until it ends or makes calls. An executor that throws makes the cell fail; this function does not reject for it. Rejects if the engine has no executor. */
 export async function performCode(
   plan: RunPlan,
-  settings: CodeSettings,
   { signal, tenant, spans }: CodeRun,
   effect: RunCode,
   turn: Turn,
 ): Promise<CodeFinished | CodeCalls | CodeFailed> {
   const startedAt = plan.clock.now();
-  const { executor, limits, finish } = settings;
+  const { executor, limits, finish } = settingsOf(plan);
   const { id, cellId, code } = effect;
   const current = { name: executor.name, version: executor.version };
   // Another executor or version may run the same code differently, so a started cell is not continued with it.
@@ -99,4 +98,11 @@ export async function performCode(
       durationMs: plan.clock.now() - startedAt,
     });
   }
+}
+
+/** The code executor of the engine. Throws `EngineError` if it has none: a turn that is continued may have got another engine. */
+function settingsOf({ protocol }: RunPlan): CodeSettings {
+  if (protocol.type === "code") return protocol;
+  const message = "run_code: the engine has no code executor: use an engine with the code protocol";
+  throw new EngineError("invalid_engine", { message });
 }

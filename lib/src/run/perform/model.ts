@@ -270,7 +270,7 @@ class ModelCalls {
       provider: adapter.provider,
       attempt,
       delayMs,
-      reason: reasonOf(failure),
+      reason: failure.reason,
     });
     const { maxAttempts } = retry;
     const event = { type: "retry_scheduled", maxAttempts, delayMs, error: failure } as const;
@@ -596,10 +596,6 @@ function storable(reply: ModelReply): ModelReply {
 
 function readsAs<T>(shape: Shape<T>): (value: T) => boolean {
   return (value) => "value" in read(shape, value);
-}
-
-function reasonOf(failure: Failure): string {
-  return failure.reason;
 }
 
 /** The user message that asks the model to repair its output. */

@@ -11,7 +11,7 @@ import { onDemand, whenLoaded } from "./on-demand.ts";
 
 describe("code on demand", () => {
   test("is a promise until it is loaded, and there at once after that", async () => {
-    const code = onDemand("the code", () => Promise.resolve("loaded"));
+    const code = onDemand("tests", () => Promise.resolve("loaded"));
 
     expect(code()).toBeInstanceOf(Promise);
     await code();
@@ -22,7 +22,7 @@ describe("code on demand", () => {
 
   test("that cannot be loaded rejects with an engine error, and the next call tries again", async () => {
     let tries = 0;
-    const code = onDemand("the code that runs tools", async () => {
+    const code = onDemand("tools", async () => {
       tries += 1;
       if (tries === 1) throw new TypeError("Failed to fetch dynamically imported module");
       return tries;
@@ -32,7 +32,7 @@ describe("code on demand", () => {
 
     expect(error).toBeInstanceOf(EngineError);
     expect(error).toMatchObject({
-      message: expect.stringMatching(/^the code that runs tools could not be loaded/),
+      message: expect.stringMatching(/^the code of tools could not be loaded/),
       failure: { reason: "invalid_engine", cause: { message: "Failed to fetch dynamically imported module" } },
     });
     expect(await code()).toBe(2);
@@ -45,7 +45,7 @@ describe("a package without the file that runs tools", () => {
 
   test("answers tool calls of a turn in memory as not run, and leaves a durable turn open", () => {
     cpSync(join(import.meta.dirname, "../../../dist"), folder, { recursive: true });
-    const [file = ""] = readdirSync(folder).filter((name) => /^tool-[\w-]+\.js$/.test(name));
+    const [file = ""] = readdirSync(folder).filter((name) => /^call-performers-[\w-]+\.js$/.test(name));
     rmSync(join(folder, file));
     const at = (name: string) => JSON.stringify(pathToFileURL(join(folder, name)));
     const program = `
@@ -71,7 +71,7 @@ describe("a package without the file that runs tools", () => {
       haltedReason: "completed",
       text: "done",
       status: "not_run",
-      content: expect.stringContaining("the code that runs tools could not be loaded"),
+      content: expect.stringContaining("the code of tools and hooks could not be loaded"),
       runs: 0,
       durable: { name: "EngineError", reason: "invalid_engine" },
       turnStatus: "queued",

@@ -1,7 +1,8 @@
 // Code that a run loads when it needs it: programs that only send messages do not load it, and programs that need it begin sooner.
 //
 // After the first use the code is there at once. Until then the caller gets a promise. The code of tools starts to load when the first model call of a
-// turn with tools starts, so it is there when the model has answered, and the first text does not wait for it.
+// turn with tools starts, so it is there when the model has answered, and the first text does not wait for it. A turn that is durable, that has hooks, or that
+// has the code protocol loads all of its code before it starts (run.ts).
 
 import { EngineError } from "../../model/internal.ts";
 
@@ -17,17 +18,17 @@ export function onDemand<Code>(what: string, load: () => Promise<Code>): OnDeman
     try {
       return (code = await load());
     } catch (cause) {
-      const message = `${what} could not be loaded; a file of the program may be missing or unreachable, for example after a deploy`;
+      const message = `the code of ${what} could not be loaded: a file is missing or unreachable`;
       throw new EngineError("invalid_engine", { message, cause });
     }
   }
 }
 
-/** The performer of tool calls. */
-export const toolCalls = onDemand("the code that runs tools", () => import("./tool.ts"));
+/** The performers of tool calls and of hooks. */
+export const callPerformers = onDemand("tools and hooks", () => import("./call-performers.ts"));
 
 /** The code protocol and the performer of its cells. */
-export const codeCells = onDemand("the code that runs cells", () => import("./code-cells.ts"));
+export const codeCells = onDemand("cells", () => import("./code-cells.ts"));
 
 /** Uses code at once if it is loaded, otherwise when it is. */
 export function whenLoaded<Code, Result>(

@@ -12,11 +12,10 @@
 // Names and shapes are stored. Attempts count from 1.
 
 import type { Clock } from "../../engine/internal.ts";
-import type { Failure, Json, ModelReply, ToolFailure, Usage } from "../../model/internal.ts";
+import type { Failure, Json, ModelReply, Usage } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 import type { Scope } from "../ports/ports.ts";
 
-import { noUsage } from "../../model/internal.ts";
 import {
   boolean,
   failureShape,
@@ -45,9 +44,6 @@ export type ModelAttempt = {
   readonly resumed: boolean;
 };
 
-/** The record of an attempt at a tool handler, with the usage of turns that ran inside it. */
-type ToolAttempt = { readonly failure: ToolFailure; readonly usage: Usage };
-
 /** The record of a wait. `dueAt`: its end, in milliseconds since the epoch. */
 type Delay = { readonly delayMs: number; readonly dueAt: number };
 
@@ -60,11 +56,6 @@ const modelAttemptShape: Shape<ModelAttempt> = object<ModelAttempt>({
   resumed: fallback(boolean, false),
 });
 
-const toolAttemptShape = object<{ readonly failure: Failure; readonly usage: Usage }>({
-  failure: required(failureShape),
-  usage: fallback(usageShape, noUsage),
-});
-
 const delayShape: Shape<Delay> = object<Delay>({ delayMs: required(number), dueAt: required(number) });
 
 /** The record name of attempt `n`. */
@@ -75,13 +66,6 @@ export function attemptName(n: number): string {
 /** Reads the record of an attempt at a model call; `null`: none. */
 export function readModelAttempt(stored: Json): ModelAttempt | null {
   return readRecord(modelAttemptShape, stored);
-}
-
-/** Reads the record of an attempt at a tool handler; `null`: none. */
-export function readToolAttempt(stored: Json): ToolAttempt | null {
-  const record = readRecord(toolAttemptShape, stored);
-  if (record === null || record.failure.type !== "tool_error") return null;
-  return { failure: record.failure, usage: record.usage };
 }
 
 /** Parses a record; `null` if there is none or it does not have this shape. */

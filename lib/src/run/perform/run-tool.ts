@@ -8,16 +8,25 @@
 // while the permit is held, so a call that only waits for a permit is not marked as started.
 
 import type { Tool } from "../../engine/internal.ts";
-import type { CallerContext, JsonObject, ToolOutcome } from "../../model/internal.ts";
+import type {
+  CallerContext,
+  Failure,
+  Json,
+  JsonObject,
+  ToolFailure,
+  ToolOutcome,
+  Usage,
+} from "../../model/internal.ts";
 import type { Runnable } from "./prepare-tool.ts";
 import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
 import { isDirective, nextTask } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
-import { encodeToolValue, toCause } from "../../model/internal.ts";
+import { encodeToolValue, noUsage, toCause } from "../../model/internal.ts";
+import { failureShape, fallback, object, required, usageShape } from "../../model/parse/reading.ts";
 import { middlewareOf } from "./middleware-of.ts";
-import { attemptName, pause, readToolAttempt } from "./records.ts";
+import { attemptName, pause, readRecord } from "./records.ts";
 import { RecordFailure } from "./reference.ts";
 import { Semaphore } from "./semaphore.ts";
 import { runMark, startRecordName } from "./start-mark.ts";
@@ -253,4 +262,19 @@ function isAbort(error: unknown, { aborted, reason }: AbortSignal): boolean {
 function isGenerator(value: unknown): value is Generated {
   if (typeof value !== "object" || value === null) return false;
   return (Symbol.asyncIterator in value || Symbol.iterator in value) && "next" in value && "return" in value;
+}
+
+/** The record of an attempt at a tool handler, with the usage of turns that ran inside it. */
+type ToolAttempt = { readonly failure: ToolFailure; readonly usage: Usage };
+
+const toolAttemptShape = object<{ readonly failure: Failure; readonly usage: Usage }>({
+  failure: required(failureShape),
+  usage: fallback(usageShape, noUsage),
+});
+
+/** Reads the record of an attempt at a tool handler; `null`: none. */
+function readToolAttempt(stored: Json): ToolAttempt | null {
+  const record = readRecord(toolAttemptShape, stored);
+  if (record === null || record.failure.type !== "tool_error") return null;
+  return { failure: record.failure, usage: record.usage };
 }

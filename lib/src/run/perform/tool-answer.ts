@@ -16,11 +16,11 @@ import type {
 import type { Plan } from "../plan/plan.ts";
 import type { ToolJob } from "./tool-job.ts";
 
-import { isReservedReason } from "../../engine/internal.ts";
 import {
   awaitingUserContent,
   encodeToolValue,
   isEverturnError,
+  knownHaltedReasons,
   renderIssue,
   toCause,
   toolFailure,
@@ -288,4 +288,9 @@ export function forModel(
 ): ToolFailure {
   if (!hideErrorsFromModel || !raisedReasons.includes(failure.reason)) return failure;
   return { ...failure, message: "the tool failed", cause: null, raw: null, metadata: {} };
+}
+
+/** Returns whether a halted reason is reserved by the library. `halt` with a reserved reason fails the call. */
+function isReservedReason(reason: string): boolean {
+  return knownHaltedReasons.some((reserved) => reserved === reason);
 }

@@ -262,7 +262,7 @@ export function planRun<Context extends CallerContext>(
     engine,
     tools,
     toolSpecs: tools.map(specOf),
-    loopHooks: loopHooksOf(hooks),
+    loopHooks: hooks,
     context: contextOf(engine, call.context),
     protocol,
     output: output === null ? null : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0) },
@@ -434,15 +434,6 @@ function fallbackWithCatalog<Context extends CallerContext>(
 
 /** The hooks that do not depend on the context type of the engine. */
 type LoopHooks = Pick<Hooks, "beforeTurn" | "afterTurn" | "beforeStep" | "afterStep">;
-
-function loopHooksOf({ beforeTurn, afterTurn, beforeStep, afterStep }: LoopHooks): LoopHooks {
-  return {
-    ...(beforeTurn === undefined ? {} : { beforeTurn }),
-    ...(afterTurn === undefined ? {} : { afterTurn }),
-    ...(beforeStep === undefined ? {} : { beforeStep }),
-    ...(afterStep === undefined ? {} : { afterStep }),
-  };
-}
 
 /** The event filter of the options. It is applied when events are handed to the reader, so it cannot change the result (R3). */
 function wantedOf<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>): RunPlan["wanted"] {

@@ -16,9 +16,10 @@ import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../co
 
 import { isJsonArray } from "../../model/internal.ts";
 import { asObject, countAt, objectAt, omitNullish, textAt } from "../fields.ts";
+import { withProviderTools } from "../listed-tools.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
-import { datedToolName, withProviderTools } from "../provider-tools.ts";
+import { datedToolName } from "../provider-tools.ts";
 import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
 import { encodeMessages, isPlainText } from "./encode.ts";

@@ -3,7 +3,7 @@
 
 import type { Codec } from "../codec.ts";
 
-import { withProviderTools } from "../provider-tools.ts";
+import { withProviderTools } from "../listed-tools.ts";
 import { decodeError, decoder, decodeReply } from "./decode.ts";
 import { encode } from "./encode.ts";
 

@@ -3,7 +3,7 @@
 
 import type { Codec } from "../codec.ts";
 
-import { withProviderTools } from "../provider-tools.ts";
+import { withProviderTools } from "../listed-tools.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { failureOf } from "./finish-usage-errors.ts";

@@ -4,7 +4,7 @@
 import type { Codec } from "../codec.ts";
 
 import { classify } from "../classify.ts";
-import { withProviderTools } from "../provider-tools.ts";
+import { withProviderTools } from "../listed-tools.ts";
 import { background } from "./background.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";

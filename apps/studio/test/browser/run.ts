@@ -24,6 +24,7 @@ import { hostFlows } from "./flows/hosts.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
 import { linkFlows } from "./flows/links-and-copies.ts";
 import { messageFlows } from "./flows/messages.ts";
+import { storedNoteFlows } from "./flows/stored-notes.ts";
 import { waitingFlows } from "./flows/waiting-calls.ts";
 import { checkHostileContent } from "./hostile.ts";
 import { checkLooks } from "./looks.ts";
@@ -37,6 +38,7 @@ const flows: readonly Flow[] = [
   ...commonFlows,
   ...waitingFlows,
   ...messageFlows,
+  ...storedNoteFlows,
   ...linkFlows,
   ...accessFlows,
   ...keyboardFlows,

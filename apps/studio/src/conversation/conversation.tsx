@@ -116,12 +116,15 @@ function Messages({
     const element = scroller.current;
     if (isAtEnd.current && element !== null) element.scrollTop = element.scrollHeight;
   }, [size, count]);
+  // A link to an effect names no message: the first message of the turn is shown, which loads the others, and then the message of the effect.
+  const ofEffect = route.effect === null ? null : (selection.message ?? timeline?.turn.base ?? null);
+  const target = route.message ?? ofEffect;
   useEffect(() => {
-    if (route.message === null || route.message >= count) return;
+    if (target === null || target >= count) return;
     isAtEnd.current = false;
-    rows.scrollToIndex(route.message, { align: "center" });
+    rows.scrollToIndex(target, { align: "center" });
     // Only a new selection scrolls, not a new length.
-  }, [route.message, rows]);
+  }, [target, rows]);
 
   const move = useCallback(
     (step: number) => {

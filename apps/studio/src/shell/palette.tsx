@@ -190,9 +190,13 @@ function useEntries(
       hint: visibleName(title ?? sessionId),
       run: () => navigate(sessionRoute(sessionId, { message: position })),
     }));
-    return words.length === 0
-      ? [...found, ...views, ...own]
-      : [...found, ...messages, ...views, ...own.slice(0, maxOfGroup)];
+    if (words.length === 0) return [...found, ...views, ...own];
+    // A view or an action whose name the reader types comes first, and messages that are found later do not take its place.
+    const typed = text.trim().toLowerCase();
+    const isTyped = ({ label }: Entry): boolean => label.toLowerCase().startsWith(typed);
+    const named = [...views, ...own].filter(isTyped);
+    const others = [...views, ...own.slice(0, maxOfGroup)].filter((other) => !named.includes(other));
+    return [...named, ...found, ...messages, ...others];
   }, [text, actions, theme, sessions.data, hits.data, server, inspector, openHelp, logOut]);
 }
 

@@ -9,6 +9,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
+import { createClient } from "everturn/client";
+
 import { button, read, seeEnd, seeText, startScenario, startSession, talk, text } from "../flow.ts";
 import { folder } from "../server.ts";
 import { check, until } from "../watched-page.ts";
@@ -83,6 +85,33 @@ export const linkFlows: readonly Flow[] = [
         check(label.startsWith(`Message ${index + 1} of`), `the link to message ${index} selects ${label}`);
         await other.close();
       }
+    },
+  },
+  {
+    name: "a link to an effect of an old turn shows its message",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "old-turn.db", paceMs: 0 });
+      const client = createClient({ url: server.url });
+      const first = await client.start("Message of turn 1");
+      await first.result;
+      for (let turn = 2; turn <= 30; turn += 1)
+        await (
+          await client.reply(first.sessionId, `Message of turn ${turn}`)
+        ).result;
+      const turns: Turns = JSON.parse(await read(server, `sessions/${first.sessionId}/turns?limit=100`));
+      const turnId = turns.items.at(-1)?.turnId ?? "";
+      const { page } = await open(`s/${first.sessionId}?turn=${turnId}&effect=1`, server);
+      await page.getByRole("complementary", { name: "Inspector" }).getByRole("heading", { name: /model/ }).waitFor();
+      const selected = page.locator("article.msg.sel", { hasText: "You said: Message of turn 1" });
+      await selected.waitFor();
+      await until(
+        "the message is in view",
+        async () => {
+          const box = await selected.boundingBox();
+          return [box?.y ?? -1, page.viewportSize()?.height ?? 0];
+        },
+        ([top = 0, height = 0]) => top > 0 && top < height,
+      );
     },
   },
   {
@@ -183,8 +212,7 @@ export const linkFlows: readonly Flow[] = [
         (whole) => whole.includes("Thank you to the 14 people") && whole.includes("read_commits"),
       );
       // The file has the same rows as the turn, and each can be inspected.
-      await other.locator("[role='option']").first().waitFor();
-      await other.locator("[role='option']").first().click();
+      await other.locator("[role='option']").last().click();
       await other.locator(".insp-tabs").waitFor();
     },
   },

@@ -1,4 +1,4 @@
-// Telephones and small tablets: nothing covers a control or a label, the navigation is whole, the timeline leaves room for the conversation, and two fingers zoom it.
+// Telephones and small tablets: no control, label or heading overlaps another, the navigation is whole, the timeline leaves room for the conversation, and two fingers zoom it.
 
 import type { View } from "./views.ts";
 import type { Browser, CDPSession, Page } from "playwright-core";
@@ -12,23 +12,32 @@ const names = ["sessions", "approval", "parallel-tools", "waiting", "overview", 
 /** The part of the height of the screen that the timeline may take below the width where panes are stacked. */
 const timelineShare = 0.3;
 
-/** Controls and labels whose middle is on the screen, but belongs to another element; and parts of the navigation that are cut. */
-const covered = `(() => {
+/** Controls, labels and headings that overlap on the screen, and parts of the navigation that are cut. */
+const overlaps = `(() => {
   const faults = [];
-  const text = (element) => (element.textContent || element.getAttribute("aria-label") || element.tagName).trim().slice(0, 40);
-  for (const element of document.querySelectorAll("button, label, summary, input, textarea, select, h1, h2, .tile, .chip")) {
-    if (!element.checkVisibility({ visibilityProperty: true }) || element.closest(".visually-hidden, .skip") !== null) continue;
-    const box = element.getBoundingClientRect();
-    const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
-    if (box.width < 2 || x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) continue;
-    const top = document.elementFromPoint(x, y);
-    // What is scrolled out of its container is below another part of the page.
-    const scroller = element.closest(".talk, .tl-body, .list-scroll, .dashboard, .scenarios, .filters");
-    const frame = scroller === null ? null : scroller.getBoundingClientRect();
-    if (frame !== null && (y < frame.top || y > frame.bottom || x < frame.left || x > frame.right)) continue;
-    if (top !== null && top !== element && !element.contains(top) && !top.contains(element))
-      faults.push(text(element) + " is covered by " + text(top));
+  const text = (element) => (element.getAttribute("aria-label") || element.textContent || element.tagName).trim().slice(0, 40);
+  const shown = [];
+  for (const element of document.querySelectorAll("button, label, summary, input, textarea, select, h1, h2")) {
+    if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    if (element.closest(".visually-hidden, .skip") !== null) continue;
+    let { left, top, right, bottom } = element.getBoundingClientRect();
+    // What is scrolled out of a container is not on the screen.
+    for (let parent = element.parentElement; parent !== null; parent = parent.parentElement) {
+      if (getComputedStyle(parent).overflow === "visible") continue;
+      const frame = parent.getBoundingClientRect();
+      [left, top] = [Math.max(left, frame.left), Math.max(top, frame.top)];
+      [right, bottom] = [Math.min(right, frame.right), Math.min(bottom, frame.bottom)];
+    }
+    if (right - left > 2 && bottom - top > 2) shown.push({ element, left, top, right, bottom });
   }
+  shown.forEach((one, index) => {
+    for (const other of shown.slice(index + 1)) {
+      if (one.element.contains(other.element) || other.element.contains(one.element)) continue;
+      const width = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const height = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      if (width > 2 && height > 2) faults.push(text(one.element) + " overlaps " + text(other.element));
+    }
+  });
   for (const link of document.querySelectorAll("nav.views a")) {
     const box = link.getBoundingClientRect();
     const frame = link.parentElement.getBoundingClientRect();
@@ -47,7 +56,7 @@ export async function checkSmallScreens(browser: Browser, _shots: string, only: 
         { ...prepared, views },
         (_, { url }) => WatchedPage.open(browser, url, { width, height: 780, reducedMotion: true }),
         async (view, page) => [
-          ...(await page.evaluate<readonly string[]>(covered)).map((fault) => `${view.name}: ${fault}`),
+          ...(await page.evaluate<readonly string[]>(overlaps)).map((fault) => `${view.name}: ${fault}`),
           ...(await sidewaysScroll(page)),
           ...(await timelineFaults(view, page, width)),
         ],

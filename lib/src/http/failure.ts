@@ -199,7 +199,7 @@ export function redactedText(body: unknown, place: "message" | "event" = "messag
   return mark === null || strings.length === 0 ? text : LargeText.withStrings(text, mark, strings);
 }
 
-/** Serialises a turn record with the redaction hook applied. Its failures stay as they are. */
+/** Serialises a turn record, or a part of one, with the redaction hook applied. Its failures stay as they are. */
 export function redactedRecord(record: object): string {
   return JSON.stringify(hasRedaction() ? hooked(record, "record", false) : record);
 }

@@ -68,12 +68,12 @@ import { agUiRoutes } from "./routes/ag-ui-routes.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
 import { inspectionRoutes } from "./routes/inspection-routes.ts";
 import { overviewRoutes } from "./routes/overview-routes.ts";
-import { json, largeBodyOf, route } from "./routes/route.ts";
+import { json, jsonHeaders, largeBodyOf, route } from "./routes/route.ts";
 import { searchRoutes } from "./routes/search-routes.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
-import { completeBody, sseBody, sseHeaders } from "./sse.ts";
+import { completeBody, partsBody, sseBody, sseHeaders } from "./sse.ts";
 import { TenantTurns } from "./tenant-turns.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
@@ -90,8 +90,7 @@ export type HttpOptions = {
   readonly allow?: readonly AllowedOption[];
   /**
    * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
-   * only. A record is read and sent whole, and the event loop is busy meanwhile: a turn of 1,000 steps and 60 MB takes seconds. Leave it off if callers are
-   * not trusted. Default: false.
+   * only. A record is read and sent in pages, and takes a slot of the stream limits. Default: false.
    */
   readonly records?: boolean;
   /**
@@ -401,6 +400,15 @@ function createServerContext(
           release();
           source.onClose?.();
           return new Response(null, { headers: responseHeaders });
+        },
+        respondJson: (parts) => {
+          if (request.method !== "HEAD") {
+            const settings = { limits, clock, onClose: release, openAccount: openAccount(caller) };
+            return new Response(partsBody(parts, settings), { headers: jsonHeaders });
+          }
+          release();
+          parts.return().catch(() => undefined);
+          return new Response(null, { headers: jsonHeaders });
         },
       };
     },

@@ -15,7 +15,7 @@
 //
 // How a stream ends
 //   source exhausted     final frames, then a normal end
-//   source throws        a `failure` frame, then a normal end
+//   source throws        a `failure` frame, then a normal end; the stream errors if the body is no event stream
 //   `failWith` rejects   a `failure` frame, also while the source waits for an event that will never come
 //   shutdown signal      a comment (or the source's own frame), then a normal end: the client reconnects elsewhere
 //   slow client          the stream errors, and the connection is reset
@@ -47,8 +47,8 @@ export type SseSource<T> = {
   readonly failWith?: Promise<unknown>;
   /** Frames that are written after the last event. */
   readonly finalFrames?: () => Promise<string | LargeText>;
-  /** Renders an error as frames. Default: a frame `failure` with the redacted error. */
-  readonly renderFailure?: (error: unknown) => string;
+  /** Renders an error as frames; `null`: the connection is reset. Default: a frame `failure` with the redacted error. */
+  readonly renderFailure?: ((error: unknown) => string) | null;
   /** Written when the process shuts down. Default: a comment, which `EventSource` ignores. */
   readonly shutdownFrame?: string;
   /** Called once, when the stream has ended. */
@@ -119,6 +119,19 @@ export function completeBody(
   const limits = { ...settings.limits, heartbeatMs: Infinity };
   const source = { events: once(text), render: (all: LargeText) => all, isReserved: true };
   return sseBody(source, { ...settings, limits, shutdown: null, onClose: () => undefined });
+}
+
+/**
+ * The body of a response that is one text in parts, which are read and rendered one at a time, as the client reads them. If reading fails, the connection is reset, so that the client
+ * does not take the beginning of the text for the whole.
+ */
+export function partsBody(
+  parts: AsyncIterable<string | LargeText>,
+  settings: Omit<SseSettings, "shutdown">,
+): ReadableStream<Uint8Array> {
+  const limits = { ...settings.limits, heartbeatMs: Infinity };
+  const source = { events: parts, render: (part: string | LargeText) => part, renderFailure: null };
+  return sseBody(source, { ...settings, limits, shutdown: null });
 }
 
 async function* once<T>(item: T): AsyncGenerator<T> {
@@ -301,7 +314,12 @@ class SseStream<T> {
 
   readonly #fail = (error: unknown): void => {
     if (this.#state === "closed") return;
-    this.#write((this.#source.renderFailure ?? failureFrame)(error));
+    const { renderFailure = failureFrame } = this.#source;
+    if (renderFailure === null) {
+      this.#cut("the rest of the response could not be read");
+      return;
+    }
+    this.#write(renderFailure(error));
     this.#end();
   };
 

@@ -58,7 +58,7 @@ import type { CancelOptions } from "./verbs/cancel.ts";
 import type { Driven, DriveOptions } from "./verbs/drive-session.ts";
 import type { ForkOptions } from "./verbs/fork.ts";
 import type { OverviewOptions } from "./verbs/overview.ts";
-import type { TurnRecord } from "./verbs/record.ts";
+import type { TurnRecord, TurnRecordPart } from "./verbs/record.ts";
 import type { SearchOptions } from "./verbs/search.ts";
 import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
@@ -93,7 +93,7 @@ import { continueSession, start, step } from "./verbs/drive-verbs.ts";
 import { fork } from "./verbs/fork.ts";
 import { attach, typedHandle, watch } from "./verbs/handles.ts";
 import { overview } from "./verbs/overview.ts";
-import { exportTurn } from "./verbs/record.ts";
+import { exportParts, exportTurn } from "./verbs/record.ts";
 import { recover } from "./verbs/recover.ts";
 import { search } from "./verbs/search.ts";
 import { reply, send } from "./verbs/send.ts";
@@ -263,6 +263,12 @@ export type Runtime = {
    */
   readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
 
+  /**
+   * Returns a turn like `export`, in parts: first the record without its messages and rows, then these in pages of about 64 KiB. A page is read from the storage when it is asked
+   * for, so a long turn needs the memory of one page. Rejects with `not_found` if the session or the journal of the turn is removed meanwhile.
+   */
+  readonly exportParts: (id: string, turnId?: string) => AsyncGenerator<TurnRecordPart, void>;
+
   // Completing a pending call from outside.
 
   /**
@@ -430,6 +436,7 @@ function runtimeOf(context: VerbContext): Runtime {
     events: (...args) => watch(context, ...args),
     attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
     export: (...args) => exportTurn(context, ...args),
+    exportParts: (...args) => exportParts(context, ...args),
     token: (...args) => token(context, ...args),
     complete: (...args) => complete(context, ...args),
     engines: () => engineViews(context.engines),

@@ -43,6 +43,8 @@ export type ServerContext = {
 /** A slot of the stream limits. It is released when the stream of `respond` ends, or by `release`. */
 type StreamSlot = {
   readonly respond: <T>(source: SseSource<T>, headers?: { readonly [name: string]: string }) => Response;
+  /** Responds with JSON whose text is read in parts, as the client reads it. */
+  readonly respondJson: (parts: AsyncGenerator<string | LargeText, void>) => Response;
   readonly release: () => void;
 };
 
@@ -149,7 +151,7 @@ export function bodyRoute<Body>(
   return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
 }
 
-const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
+export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
 
 /** A JSON response whose failures are redacted. */
 export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {

@@ -5,6 +5,7 @@ import type { Engine } from "../../engine/internal.ts";
 import type { ChatResult, Json, JsonObject, Message, TurnEvent } from "../../model/internal.ts";
 import type { Committed, Pinned, Ports } from "../../run/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { HostStorage, Key, Row } from "../rows/storage.ts";
 import type { JournalRow, TurnStart, TurnSummary } from "../rows/values.ts";
 
 import { MisuseError, orThrow, RuntimeError, storedVersion } from "../../model/internal.ts";
@@ -16,8 +17,8 @@ import { checkRevision } from "../drive/driven-turn.ts";
 import { effectiveRows, DurableJournal } from "../drive/journal.ts";
 import { planDetails } from "../drive/new-turn.ts";
 import { offlineEngine } from "../drive/offline-engine.ts";
-import { readMessages } from "../history-cache.ts";
-import { turnKey } from "../rows/session-key.ts";
+import { pageLength } from "../read/page-budget.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readPart, readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
 import { runOptions } from "./durable-options.ts";
@@ -47,16 +48,42 @@ export type TurnRecord = {
   };
 };
 
+/** A part of a turn record. The first part has all but the two lists, which follow in pages: the messages, then the rows. */
+export type TurnRecordPart =
+  | { readonly type: "fields"; readonly record: TurnRecord }
+  | { readonly type: "history"; readonly items: readonly Message[] }
+  | { readonly type: "rows"; readonly items: readonly JournalRow[] };
+
 /** Exports a turn: the given one, the open one, or the one that ended last. An open turn is exported up to its last commit. */
 export async function exportTurn(context: VerbContext, id: string, turnId?: string): Promise<TurnRecord> {
+  const [history, rows]: [Message[], JournalRow[]] = [[], []];
+  let record: TurnRecord | null = null;
+  for await (const part of exportParts(context, id, turnId)) {
+    if (part.type === "fields") record = part.record;
+    else if (part.type === "history") history.push(...part.items);
+    else rows.push(...part.items);
+  }
+  if (record === null) throw new Error("the first part of a turn record is missing");
+  return { ...record, data: { ...record.data, history, rows } };
+}
+
+/**
+ * Exports a turn in parts. A page of messages or rows has about `pageLength` characters, or one item that is longer, and is read when it is asked for. So a record of any length
+ * is written to a file or a response with the memory of one page. Rejects with `not_found` if the session or the journal is removed before all pages are read.
+ */
+export async function* exportParts(
+  context: VerbContext,
+  id: string,
+  turnId?: string,
+): AsyncGenerator<TurnRecordPart, void> {
   const { key, head } = await find(context, id);
   const turn = turnId ?? head.turn ?? head.lastTurn;
   const { storage } = context;
   const at = turnKey(key, turn ?? "");
-  const [starts = [], turns = [], rows = []] = await storage.read([
+  const [starts = [], turns = [], lastRows = []] = await storage.read([
     { table: "starts", prefix: at },
     { table: "turns", prefix: at },
-    { table: "journal", prefix: at },
+    { table: "journal", prefix: at, reverse: true, limit: 1 },
   ]);
   const [startRow, turnRow] = [starts[0], turns[0]];
   if (turn === null || startRow === undefined || turnRow === undefined) {
@@ -71,20 +98,46 @@ export async function exportTurn(context: VerbContext, id: string, turnId?: stri
       message: `the pinned configuration of turn ${turn} is not in the storage; it is removed some time after the retention time`,
     });
   }
-  return {
-    everturn: "turn_record",
-    version: storedVersion,
-    data: {
-      sessionId: id,
-      turnId: turn,
-      history: await readMessages(storage, key, { before: start.base }),
-      start,
-      pinned: orThrow(readPinned(readValue("contents", contents))),
-      context: start.context ?? head.session.context,
-      rows: rows.map((row) => readValue("journal", row)),
-      end: readValue("turns", turnRow).end,
-    },
+  const data = {
+    sessionId: id,
+    turnId: turn,
+    history: [],
+    start,
+    pinned: orThrow(readPinned(readValue("contents", contents))),
+    context: start.context ?? head.session.context,
+    rows: [],
+    end: readValue("turns", turnRow).end,
   };
+  yield { type: "fields", record: { everturn: "turn_record", version: storedVersion, data } };
+  for await (const rows of pages(storage, "entries", keyOf(key), { first: 0, last: start.base - 1 })) {
+    yield { type: "history", items: rows.map((row) => readValue("entries", row)) };
+  }
+  // Rows that an open turn commits from here on are not part of the record: its result would be missing.
+  const last = Number(lastRows[0]?.key.at(-1) ?? 0);
+  for await (const rows of pages(storage, "journal", at, { first: 1, last })) {
+    yield { type: "rows", items: rows.map((row) => readValue("journal", row)) };
+  }
+}
+
+/** The rows of a table whose last key parts are the numbers from `first` to `last`, in pages. Throws if one of them is missing: it was removed meanwhile. */
+async function* pages(
+  storage: HostStorage,
+  table: "entries" | "journal",
+  prefix: Key,
+  { first, last }: { readonly first: number; readonly last: number },
+): AsyncGenerator<readonly Row[], void> {
+  let next = first;
+  while (next <= last) {
+    const query = { table, prefix, after: next - 1, before: last + 1, maxLength: pageLength };
+    const [rows = []] = await storage.read([query]);
+    const isComplete = rows.length > 0 && rows.every(({ key }, index) => key.at(-1) === next + index);
+    if (!isComplete) {
+      const message = `row ${next} of the turn is not in the table ${table}: the session or its journal was removed while the record was read`;
+      throw new RuntimeError("not_found", { message });
+    }
+    next += rows.length;
+    yield rows;
+  }
 }
 
 /** The result of replaying a recorded turn. */

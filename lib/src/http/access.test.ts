@@ -115,6 +115,16 @@ describe("engines", () => {
     },
   );
 
+  test("a key without the engine of a session cannot drive its turn again", async () => {
+    const { ask } = world([
+      { token: ada, engines: ["strict"] },
+      { token: bob, engines: ["lax"] },
+    ]);
+    await ask(ada, "POST", "/sessions", { id: "s", input: "pay" });
+    expect((await ask(bob, "POST", "/sessions/s/recover", {})).status).toBe(403);
+    expect((await ask(ada, "POST", "/sessions/s/recover", {})).status).toBe(200);
+  });
+
   test("a fork has the engine of the original, wherever it ends", async () => {
     const { ask, sessions } = world(auth);
     await ask(ada, "POST", "/sessions", { id: "s", input: "pay", options: { engine: "strict" } });

@@ -16,7 +16,14 @@ import type { RedactionPlace } from "../engine/internal.ts";
 import type { Failure, Json, JsonObject, HttpReason } from "../model/internal.ts";
 
 import { hasRedaction, redacted } from "../engine/internal.ts";
-import { isEverturnError, MisuseError, failureTypes, httpStatusOf, httpStatuses } from "../model/internal.ts";
+import {
+  isEverturnError,
+  MisuseError,
+  failureTypes,
+  httpStatusOf,
+  httpStatuses,
+  raisedToolReasons,
+} from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
 import { LargeText, sliceLength } from "./large-text.ts";
 
@@ -118,7 +125,7 @@ function publicMessage({
     case "session_error":
       return message;
     case "tool_error":
-      return hiddenToolReasons.has(reason) ? hiddenToolError(toolCallId) : message;
+      return raisedToolReasons.has(reason) ? hiddenToolError(toolCallId) : message;
   }
 }
 
@@ -135,19 +142,16 @@ const callerCausedReasons: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Reasons of tool failures whose message is the text of an exception, which may name hosts, paths or queries. A failure that a tool returns (`fail`) is written for its
- * reader and stays visible.
+ * Replaces the text of an exception, which may name hosts, paths or queries. A failure that a tool returns (`fail`) is written for its reader and stays visible. The id is that
+ * of the call: telemetry and the log of the server report the exception with it.
  */
-const hiddenToolReasons: ReadonlySet<string> = new Set(["handler_raised", "handler_exit", "encoding_failed"]);
-
-/** The id is that of the call: telemetry and the log of the server report the exception with it. */
 function hiddenToolError(toolCallId: unknown): string {
   return `the tool failed${typeof toolCallId === "string" ? ` (error of call ${toolCallId})` : ""}`;
 }
 
 /** The message of a failed tool call that a caller may read. `reason`: of the failure, or the code of a stored tool message. */
 export function publicToolMessage(reason: string | null, toolCallId: string | null, message: string): string {
-  return hiddenToolReasons.has(reason ?? "") ? hiddenToolError(toolCallId) : message;
+  return raisedToolReasons.has(reason ?? "") ? hiddenToolError(toolCallId) : message;
 }
 
 /** Keys whose values are ids and words of the protocol, not texts. Inside of data (`dataKeys`) they are texts like all others. */
@@ -233,7 +237,7 @@ function redactFailure(part: unknown): unknown {
 /** Returns whether a value is a tool message, or the event of one, whose content is the text of an exception. */
 function isRaisedAnswer(part: { readonly [key: string]: unknown }): boolean {
   const isAnswer = part["role"] === "tool" || part["type"] === "tool_result_encoded";
-  return isAnswer && part["status"] === "failure" && hiddenToolReasons.has(String(part["code"]));
+  return isAnswer && part["status"] === "failure" && raisedToolReasons.has(String(part["code"]));
 }
 
 /** Reasons of transient failures. Their responses carry `Retry-After: 1`. */

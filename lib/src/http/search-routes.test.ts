@@ -2,16 +2,18 @@
 
 import type { HostStorage } from "everturn/runtime";
 
-import { engine, fake } from "everturn";
+import { configure, engine, fake, tool } from "everturn";
 import { createInspector } from "everturn/client";
 import { memoryStorage } from "everturn/host/memory";
 import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import Database from "libsql";
-import { expect, onTestFinished, test } from "vitest";
+import { afterEach, expect, onTestFinished, test } from "vitest";
 
 const tokens = { acme: "the-token-of-the-acme-", other: "the-token-of-another--" };
+
+afterEach(() => void configure({ redact: null }));
 
 async function served(host: HostStorage) {
   const agent = engine({ adapter: fake({ script: [{ type: "text", text: "It is on its way." }] }), model: "fake:m" });
@@ -58,4 +60,41 @@ test("a storage that cannot search is reported by GET /server, and answered with
   const inspector = await served(memoryStorage());
   expect((await inspector("acme").server()).search).toBe(false);
   await expect(inspector("acme").search("parcel")).rejects.toMatchObject({ reason: "not_found" });
+});
+
+test("does not find what callers may not read: exceptions of tools, and what the redaction hook replaces", async () => {
+  const database = new Database(":memory:");
+  onTestFinished(() => void database.close());
+  const query = tool({
+    name: "query",
+    description: "Queries.",
+    schema: { type: "object" },
+    handler: () => Promise.reject(new Error("no route to vault")),
+  });
+  const card = "4000123412341234";
+  const scripts = [
+    [{ type: "tool_call", id: "c1", name: "query", arguments: {} } as const],
+    [{ type: "text", text: `The vault is closed. Paid with ${card} ${"and ".repeat(14)}shipped.` } as const],
+  ];
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [query] });
+  const sessions = runtime({
+    host: sqliteStorage(database, { search: true }),
+    engines: { default: agent },
+    live: false,
+  });
+  await (
+    await sessions.start("hi", { id: "s1" })
+  ).result;
+  const handler = createHandler({ sessions, auth: "none", inspect: true });
+  const inspector = createInspector({
+    url: "http://localhost",
+    fetch: (input, init) => handler(new Request(input, init)),
+  });
+  configure({ redact: (text) => text.replaceAll(/\d{16}/g, "[card]") });
+  for (const limit of [1, 20]) expect(await inspector.search("vault", { limit })).toMatchObject([{ position: 3 }]);
+  expect(await inspector.search("route")).toEqual([]);
+  expect(await inspector.search("4000")).toEqual([]);
+  // The excerpt begins inside of the number.
+  expect(JSON.stringify(await inspector.search("shipped"))).not.toMatch(/\d{4}/);
+  expect(await inspector.search("shipped")).toHaveLength(1);
 });

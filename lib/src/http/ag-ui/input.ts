@@ -126,7 +126,7 @@ function partAt(value: unknown, place: Place, policy: ContentPolicy): UserPart {
   const mimeType = source["mimeType"] === undefined ? null : textAt(source, "mimeType", at);
   const part = partOf(fields["type"] === "image", source["type"], data, mimeType, at);
   const problem = partProblem(part, policy);
-  if (problem !== null) throw invalid(at, problem);
+  if (problem !== null) throw invalid(at, `must ${problem}`);
   return part;
 }
 

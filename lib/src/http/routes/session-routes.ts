@@ -10,6 +10,7 @@ import type { QueryField } from "../input.ts";
 import type { Parameter, Route, RouteCall } from "./route.ts";
 
 import { RuntimeError, sessionFilterStatuses } from "../../model/internal.ts";
+import { checkEngineOf } from "../auth.ts";
 import { HttpError } from "../failure.ts";
 import { boundedText, checkQuery, isPathSegment, queryParameter, wholeNumber } from "../input.ts";
 import {
@@ -21,7 +22,7 @@ import {
   withDescription,
 } from "../openapi/body-schema.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
-import { bodyRoute, json, route } from "./route.ts";
+import { bodyRoute, inPageSlot, json, route } from "./route.ts";
 
 export const limitParameter: Parameter = {
   name: "limit",
@@ -214,7 +215,11 @@ export const sessionRoutes: readonly Route[] = [
       from: optionalField(withDescription("Restart the open step of a parked turn.", enumSchema(["step"]))),
     }),
     answers: { 200: jsonAnswer("What recovery did.", schemaRef("Recovered")) },
-    handle: async ({ sessions, param }, body) => json(await sessions.recover(param("id"), body)),
+    handle: async (call, body) => {
+      // The turn of the session runs on.
+      await checkEngine(call, undefined);
+      return json(await call.sessions.recover(call.param("id"), body));
+    },
   }),
 ];
 
@@ -228,4 +233,21 @@ export function checkId(id: string | undefined, maxLength: number): void {
   if (id === undefined || (id.length > 0 && id.length <= maxLength && isPathSegment(id))) return;
   const message = `an id must have 1 to ${maxLength} characters, no lone surrogates, and must not be "." or ".."`;
   throw new HttpError("invalid_body", message, { details: { path: ["id"] } });
+}
+
+/**
+ * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and schemas. Rejects with 403 also if
+ * the caller may not use it. A session that does not exist is left to the verb.
+ */
+export async function checkEngine(call: RouteCall, named: string | undefined): Promise<void> {
+  const { sessions, caller, param } = call;
+  if (named === undefined && caller.engines === undefined) return;
+  const view = await inPageSlot(call, () => sessions.get(param("id"), { messages: 0 }));
+  if (view === null) return;
+  if (named !== undefined && named !== view.engine) {
+    throw new HttpError("forbidden", "the engine of a session cannot be changed", {
+      details: { path: ["options", "engine"] },
+    });
+  }
+  checkEngineOf(caller, view.engine);
 }

@@ -27,7 +27,7 @@ import type { TurnOptions } from "./turn-options.ts";
 import { busyPolicies } from "../../engine/internal.ts";
 import { user } from "../../model/internal.ts";
 import { json as anyJson } from "../../model/parse/reading.ts";
-import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
+import { contextOf, engineOfNew } from "../auth.ts";
 import { checkToolContent } from "../content-policy.ts";
 import { HttpError, redactedRecord } from "../failure.ts";
 import { checkQuery, queryParameter, boundedText, trueOrFalse } from "../input.ts";
@@ -47,7 +47,7 @@ import {
 } from "../openapi/body-schema.ts";
 import { schemaRef, jsonAnswer, turnAnswers } from "../openapi/schemas.ts";
 import { bodyRoute, inPageSlot, json, releaseOnError, route, streamResponse } from "./route.ts";
-import { checkId, noSession } from "./session-routes.ts";
+import { checkEngine, checkId, noSession } from "./session-routes.ts";
 import {
   cancelAnswers,
   cancelResponse,
@@ -644,21 +644,4 @@ async function driveInSession(
 ): Promise<Response> {
   await checkEngine(call, options?.engine);
   return driveTurn(call, start);
-}
-
-/**
- * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and schemas. Rejects with 403 also if
- * the caller may not use it. A session that does not exist is left to the verb.
- */
-async function checkEngine(call: RouteCall, named: string | undefined): Promise<void> {
-  const { sessions, caller, param } = call;
-  if (named === undefined && caller.engines === undefined) return;
-  const view = await inPageSlot(call, () => sessions.get(param("id"), { messages: 0 }));
-  if (view === null) return;
-  if (named !== undefined && named !== view.engine) {
-    throw new HttpError("forbidden", "the engine of a session cannot be changed", {
-      details: { path: ["options", "engine"] },
-    });
-  }
-  checkEngineOf(caller, view.engine);
 }

@@ -199,3 +199,6 @@ export function httpStatusOf(type: FailureType, reason: string): number {
 export function errorName(type: FailureType): string {
   return type.replaceAll(/(?:^|_)([a-z])/g, (_, initial: string) => initial.toUpperCase());
 }
+
+/** Reasons of tool failures whose message is the text of an exception. Also the codes of the tool messages that the model reads. */
+export const raisedToolReasons: ReadonlySet<string> = new Set(["handler_raised", "handler_exit", "encoding_failed"]);

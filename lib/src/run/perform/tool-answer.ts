@@ -21,6 +21,7 @@ import {
   encodeToolValue,
   isEverturnError,
   knownHaltedReasons,
+  raisedToolReasons,
   renderIssue,
   toCause,
   toolFailure,
@@ -278,15 +279,12 @@ function checkedContent(content: ToolMessage["content"]): ToolMessage["content"]
   throw new TypeError("a tool result encoder must return text or a list of parts");
 }
 
-/** Reasons of failures whose message is the text of an exception. */
-const raisedReasons: readonly string[] = ["handler_raised", "handler_exit", "encoding_failed"];
-
 /** The failure as the model may read it (`hideErrorsFromModel`). */
 export function forModel(
   failure: ToolFailure,
   { hideErrorsFromModel }: { readonly hideErrorsFromModel: boolean },
 ): ToolFailure {
-  if (!hideErrorsFromModel || !raisedReasons.includes(failure.reason)) return failure;
+  if (!hideErrorsFromModel || !raisedToolReasons.has(failure.reason)) return failure;
   return { ...failure, message: "the tool failed", cause: null, raw: null, metadata: {} };
 }
 

@@ -1,12 +1,16 @@
 // `search`: finds messages by words. The storage has the index (`HostStorage.search`); this file splits the query into words, reads the messages that were
 // found, and shows the text around the match.
 //
+// Some texts cannot be found, and a search does not tell whether they contain its words: texts of exceptions of tools, which HTTP callers may not read, and what the
+// redaction hook of the program replaces. So the storage is asked for more messages than the search returns.
+//
 // The query has no syntax. It is split at everything that is no letter, digit or mark, so no text can be a syntax error of the storage.
 
 import type { Message, SearchHit } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 
-import { MisuseError, RuntimeError } from "../../model/internal.ts";
+import { redacted } from "../../engine/internal.ts";
+import { MisuseError, raisedToolReasons, RuntimeError } from "../../model/internal.ts";
 import { foldedWords, foldWord, maxIndexedLength, wordPattern } from "../rows/message-words.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -18,6 +22,9 @@ export type SearchOptions = {
   /** The largest number of messages, from 1 to 100. Default: 20. */
   readonly limit?: number;
 };
+
+/** The largest `limit`, and how many messages the storage is asked for. */
+const maxLimit = 100;
 
 /** How many characters and words of a query count. */
 const maxQueryLength = 1000;
@@ -35,7 +42,7 @@ export async function search(
   { limit = 20 }: SearchOptions = {},
 ): Promise<readonly SearchHit[]> {
   if (typeof text !== "string") throw new MisuseError("invalid_argument", "search: the query must be a text");
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 100) {
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > maxLimit) {
     throw new MisuseError("invalid_argument", "search: limit must be a whole number from 1 to 100", {
       path: ["limit"],
     });
@@ -48,9 +55,9 @@ export async function search(
   }
   const words = wordsOf(text);
   if (words.length === 0) return [];
-  const found = await storage.search({ tenant, words, limit });
+  const found = await storage.search({ tenant, words, limit: maxLimit });
   const hits: { readonly hit: SearchHit; readonly changedAt: number }[] = [];
-  for (let start = 0; start < found.length; start += messagesPerRead) {
+  for (let start = 0; start < found.length && hits.length < limit; start += messagesPerRead) {
     const page = found.slice(start, start + messagesPerRead);
     const rows = await storage.read(
       page.flatMap(({ session, position }) => [
@@ -65,7 +72,8 @@ export async function search(
       if (row === undefined || head === null || head.deleted || position >= head.length) continue;
       const message = readValue("entries", row);
       const { title } = summary(head, headRow?.tag ?? 0, null);
-      const excerpt = excerptOf(message, words);
+      const excerpt = isRaised(message) ? null : excerptOf(message, words);
+      if (excerpt === null || hits.length === limit) continue;
       const hit = { sessionId: session, title, position, role: message.role };
       hits.push({ hit: { ...hit, ...excerpt }, changedAt: head.changedAt });
     }
@@ -80,9 +88,19 @@ function wordsOf(query: string): readonly string[] {
   return foldedWords(query.slice(0, maxQueryLength)).slice(0, maxWords);
 }
 
-/** The text around the first match, and the places of all matches in it. The last word of the query may be the beginning of a word. */
-function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> {
-  const text = textsIn(message).join(" ").slice(0, maxIndexedLength);
+/** Returns whether the content of a message is the text of an exception that a tool threw. */
+function isRaised(message: Message): boolean {
+  return message.role === "tool" && message.status === "failure" && raisedToolReasons.has(message.code ?? "");
+}
+
+/**
+ * The text around the first match, and the places of all matches in it. The last word of the query may be the beginning of a word. `null`: the redacted text does not
+ * contain all words. The text is redacted before it is cut: the hook does not recognise a part of a number.
+ */
+function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, "excerpt" | "matches"> | null {
+  const whole = textsIn(message).join(" ").slice(0, maxIndexedLength);
+  const text = redacted(whole, "message");
+  if (text !== whole && !containsAll(text, words)) return null;
   const last = words.at(-1) ?? "";
   let [start, end] = [0, boundary(text, excerptLength)];
   const matches: (readonly [number, number])[] = [];
@@ -99,6 +117,12 @@ function excerptOf(message: Message, words: readonly string[]): Pick<SearchHit, 
     else break;
   }
   return { excerpt: text.slice(start, end), matches };
+}
+
+function containsAll(text: string, words: readonly string[]): boolean {
+  const found = foldedWords(text);
+  const last = words.at(-1) ?? "";
+  return words.slice(0, -1).every((word) => found.includes(word)) && found.some((word) => word.startsWith(last));
 }
 
 /** The place, or the one before it if the place is inside of a surrogate pair. */

@@ -104,7 +104,7 @@ function headLines(
   const asks = session.pendingQuestion === null ? [] : [`  asks: ${brief(session.pendingQuestion, 300)}`];
   const calls = session.pendingToolCalls
     .filter(({ decision, reason }) => decision === null && reason !== "question")
-    .map(({ name, reason, arguments: args }) => `  waits (${reason}): ${name} ${brief(args ?? {})}`);
+    .map(({ name, reason, arguments: args }) => `  waits (${reason}): ${safeLine(name)} ${brief(args ?? {})}`);
   const fork =
     forkedFrom === null ? [] : [`  forked from ${safeLine(forkedFrom.sessionId)} at message ${forkedFrom.at}`];
   return [`session ${safeLine(id)}  ${facts.join(" · ")}`, ...fork, ...open, ...parked, ...asks, ...calls];

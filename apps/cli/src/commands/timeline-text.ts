@@ -7,6 +7,7 @@ import type { Timeline, TimelineCall, TimelineItem, TimelineStep } from "./timel
 import { stripVTControlCharacters } from "node:util";
 
 import { cellWidth, fit, pad } from "../terminal/cells.ts";
+import { safeLine } from "../terminal/safe-text.ts";
 import { brief, duration, plural, spent } from "./text.ts";
 
 /** The width of the longest bar of a step, in cells. */
@@ -34,7 +35,7 @@ export function timelineText(timeline: Timeline, colours: Colours, columns: numb
 /** The halted reason, with the outcome if it adds information. */
 function endingOf({ haltedReason, outcome }: NonNullable<Timeline["end"]>): string {
   const isRedundant = haltedReason === outcome.type || outcome.type === "assistant_message";
-  return isRedundant ? haltedReason : `${haltedReason} (${outcome.type})`;
+  return safeLine(isRedundant ? haltedReason : `${haltedReason} (${outcome.type})`);
 }
 
 function failureLine({ end }: Timeline, { red }: Colours): readonly string[] {
@@ -70,11 +71,11 @@ function itemLines(item: TimelineItem, { dim, red, yellow }: Colours): readonly 
       const facts = [
         spent(item.usage),
         duration(item.durationMs),
-        item.finishReason ?? "",
+        safeLine(item.finishReason ?? ""),
         attemptText(item.attempt),
       ].filter(Boolean);
       return [
-        `${item.model}  ${dim(facts.join(" · "))}`,
+        `${safeLine(item.model)}  ${dim(facts.join(" · "))}`,
         ...(item.text === "" ? [] : [`${dim("»")} ${brief(item.text, 200)}`]),
         ...(item.failure === null ? [] : [red(`✗ ${brief(item.failure, 200)}`)]),
       ];
@@ -101,7 +102,8 @@ function noteLine(kind: "again" | "heard" | "ended", text: string, yellow: Paint
   }
 }
 
-function callLines(calls: readonly TimelineCall[], { dim, green, red, yellow, cyan }: Colours): readonly string[] {
+function callLines(given: readonly TimelineCall[], { dim, green, red, yellow, cyan }: Colours): readonly string[] {
+  const calls = given.map((call) => ({ ...call, name: safeLine(call.name) }));
   const names = Math.max(0, ...calls.map(({ name }) => cellWidth(name)));
   const longest = Math.max(1, ...calls.map(({ durationMs }) => durationMs ?? 0));
   const paint = { ok: green, failed: red, waits: yellow, asked: yellow, halted: yellow, cancelled: red };

@@ -1,7 +1,7 @@
 import type { TurnRecord } from "everturn/runtime";
 
 import { offline, offlineTools } from "@everturn/server";
-import { engine, fake, tool } from "everturn";
+import { engine, fake, halt, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { describe, expect, it } from "vitest";
@@ -55,6 +55,25 @@ describe("the timeline of a turn", () => {
       await recordOf("trip", engine({ adapter: offline({ paceMs: 0 }), model: "offline:demo", tools: [trip] })),
     );
     expect(text.join("\n")).toMatch(/trip +━+ +\d+ ms +failed +.*a stone/);
+  });
+
+  it("shows no escape sequence of a stored name: of a model or a reason", async () => {
+    const red = "\u001B[31m";
+    const call = { type: "tool_call", id: "c1", name: "stop", arguments: {} } as const;
+    const stop = tool({
+      name: "stop",
+      description: "",
+      schema: { type: "object" },
+      handler: () => halt(`enough${red}`),
+    });
+    const record = await recordOf(
+      "hi",
+      engine({ adapter: fake({ script: [call] }), model: `fake:m${red}`, tools: [stop] }),
+    );
+    const text = lines(record).join("\n");
+    expect(text).toContain("fake:m\u241B[31m");
+    expect(text).toContain("enough\u241B[31m");
+    expect(text).not.toContain("\u001B");
   });
 
   it("shows an open turn", async () => {

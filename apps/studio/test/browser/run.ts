@@ -20,6 +20,7 @@ import { runFlows } from "./flow.ts";
 import { commonFlows } from "./flows.ts";
 import { accessFlows } from "./flows/access.ts";
 import { accessibilityFlows } from "./flows/accessibility.ts";
+import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
 import { linkFlows } from "./flows/links-and-copies.ts";
@@ -39,6 +40,7 @@ const flows: readonly Flow[] = [
   ...waitingFlows,
   ...messageFlows,
   ...storedNoteFlows,
+  ...forkFlows,
   ...linkFlows,
   ...accessFlows,
   ...keyboardFlows,

@@ -200,6 +200,11 @@ test("names the host of a server that does not respond", async () => {
   expect(error.cause).toBeInstanceOf(TypeError);
 });
 
+test("says that the server does not respond if a relative URL names no host", async () => {
+  const { client } = scripted([away], { url: "/" });
+  expect((await thrownBy(() => client.health())).message).toBe("GET /health: no response from the server");
+});
+
 test("calls a token function before every attempt", async () => {
   let count = 0;
   const { client, requests } = scripted([away, health], { token: async () => `token-${(count += 1)}` });

@@ -253,6 +253,7 @@ function nameOf({ method, path }: ApiRequest): string {
   return `${method} ${path.replace(/\?.*$/, "")}`;
 }
 
+/** The host for error messages. A relative URL, as a page may give it, has none. */
 function hostOf(base: string): string {
-  return URL.canParse(base) ? new URL(base).host : base;
+  return URL.canParse(base) ? new URL(base).host : "the server";
 }

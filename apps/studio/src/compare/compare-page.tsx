@@ -102,13 +102,22 @@ function Picker({
 
 function choice(session: SessionSummary): ReactNode {
   const { id, forkedFrom } = session;
-  const origin =
-    forkedFrom === null ? "" : ` · forked from ${beginning(forkedFrom.sessionId, 24)} at message ${forkedFrom.at}`;
+  // The title comes first: a narrow list shows only the beginning.
+  const title = titleOf(session);
+  const parts = [
+    shortened(title, 60),
+    forkedFrom === null ? null : `fork at message ${count(forkedFrom.at)}`,
+    title === id ? null : shortened(id, 16),
+  ];
   return (
-    <option key={id} value={id}>
-      {visibleName(`${beginning(titleOf(session), 60)} · ${beginning(id, 24)}${origin}`)}
+    <option key={id} value={id} title={visibleName(id)}>
+      {visibleName(parts.filter((part) => part !== null).join(" · "))}
     </option>
   );
+}
+
+function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${beginning(text, length - 1)}…`;
 }
 
 async function readSessions(client: EverturnClient, signal: AbortSignal): Promise<readonly SessionSummary[]> {

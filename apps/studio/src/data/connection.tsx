@@ -55,7 +55,7 @@ export function ConnectionProvider({
   const [server, setServer] = useState<ServerView | null>(null);
   const [attempt, setAttempt] = useState(0);
   const clients = useMemo((): Clients => {
-    const options = { url: "/", fetch: trackedFetch, ...(token === null ? {} : { token }) };
+    const options = { url: location.origin, fetch: trackedFetch, ...(token === null ? {} : { token }) };
     return { client: createClient(options), inspector: createInspector(options) };
   }, [token]);
 

@@ -125,9 +125,14 @@ export function SessionBar({
         <Link
           to={sessionRoute(origin.sessionId, { message: Math.max(0, origin.at - 1) })}
           className="muted fork-origin"
-          title={`Forked from ${visibleName(origin.sessionId)}`}
+          title={`Forked from ${visibleName(origin.sessionId)} at message ${count(origin.at)}`}
+          aria-label={`forked from ${visibleName(beginning(origin.sessionId, 24))} at message ${count(origin.at)}`}
         >
-          forked from <bdi>{visibleName(beginning(origin.sessionId, 24))}</bdi> at message {count(origin.at)}
+          forked
+          <span className="fork-source">
+            {" "}
+            from <bdi>{visibleName(beginning(origin.sessionId, 24))}</bdi> at message {count(origin.at)}
+          </span>
         </Link>
       )}
       <span className="spacer" />

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { cost, count, duration } from "../parts/format.ts";
-import { axisText, niceMaximum } from "./axis.ts";
+import { axisText, axisTimes, niceMaximum } from "./axis.ts";
 
 test.for([
   [0, 1],
@@ -18,9 +18,27 @@ test.for([
 });
 
 test("the top of an axis of time is a round time, and its half too", () => {
-  expect([900, 9000, 12_500, 70_000, 1_000_000].map((ms) => niceMaximum(ms, true))).toEqual([
+  expect([900, 9000, 12_500, 70_000, 1_000_000].map((ms) => niceMaximum(ms, "duration"))).toEqual([
     1000, 10_000, 20_000, 120_000, 1_200_000,
   ]);
+});
+
+test("an axis of turns has no half turn", () => {
+  expect([0, 1, 2, 4, 7, 30].map((turns) => niceMaximum(turns, "count"))).toEqual([2, 2, 2, 6, 10, 50]);
+});
+
+test("times of the axis are round in the time zone of the reader", () => {
+  const from = Date.UTC(2026, 10, 16, 18, 45);
+  const texts = (hours: number, offsetMinutes: number): readonly string[] =>
+    axisTimes(from, from + hours * 3_600_000, offsetMinutes).map((at) =>
+      new Date(at - offsetMinutes * 60_000).toISOString().slice(8, 16),
+    );
+  expect(texts(1, 0)).toEqual(["16T18:45", "16T19:00", "16T19:15", "16T19:30"]);
+  expect(texts(24, 0)).toEqual(["17T00:00", "17T06:00", "17T12:00", "17T18:00"]);
+  // India, 5 hours 30 minutes before UTC.
+  expect(texts(24, -330)).toEqual(["17T06:00", "17T12:00", "17T18:00", "18T00:00"]);
+  expect(texts(7 * 24, 0)).toEqual(["17T00:00", "19T00:00", "21T00:00", "23T00:00"]);
+  expect(texts(30 * 24, 0).length).toBeLessThanOrEqual(5);
 });
 
 test("values of the axis are round: no zeros after the point, and no unit at zero", () => {

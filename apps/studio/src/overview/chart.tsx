@@ -4,8 +4,8 @@ import type { ReactNode, RefObject } from "react";
 
 import { useEffect, useRef, useState } from "react";
 
-import { duration } from "../parts/format.ts";
-import { axisText, niceMaximum } from "./axis.ts";
+import { count, duration } from "../parts/format.ts";
+import { axisText, axisTimes, niceMaximum } from "./axis.ts";
 
 /** A part of each bar. `className` gives its colour and pattern. */
 export type Series = { readonly name: string; readonly className: string };
@@ -22,6 +22,8 @@ const height = 150;
 const firstWidth = 560;
 const left = 52;
 const bottom = 20;
+/** Half of the width of the text of a time. */
+const labelSpace = 22;
 
 /**
  * Bars over a period. Every bucket of the period has a place, also those without values, so that the distances tell the truth. `format` renders the values of the
@@ -52,7 +54,7 @@ export function BarChart({
   const places = Math.max(1, Math.ceil((until - from) / bucketMs));
   const step = (width - left) / places;
   const most = Math.max(0, ...bars.map(totalOf));
-  const highest = niceMaximum(most, format === duration);
+  const highest = niceMaximum(most, format === duration ? "duration" : format === count ? "count" : "amount");
   const scale = (height - bottom - 8) / highest;
   const y = (value: number): number => height - bottom - value * scale;
   return (
@@ -95,9 +97,9 @@ export function BarChart({
               {...{ step, y, scale, format }}
             />
           ))}
-          {[0, 0.25, 0.5, 0.75].map((share) => (
-            <text key={share} x={left + (width - left) * share} y={height - 5}>
-              {tick(from + (until - from) * share, until - from)}
+          {axisTimes(from, until, new Date(from).getTimezoneOffset()).map((at) => (
+            <text key={at} {...placeOf((at - from) / (until - from), width)} y={height - 5}>
+              {tick(at, until - from)}
             </text>
           ))}
         </svg>
@@ -187,6 +189,15 @@ function useWidth(element: RefObject<HTMLElement | null>): number {
 
 function totalOf({ values }: Bar): number {
   return Object.values(values).reduce((sum, value) => sum + value, 0);
+}
+
+/** Where the text of a time is: centred, and inside of the chart at its ends. */
+function placeOf(
+  share: number,
+  width: number,
+): { readonly x: number; readonly textAnchor: "start" | "middle" | "end" } {
+  const x = left + (width - left) * share;
+  return { x, textAnchor: x - left < labelSpace ? "start" : width - x < labelSpace ? "end" : "middle" };
 }
 
 /** A time of the axis: hours within two days, else dates. */

@@ -125,7 +125,7 @@ function Sums({ overview }: { readonly overview: Overview }): ReactNode {
           title="Turns by outcome"
           series={outcomes}
           bars={bars(({ outcomes: counts }) => counts)}
-          format={(value) => count(Math.round(value * 10) / 10)}
+          format={count}
           empty="No turn ended in this period."
           {...axis}
         />

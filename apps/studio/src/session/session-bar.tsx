@@ -155,15 +155,15 @@ export function SessionBar({
         <Menu.Portal>
           <Menu.Positioner className="menu-position" align="end" sideOffset={4}>
             <Menu.Popup className="menu">
+              {/* A screen without a keyboard has no other short way; the palette has its own entry. What cannot be undone stays last. */}
+              <Menu.Item className="menu-item" onClick={() => togglePane("timeline")}>
+                Hide or show the timeline
+              </Menu.Item>
               {actions.map(({ id, label, run }) => (
                 <Menu.Item key={id} className="menu-item" onClick={run}>
                   {label}
                 </Menu.Item>
               ))}
-              {/* A screen without a keyboard has no other short way; the palette has its own entry. */}
-              <Menu.Item className="menu-item" onClick={() => togglePane("timeline")}>
-                Hide or show the timeline
-              </Menu.Item>
             </Menu.Popup>
           </Menu.Positioner>
         </Menu.Portal>

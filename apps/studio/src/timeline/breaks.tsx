@@ -14,8 +14,16 @@ export function Breaks({ layout, window }: { readonly layout: TurnLayout; readon
   return layout.scale.segments.map(({ isBreak, at, width, from, to }) => {
     const left = (at - window.from) * perUnit;
     if (!isBreak || left > window.width || left + width * perUnit < 0) return null;
+    // A text that is wider than a break at the end of the plot grows to the left.
+    const side = left + width * perUnit >= window.width - 1 ? "left" : "middle";
     return (
-      <div key={from} className="tl-break tnum" style={{ left, width: width * perUnit }} title={duration(to - from)}>
+      <div
+        key={from}
+        className="tl-break tnum"
+        data-side={side}
+        style={{ left, width: width * perUnit }}
+        title={duration(to - from)}
+      >
         <b aria-hidden="true">//</b>
         <span>{duration(to - from)}</span>
       </div>

@@ -317,7 +317,7 @@ function newCrashes({ turn, claims, effects }: TurnTimeline, open: readonly Open
   return [{ time, resumedAt: time, died, continued: "Another process", replayed: effects.length }];
 }
 
-/** Tokens and cost by step. A step lasts until its last bar ends. */
+/** Tokens and cost by step, of steps that have some. A step lasts until its last bar ends. */
 function stepsOf(effects: readonly TimelineEffect[], bars: readonly Bar[]): readonly StepUsage[] {
   const spans = new Map<number, { start: number; end: number }>();
   for (const { kind, step, start, end } of bars) {
@@ -343,7 +343,11 @@ function stepsOf(effects: readonly TimelineEffect[], bars: readonly Bar[]): read
       cost: plus(sum?.cost ?? null, usage.totalCost),
     });
   }
-  return [...steps.values()].toSorted((a, b) => a.start - b.start);
+  return [...steps.values()]
+    .filter(({ inputTokens, outputTokens, cost }) =>
+      [inputTokens, outputTokens, cost].some((value) => (value ?? 0) > 0),
+    )
+    .toSorted((a, b) => a.start - b.start);
 }
 
 function plus(left: number | null, right: number | null): number | null {

@@ -13,7 +13,7 @@ import { treeFaults } from "./accessibility-tree.ts";
 import { eachView, prepareViews } from "./views.ts";
 import { WatchedPage } from "./watched-page.ts";
 
-const themes: readonly Theme[] = ["dark", "light"];
+const themes: readonly Theme[] = ["light", "dark"];
 const widths = [1440, 390];
 
 export async function checkLooks(browser: Browser, shots: string, only: string): Promise<readonly string[]> {

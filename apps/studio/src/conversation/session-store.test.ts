@@ -1,7 +1,7 @@
 import type { RuntimeEvent, SessionView } from "../data/types.ts";
 import type { Message, TurnEvent } from "everturn/model";
 
-import { assistant, newSession, toolResult, user } from "everturn/model";
+import { assistant, newSession, toolResult, usage, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { wholeText } from "./open-text.ts";
@@ -10,6 +10,7 @@ import {
   callKey,
   committedAnswer,
   emptyConversation,
+  lastTurnOf,
   missingAtEnd,
   waitingCallsOf,
   withEvents,
@@ -62,6 +63,23 @@ const started = addMessages(withHead(emptyConversation("s1"), head(1, "t1")), 0,
 function openText(state: typeof started): string {
   return (state.turn?.open?.parts ?? []).map((part) => (part.type === "text" ? wholeText(part.text) : "")).join("|");
 }
+
+test("a fork has no last turn until it has messages of its own", () => {
+  const lastRun = {
+    turnId: "t1",
+    haltedReason: "completed",
+    outcome: { type: "assistant_message", text: "Hello" },
+    steps: 1,
+    usage: usage(),
+    budget: null,
+    metadata: {},
+    partial: null,
+  } as const;
+  const whole = head(2, null);
+  const ended = { ...whole, session: { ...whole.session, lastRun } };
+  const fork = { ...ended, forkedFrom: { sessionId: "s0", at: 2 } };
+  expect([null, whole, ended, fork, { ...fork, length: 4 }].map(lastTurnOf)).toEqual([null, null, "t1", null, "t1"]);
+});
 
 describe("the open turn", () => {
   test("appends deltas to the open reply and repeats no text that is there already", () => {

@@ -116,6 +116,16 @@ export function emptyConversation(sessionId: string): ConversationState {
   };
 }
 
+/**
+ * The newest turn of the session that has ended; `null`: none. A fork of a whole session has the result of the last turn of its original, whose timeline is stored
+ * with the original alone.
+ */
+export function lastTurnOf(head: ConversationState["head"]): string | null {
+  if (head === null) return null;
+  const { forkedFrom, length, session } = head;
+  return forkedFrom !== null && length <= forkedFrom.at ? null : (session.lastRun?.turnId ?? null);
+}
+
 /** The head of the session was read. Its first one says how many messages there are; later ones wait for `addMessages`. */
 export function withHead(state: ConversationState, head: SessionView): ConversationState {
   const isFollowed = head.openTurn === null || head.openTurn.turnId === state.turn?.turnId;

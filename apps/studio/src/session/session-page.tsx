@@ -6,6 +6,7 @@ import type { ReactNode } from "react";
 import { useState } from "react";
 
 import { Conversation } from "../conversation/conversation.tsx";
+import { lastTurnOf } from "../conversation/session-store.ts";
 import {
   ConversationProvider,
   useConversationPart,
@@ -32,7 +33,7 @@ export function SessionPage({ route }: { readonly route: SessionRoute }): ReactN
 function SessionPanes({ route }: { readonly route: SessionRoute }): ReactNode {
   const { sessionId, effect } = route;
   const openTurnId = useConversationPart(({ head, turn }) => head?.openTurn?.turnId ?? turn?.turnId ?? null);
-  const lastTurnId = useConversationPart(({ head }) => head?.session.lastRun?.turnId ?? null);
+  const lastTurnId = useConversationPart(({ head }) => lastTurnOf(head));
   const turnId = route.turnId ?? openTurnId ?? lastTurnId;
   const timeline = usePane("timeline");
   const isGone = useFeedState() === "gone";

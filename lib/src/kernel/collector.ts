@@ -37,7 +37,7 @@ import type {
 } from "../model/internal.ts";
 
 import {
-  addUsage,
+  exactSum,
   assistant,
   awaitingUserContent,
   haltedReasonOf,
@@ -283,10 +283,8 @@ export class Collector {
 
   /** The usage of all steps and the open one. An addend that would overflow the sum is left out. */
   #spent(): Usage {
-    return [...this.#steps.map((step) => step.usage), this.#draft.usage].reduce((sum, usage) => {
-      const added = addUsage(sum, usage);
-      return added.ok ? added.value : sum;
-    }, noUsage);
+    const usages = [...this.#steps.map((step) => step.usage), this.#draft.usage];
+    return usages.reduce((sum, usage) => exactSum(sum, usage) ?? sum, noUsage);
   }
 
   /** Discards the draft, the answers and the halts of the open step. */

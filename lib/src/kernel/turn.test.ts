@@ -752,8 +752,10 @@ describe("TurnMachine.restore", () => {
     (field) => {
       expect(() => TurnMachine.restore(config(), without(field))).toThrow(
         expect.objectContaining({
-          name: "ValidationError",
-          failure: expect.objectContaining({ reason: "invalid_data" }),
+          name: "MisuseError",
+          reason: "invalid_argument",
+          path: ["turn", field],
+          message: expect.stringContaining(`turn.${field} is missing`),
         }),
       );
     },
@@ -761,7 +763,7 @@ describe("TurnMachine.restore", () => {
 
   test.each(["null", "{}", '"x"', '{"turn":7}', '{"turn":{"phase":{"type":"lost"}}}'])("%s is refused", (text) => {
     expect(() => TurnMachine.restore(config(), JSON.parse(text))).toThrow(
-      expect.objectContaining({ name: "ValidationError" }),
+      expect.objectContaining({ name: "MisuseError", reason: "invalid_argument" }),
     );
   });
 });

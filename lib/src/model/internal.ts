@@ -12,7 +12,7 @@ export type { ModelCapabilities, ModelLimits, ModelPricing } from "./call/model-
 export type { StructuredOutput } from "./call/reply.ts";
 export { isDraft, replyOf } from "./call/reply.ts";
 export type { PromptCacheSettings, ResponseFormat, StructuredFormat } from "./call/request.ts";
-export { hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
+export { exactSum, hasValidCounts, knownCost, noUsage, uncachedInputTokens } from "./call/usage.ts";
 
 // failure
 export { errorFromFailure } from "./failure/errors.ts";
@@ -39,6 +39,7 @@ export {
   toCause,
   validationFailure,
 } from "./failure/failures.ts";
+export { adapterFailureOf, runtimeFailureOf, toolFailureOf } from "./failure/unchecked.ts";
 export type { HttpReason } from "./failure/http-reason.ts";
 export { httpReasons, httpStatuses } from "./failure/http-reason.ts";
 export type { Path } from "./failure/issue.ts";

@@ -22,7 +22,7 @@ import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
 import { chatProtocol, Collector, pendingEffects, toolReturned } from "../kernel/internal.ts";
-import { addUsage, noUsage, toCause, toolFailure } from "../model/internal.ts";
+import { exactSum, noUsage, toCause, toolFailure } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { CancelGrace } from "./perform/cancel-grace.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
@@ -332,8 +332,7 @@ export async function orAborted(work: void | Promise<void> | undefined, signal: 
 
 /** The sum; an addend that would overflow it is left out. */
 function plus(sum: Usage, addend: Usage): Usage {
-  const total = addUsage(sum, addend);
-  return total.ok ? total.value : sum;
+  return exactSum(sum, addend) ?? sum;
 }
 
 function reasonOf(reason: unknown): string {

@@ -19,7 +19,7 @@ import { checkedNumber, toJsonSchema } from "../engine/internal.ts";
 import { outcomeOfText } from "../kernel/internal.ts";
 import {
   addMessage,
-  addUsage,
+  exactSum,
   assistant,
   haltedReasonOf,
   replyText,
@@ -169,8 +169,7 @@ function withError(metadata: JsonObject, status: SessionStatus, error: Failure |
 
 /** Adds usage. A sum that overflows keeps the usage before it: the session must stay usable. */
 function sum(before: Usage, more: Usage): Usage {
-  const total = addUsage(before, more);
-  return total.ok ? total.value : before;
+  return exactSum(before, more) ?? before;
 }
 
 /** Returns the session waiting for the answer to the question of this call. The question is added to the thread as an assistant message. */

@@ -8,7 +8,7 @@ import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending } from "./turn.ts";
 
-import { haltedReasonOf, runtimeFailure, userMessageOf } from "../../model/internal.ts";
+import { haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { deliverDeferred } from "./deliver.ts";
 import { pendingEffects } from "./turn.ts";
@@ -66,7 +66,7 @@ const isDirection: { readonly [T in DriverAction["type"]]: boolean } = {
 };
 
 function reject<P extends TurnProtocol>(builder: TransitionBuilder<P>, message: string): void {
-  builder.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
+  builder.fail(runtimeFailureOf("invalid_actions", message));
 }
 
 function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: DriverAction<P>): void {

@@ -10,7 +10,7 @@ import type { CodeCalls, CodeFailed, CodeFinished, ToolReturned, ToolWaits } fro
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 
-import { runtimeFailure } from "../../model/internal.ts";
+import { runtimeFailureOf } from "../../model/internal.ts";
 import { cellBrokenOff, cellNote } from "../protocol/cell-note.ts";
 import { ending } from "../protocol/ending.ts";
 import { haltOf, questionMessage, waitingOutcome, waitOf } from "../protocol/halts.ts";
@@ -48,8 +48,7 @@ function startCellCalls<P extends TurnProtocol>(builder: TransitionBuilder<P>, {
   const { phase } = builder.turn;
   if (phase.type !== "awaiting_code") return;
   if (calls.length === 0) {
-    const failure = runtimeFailure("code_failed", { message: "the executor returned code_calls without any call" });
-    return builder.fail({ type: "runtime_error", failure });
+    return builder.fail(runtimeFailureOf("code_failed", "the executor returned code_calls without any call"));
   }
   const first = phase.cell.calls.length;
   const unanswered = calls.map((call): CellCall => ({ call, answer: null }));

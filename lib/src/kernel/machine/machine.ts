@@ -53,7 +53,7 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
   /**
    * Continues from a checkpoint. The configuration must name the same protocol and projector. A field that the
    * checkpoint of an older release lacks has its default; a checkpoint without a field that has none throws
-   * `ValidationError` (`invalid_data`).
+   * `MisuseError` (`invalid_argument`), which names the field.
    */
   static restore<P extends TurnProtocol>(
     config: TurnMachineConfig<P>,

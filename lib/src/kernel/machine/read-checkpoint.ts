@@ -3,19 +3,17 @@
 // A field that has a neutral value gets it; a field without one is required. Only the fields of the turn and of its policy are checked, not their
 // content: `TurnMachine.checkpoint` writes them, and reading all of the history would cost its length.
 
-import type { Issue } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { MachineCheckpoint } from "./machine.ts";
 import type { Phase, Turn } from "./turn.ts";
 
-import { noUsage, ValidationError } from "../../model/internal.ts";
+import { MisuseError, noUsage } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { emptyList } from "../history/shared-list.ts";
 
-/** Returns the checkpoint with the defaults of missing fields. Throws `ValidationError` if a field without a default is missing. */
+/** Returns the checkpoint with the defaults of missing fields. Throws `MisuseError` if a field without a default is missing. */
 export function readCheckpoint<P extends TurnProtocol>(checkpoint: MachineCheckpoint<P>): MachineCheckpoint<P> {
-  const issues = checkpointIssues(checkpoint);
-  if (issues.length > 0) throw new ValidationError("invalid_data", { issues });
+  check(checkpoint);
   const turn: Turn<P> = { ...turnDefaults, ...checkpoint.turn };
   return { turn: { ...turn, policy: { ...policyDefaults, ...turn.policy } }, notices: checkpoint.notices ?? [] };
 }
@@ -90,17 +88,16 @@ function isCount(value: unknown): boolean {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-function checkpointIssues(checkpoint: unknown): readonly Issue[] {
+/** Throws `MisuseError` for the first field that is missing or has a value that the machine does not write. */
+function check(checkpoint: unknown): void {
   const turn = isPlainObject(checkpoint) ? checkpoint["turn"] : undefined;
-  if (!isPlainObject(turn)) {
-    return [{ path: ["turn"], code: "required", message: "a checkpoint contains the turn: machine.checkpoint()" }];
+  if (!isPlainObject(turn)) throw refusal("turn");
+  for (const [field, isValid] of Object.entries(requiredFields)) {
+    if (!isValid(turn[field])) throw refusal("turn", field);
   }
-  return Object.entries(requiredFields).flatMap(([field, isValid]): readonly Issue[] => {
-    const value = turn[field];
-    if (isValid(value)) return [];
-    const path = ["turn", field];
-    return value === undefined
-      ? [{ path, code: "required", message: "is missing and has no default" }]
-      : [{ path, code: "invalid_shape", message: "is not a value that the machine writes" }];
-  });
+}
+
+function refusal(...path: readonly string[]): MisuseError {
+  const message = `TurnMachine.restore: ${path.join(".")} is missing, or is not what machine.checkpoint() returns`;
+  return new MisuseError("invalid_argument", message, { path });
 }

@@ -46,7 +46,7 @@ import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { Effect, EffectResponse } from "./effect.ts";
 import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
-import { addUsage, MisuseError, noUsage } from "../../model/internal.ts";
+import { exactSum, MisuseError, noUsage } from "../../model/internal.ts";
 import { isHistory, startHistory } from "../history/history.ts";
 import { emptyList } from "../history/shared-list.ts";
 import { ending } from "../protocol/ending.ts";
@@ -167,7 +167,7 @@ export function cancelTurn<P extends TurnProtocol>(
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
   const builder = new TransitionBuilder(config, turn);
   // Usage that overflows is left out: it must not prevent the cancel.
-  if (addUsage(turn.usage, usage).ok && !builder.spend(usage)) return builder.transition();
+  if (exactSum(turn.usage, usage) !== null && !builder.spend(usage)) return builder.transition();
   const isInModelCall = turn.phase.type === "awaiting_model";
   const partialReply = isInModelCall && turn.finalize === null ? received : null;
   if (partialReply !== null) builder.append([withId(partialReply, `${turn.turnId}/${turn.step}/reply`)]);
@@ -185,6 +185,6 @@ export function failTurn<P extends TurnProtocol>(
 ): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
   const builder = new TransitionBuilder(config, turn);
-  builder.fail({ type: "runtime_error", failure });
+  builder.fail(failure);
   return builder.transition();
 }

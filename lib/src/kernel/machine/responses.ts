@@ -11,13 +11,13 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
 
 import {
-  adapterFailure,
+  adapterFailureOf,
   assistantMessageOf,
   eventMessageOf,
   messageText,
   replyOf,
   replyText,
-  runtimeFailure,
+  runtimeFailureOf,
 } from "../../model/internal.ts";
 import { ending, outcomeOfText } from "../protocol/ending.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
@@ -48,7 +48,7 @@ export function syncEnvironment<P extends TurnProtocol>(
 /** `environment_failed`: ends the turn. */
 export function syncFailed<P extends TurnProtocol>(builder: TransitionBuilder<P>, response: EnvironmentFailed): void {
   const message = `Failed to refresh execution environment: ${response.message}`;
-  builder.fail({ type: "runtime_error", failure: runtimeFailure("reconfigure_failed", { message }) });
+  builder.fail(runtimeFailureOf("reconfigure_failed", message));
 }
 
 /**
@@ -66,12 +66,12 @@ export function modelReplied<P extends TurnProtocol>(
   builder.log(llmDebug({ sessionId: builder.config.sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {
-    const failure = reply.error ?? adapterFailure("unknown", { message: "the model call ended in an error" });
+    const failure = reply.error ?? adapterFailureOf("unknown", "the model call ended in an error");
     return endWithFailure(builder, reply, failure);
   }
   if (reason === "context_overflow") {
     const message = "Model produced no output because the prompt reached the configured context window.";
-    return endWithFailure(builder, reply, adapterFailure("context_length_exceeded", { message }));
+    return endWithFailure(builder, reply, adapterFailureOf("context_length_exceeded", message));
   }
   if (finalize !== null) return finalized(builder, reply, finalize);
   const driverState = phase.type === "awaiting_model" ? phase.driverState : null;

@@ -10,12 +10,12 @@
 //   3. Ids of messages are derived from turn id, step and place; an id that a message brings along is kept.
 
 import type {
+  Failure,
   Message,
   PendingToolCall,
   ToolCall,
   ToolMessage,
   TurnEvent,
-  TurnOutcome,
   Usage,
 } from "../../model/internal.ts";
 import type { CodeCells, TurnProtocol } from "../protocol/protocol.ts";
@@ -31,7 +31,7 @@ import type {
   TurnMachineConfig,
 } from "./turn.ts";
 
-import { addUsage, isTransient, noUsage, runtimeFailure, systemMessageOf, textPartOf } from "../../model/internal.ts";
+import { exactSum, isTransient, noUsage, runtimeFailureOf, systemMessageOf, textPartOf } from "../../model/internal.ts";
 import { appendHistory } from "../history/history.ts";
 import { append, itemsOf } from "../history/shared-list.ts";
 import { toEventMessage } from "../history/turn-cause.ts";
@@ -168,14 +168,13 @@ export class TransitionBuilder<P extends TurnProtocol> {
    * result is false.
    */
   spend(usage: Usage): boolean {
-    const turnUsage = addUsage(this.#turn.usage, usage);
-    const stepUsage = addUsage(this.#turn.stepUsage, usage);
-    if (turnUsage.ok && stepUsage.ok) {
-      this.update({ usage: turnUsage.value, stepUsage: stepUsage.value });
+    const turnUsage = exactSum(this.#turn.usage, usage);
+    const stepUsage = exactSum(this.#turn.stepUsage, usage);
+    if (turnUsage !== null && stepUsage !== null) {
+      this.update({ usage: turnUsage, stepUsage });
       return true;
     }
-    const message = turnUsage.ok ? "the token count of the step is too large" : turnUsage.failure.message;
-    this.fail({ type: "runtime_error", failure: runtimeFailure("token_usage_overflow", { message }) });
+    this.fail(runtimeFailureOf("token_usage_overflow", "the usage of the turn is too large to be represented exactly"));
     return false;
   }
 
@@ -229,11 +228,11 @@ export class TransitionBuilder<P extends TurnProtocol> {
     return phase.type === "awaiting_tools" && phase.calls.some((call) => call.slot === slot && call.decision !== null);
   }
 
-  /** Emits the error, ends the open step and ends the turn. */
-  fail(outcome: Extract<TurnOutcome, { readonly type: "runtime_error" | "provider_error" }>): void {
-    this.emit({ type: "error", error: outcome.failure });
+  /** Emits the error, ends the open step and ends the turn with the outcome `runtime_error`. */
+  fail(failure: Failure): void {
+    this.emit({ type: "error", error: failure });
     const pendingToolCalls = this.breakOff("the turn failed");
-    this.end({ ...ending(outcome), pendingToolCalls });
+    this.end({ ...ending({ type: "runtime_error", failure }), pendingToolCalls });
   }
 
   /**
@@ -297,7 +296,7 @@ const noCells: CodeCells = {
 
 function failWithoutCells<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
   const message = "the protocol does not run code: it has no `cells` (see codeProtocol)";
-  builder.fail({ type: "runtime_error", failure: runtimeFailure("invalid_actions", { message }) });
+  builder.fail(runtimeFailureOf("invalid_actions", message));
 }
 
 /** The message with this id, unless it has one. */

@@ -9,7 +9,7 @@ import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 
-import { adapterFailure, messageText, renderIssue, textPartOf } from "../../model/internal.ts";
+import { adapterFailureOf, messageText, renderIssue, textPartOf } from "../../model/internal.ts";
 import { codeCells } from "../machine/cells.ts";
 import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
@@ -73,7 +73,7 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   if (text.trim() === "" && options.onEmptyReply === "complete") return [append, ...stepEnd(reply), end(outcome)];
   if (text.trim() === "") {
     const message = "Model returned no assistant text or code.";
-    const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
+    const failure = adapterFailureOf("malformed_response", message, "empty_response");
     const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
     return [error, ...stepEnd(reply), finish({ type: "provider_error", failure })];
   }

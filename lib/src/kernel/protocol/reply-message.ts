@@ -4,7 +4,7 @@ import type { AssistantMessage, Failure, Json, ModelReply, ToolCall, Usage } fro
 import type { StepEnd } from "../machine/turn.ts";
 
 import {
-  adapterFailure,
+  adapterFailureOf,
   assistantMessageOf,
   hasValidCounts,
   isStorableJson,
@@ -33,7 +33,10 @@ export function storableReply(reply: ModelReply, checks: StorableChecks = kernel
   const usage = checks.usage(reply.usage) ? reply.usage : noUsage;
   if (usage !== reply.usage) return storableReply({ ...reply, usage }, checks);
   const { finishReason, rawFinishReason } = reply;
-  const error = reply.error === null || checks.failure(reply.error) ? reply.error : adapterFailure("unknown");
+  const error =
+    reply.error === null || checks.failure(reply.error)
+      ? reply.error
+      : adapterFailureOf("unknown", "the model call ended in an error");
   const toolCalls = reply.toolCalls.map((call) =>
     checks.toolCall(call) ? call : { ...call, arguments: null, provider: null, metadata: {} },
   );

@@ -3,7 +3,7 @@
 import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome, UserPart } from "../../model/internal.ts";
 import type { ToolReturned } from "../machine/effect.ts";
 
-import { textPartOf, toolFailure, toolMessageOf, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
+import { textPartOf, toolFailureOf, toolMessageOf, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
 
 /** The answer to a call that ran, with the content that its result encoder returned. */
 export function answerOf(
@@ -43,8 +43,8 @@ export function unrunAnswer(
 }
 
 /** The outcome of a call that will not run. */
-export function unrunOutcome({ id, name }: ToolCall, reason: ToolErrorReason, message: string): ToolOutcome {
-  return { type: "failure", failure: toolFailure(reason, { message, toolName: name, toolCallId: id }) };
+export function unrunOutcome(call: ToolCall, reason: ToolErrorReason, message: string): ToolOutcome {
+  return { type: "failure", failure: toolFailureOf(reason, message, call) };
 }
 
 /** The answer to a call without a result in a turn that was cancelled, failed or ended. */

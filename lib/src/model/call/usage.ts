@@ -133,44 +133,19 @@ export function uncachedInputTokens(usage: Usage): number | null {
  * ```
  */
 export function addUsage(left: Usage, right: Usage): Result<Usage, ValidationFailure> {
-  const tokens = addTokens(left, right);
-  const costs = {
-    inputCost: addKnown(knownCost(left.inputCost), knownCost(right.inputCost)),
-    outputCost: addKnown(knownCost(left.outputCost), knownCost(right.outputCost)),
-    totalCost: addKnown(knownCost(left.totalCost), knownCost(right.totalCost)),
-  };
-  const counts = { toolUsage: addNumbers(left.toolUsage, right.toolUsage), extra: addNumbers(left.extra, right.extra) };
-  const issues = [
-    ...overflows(tokens, [], Number.isSafeInteger),
-    ...overflows(costs, [], Number.isFinite),
-    ...overflows(counts.toolUsage, ["toolUsage"], Number.isFinite),
-    ...overflows(counts.extra, ["extra"], Number.isFinite),
-  ];
-  if (issues.length > 0) return failed(validationFailure("invalid_usage", { issues }));
-  return ok({ ...tokens, ...costs, ...counts });
+  const sum = sumOf(left, right);
+  const message = "the sum is too large to be represented exactly";
+  const issues = overflows(sum).map((path): Issue => ({ path, code: "overflow", message }));
+  return issues.length === 0 ? ok(sum) : failed(validationFailure("invalid_usage", { issues }));
 }
 
-/** Returns an issue for every sum that does not pass `fits`: not a safe integer, or not finite. */
-function overflows(
-  sums: { readonly [key: string]: Json },
-  path: Path,
-  fits: (sum: number) => boolean,
-): readonly Issue[] {
-  return Object.entries(sums)
-    .filter(([, sum]) => typeof sum === "number" && !fits(sum))
-    .map(([key]) => ({
-      path: [...path, key],
-      code: "overflow",
-      message: "the sum is too large to be represented exactly",
-    }));
+/** Adds two usage values like {@link addUsage}. Returns `null` for a sum that is not exact. */
+export function exactSum(left: Usage, right: Usage): Usage | null {
+  const sum = sumOf(left, right);
+  return overflows(sum).length === 0 ? sum : null;
 }
 
-type TokenCounts = Pick<
-  Usage,
-  "inputTokens" | "outputTokens" | "cachedInputTokens" | "cacheWriteInputTokens" | "reasoningTokens" | "totalTokens"
->;
-
-function addTokens(left: Usage, right: Usage): TokenCounts {
+function sumOf(left: Usage, right: Usage): Usage {
   return {
     inputTokens: addKnown(left.inputTokens, right.inputTokens),
     outputTokens: addKnown(left.outputTokens, right.outputTokens),
@@ -179,7 +154,24 @@ function addTokens(left: Usage, right: Usage): TokenCounts {
     reasoningTokens: addKnown(left.reasoningTokens, right.reasoningTokens),
     // If only one side reports a total, adding the reported totals would omit the other side. Each side counts what it knows.
     totalTokens: addKnown(knownTokens(left), knownTokens(right)),
+    inputCost: addKnown(knownCost(left.inputCost), knownCost(right.inputCost)),
+    outputCost: addKnown(knownCost(left.outputCost), knownCost(right.outputCost)),
+    totalCost: addKnown(knownCost(left.totalCost), knownCost(right.totalCost)),
+    toolUsage: addNumbers(left.toolUsage, right.toolUsage),
+    extra: addNumbers(left.extra, right.extra),
   };
+}
+
+/** Returns the paths of the numbers that are not exact: token counts that are not safe integers, other numbers that are not finite. */
+function overflows(sum: Usage): readonly Path[] {
+  return [...inexact(sum, []), ...inexact(sum.toolUsage, ["toolUsage"]), ...inexact(sum.extra, ["extra"])];
+}
+
+function inexact(numbers: { readonly [key: string]: Json }, path: Path): readonly Path[] {
+  return Object.entries(numbers).flatMap(([key, number]) => {
+    const fits = path.length === 0 && key.endsWith("Tokens") ? Number.isSafeInteger : Number.isFinite;
+    return typeof number === "number" && !fits(number) ? [[...path, key]] : [];
+  });
 }
 
 /** Returns a lower bound of the total: the reported total, else the known ones of input and output. `totalTokens` needs both. */

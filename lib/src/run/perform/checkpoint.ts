@@ -9,7 +9,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
 import { checkpointDelivered } from "../../kernel/internal.ts";
-import { addUsage, totalTokens } from "../../model/internal.ts";
+import { exactSum, totalTokens } from "../../model/internal.ts";
 import { callPerformers } from "./on-demand.ts";
 
 /** The counters of a run that budgets and `haltWhen` need. */
@@ -61,11 +61,10 @@ export async function performCheckpoint(
  * budget for it counts as exhausted: otherwise a provider that reports no usage would have no budget at all.
  */
 function budgetVerdict({ budgets, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
-  const sum = addUsage(spentBefore, turn.usage);
+  const sum = exactSum(spentBefore, turn.usage);
   // A sum that is too large to be represented exceeds every budget.
-  const [usedTokens, usedCost] = sum.ok
-    ? [totalTokens(sum.value) ?? 0, sum.value.totalCost ?? 0]
-    : [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const usedTokens = sum === null ? Number.POSITIVE_INFINITY : (totalTokens(sum) ?? 0);
+  const usedCost = sum === null ? Number.POSITIVE_INFINITY : (sum.totalCost ?? 0);
   const { steps, tokens, cost, timeMs, noProgress } = budgets;
   if (steps !== undefined && account.steps >= steps) return { type: "budget", budget: "steps" };
   if (tokens !== undefined && (account.hasUnknownTokens || usedTokens >= tokens))

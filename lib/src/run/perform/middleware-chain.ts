@@ -32,7 +32,7 @@ import type { Scope } from "../ports/ports.ts";
 import { failureWithoutKey, withCosts } from "../../engine/internal.ts";
 import {
   adapterFailure,
-  addUsage,
+  exactSum,
   MisuseError,
   noUsage,
   orThrow,
@@ -302,10 +302,7 @@ class ModelMeter {
 
   #set(slot: number, usage: Usage): void {
     this.#usages[slot] = usage;
-    const sum = this.#usages.reduce((total, addend) => {
-      const added = addUsage(total, addend);
-      return added.ok ? added.value : total;
-    }, noUsage);
+    const sum = this.#usages.reduce((total, addend) => exactSum(total, addend) ?? total, noUsage);
     this.#unreported = sum;
     this.#onUsage(sum);
   }

@@ -53,7 +53,7 @@ import {
 import { modelFailed, modelReplied, projectRequest, storableReply } from "../../kernel/internal.ts";
 import {
   adapterFailure,
-  addUsage,
+  exactSum,
   assistant,
   errorFromFailure,
   isEverturnError,
@@ -470,8 +470,7 @@ class ModelCalls {
 
   /** The usage of all attempts, including the last one. */
   #total(): Usage {
-    const sum = addUsage(this.spent, this.#lastUsage);
-    return sum.ok ? sum.value : this.spent;
+    return exactSum(this.spent, this.#lastUsage) ?? this.spent;
   }
 
   /** Withdraws the events of a failed attempt: from the collector, and by `step_reset` from readers. `heard` false: there is nothing to withdraw for readers. */

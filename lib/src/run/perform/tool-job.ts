@@ -10,7 +10,7 @@ import type { CancelGrace } from "./cancel-grace.ts";
 import type { MiddlewareChain } from "./middleware-chain.ts";
 import type { Semaphore } from "./semaphore.ts";
 
-import { addUsage, encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
+import { encodeToolValue, exactSum, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
 
 /** What the run provides to its tool calls. */
@@ -209,6 +209,5 @@ function handlerAnswer({ decision }: CallTool): ToolContext["answer"] {
 
 /** The sum; an addend that would overflow it is left out. */
 function plus(sum: Usage, addend: Usage): Usage {
-  const total = addUsage(sum, addend);
-  return total.ok ? total.value : sum;
+  return exactSum(sum, addend) ?? sum;
 }

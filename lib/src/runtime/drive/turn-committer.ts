@@ -89,7 +89,7 @@ import type { DrivenTurn } from "./driven-turn.ts";
 import type { PlannedTurn } from "./new-turn.ts";
 
 import { appendHistory } from "../../kernel/internal.ts";
-import { addUsage, RuntimeError } from "../../model/internal.ts";
+import { exactSum, RuntimeError } from "../../model/internal.ts";
 import { applyChatResult, applyStepResult, recover } from "../../session/internal.ts";
 import { Channel } from "../read/hub.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
@@ -538,8 +538,7 @@ export class TurnCommitter {
   async #withChildUsage(effect: Effect, response: EffectResponse): Promise<EffectResponse> {
     if (effect.type !== "call_tool" || !isOutcomeUnknown(response)) return response;
     const usage = await childUsage(this.#context, this.#key, effect, this.records.childrenOf(effect.id));
-    const spent = addUsage(response.spent, usage);
-    return spent.ok ? { ...response, spent: spent.value } : response;
+    return { ...response, spent: exactSum(response.spent, usage) ?? response.spent };
   }
 }
 

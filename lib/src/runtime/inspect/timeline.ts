@@ -22,7 +22,7 @@ import type { Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { DiscardedAttempt, Failure, Json, TimelineEffect, TurnClaim, Usage } from "../../model/internal.ts";
 import type { JournalRow } from "../rows/values.ts";
 
-import { addUsage, messageText, noUsage, runtimeFailure } from "../../model/internal.ts";
+import { exactSum, messageText, noUsage, runtimeFailure } from "../../model/internal.ts";
 import { failureShape, isPlainObject, read } from "../../model/parse/reading.ts";
 import { readDiscarded } from "../drive/discarded-texts.ts";
 
@@ -386,8 +386,7 @@ function modelName(route: { readonly provider: string; readonly model: string } 
 }
 
 function sumOf(first: Usage, second: Usage): Usage {
-  const sum = addUsage(first, second);
-  return sum.ok ? sum.value : second;
+  return exactSum(first, second) ?? second;
 }
 
 /** The beginning of a text: 200 characters. A surrogate pair is not split. */

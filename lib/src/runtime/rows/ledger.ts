@@ -6,7 +6,7 @@ import type { JournalItem } from "../../run/internal.ts";
 import type { Key, Put } from "./storage.ts";
 import type { JournalRow, LedgerLine } from "./values.ts";
 
-import { addUsage, noUsage } from "../../model/internal.ts";
+import { exactSum, noUsage } from "../../model/internal.ts";
 import { writeValue } from "./stored.ts";
 
 /** The ledger rows of a journal item. `turn` is the key of the turn. */
@@ -19,10 +19,7 @@ export function ledgerPuts(turn: Key, item: JournalItem, ordinal: number): reado
 /** Adds the costs of all given journal rows to `before`. */
 export function usageOfRows(rows: readonly Pick<JournalRow, "item">[], before: Usage): Usage {
   const lines = rows.flatMap(({ item }) => (item.type === "step_restarted" ? [] : ledgerLines(item)));
-  return lines.reduce((sum, [, { usage }]) => {
-    const total = addUsage(sum, usage);
-    return total.ok ? total.value : sum;
-  }, before);
+  return lines.reduce((sum, [, { usage }]) => exactSum(sum, usage) ?? sum, before);
 }
 
 /** The costs of an item: the reply that settled a model call, its earlier attempts, a tool's own spending, or what a cancel interrupted. */

@@ -17,7 +17,7 @@ import type { SessionHead } from "../rows/values.ts";
 
 import { nextTask } from "../../clock/clock.ts";
 import {
-  addUsage,
+  exactSum,
   MisuseError,
   noUsage,
   parse,
@@ -418,6 +418,5 @@ function pageCursor(text: string): IndexRow {
 }
 
 function plus(sum: Usage, more: Usage): Usage {
-  const total = addUsage(sum, more);
-  return total.ok ? total.value : sum;
+  return exactSum(sum, more) ?? sum;
 }

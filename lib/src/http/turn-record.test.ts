@@ -14,11 +14,14 @@ const stepCount = 40;
 /** A session with two turns. The second has 40 steps, each with a result of 20,000 characters, and 20,000 characters of history. */
 async function world() {
   const memory = memoryStorage();
-  const reads = { longest: 0, length: 0 };
+  const reads = { longest: 0, length: 0, rowsConsidered: 0 };
   const host: HostStorage = {
     ...memory,
     read: async (queries) => {
       const answers = await memory.read(queries);
+      // A storage adds up the lengths of all rows within the limit of a query to find where a page ends.
+      const rows = await memory.read(queries.map((query) => ({ ...query, maxLength: Number.MAX_SAFE_INTEGER })));
+      reads.rowsConsidered += rows.flat().length;
       const length = answers.flat().reduce((sum, { value }) => sum + value.length, 0);
       reads.length += length;
       reads.longest = Math.max(reads.longest, length);
@@ -46,7 +49,7 @@ async function world() {
   const handler = createHandler({ sessions, auth: [{ token }], records: true });
   const ask = (path: string, method = "GET") =>
     handler(new Request(`http://localhost${path}`, { method, headers: { authorization: `Bearer ${token}` } }));
-  [reads.longest, reads.length] = [0, 0];
+  Object.assign(reads, { longest: 0, length: 0, rowsConsidered: 0 });
   return { sessions, ask, reads, path: `/sessions/s/turns/${turnId}/record` };
 }
 
@@ -55,6 +58,9 @@ test("a record is read in pages, and is the one that the runtime exports", async
   const response = await ask(path);
   const text = await response.text();
   expect(reads.longest).toBeLessThan(200_000);
+  const rowCount = JSON.parse(text).data.rows.length;
+  expect(rowCount).toBeGreaterThan(2 * stepCount);
+  expect(reads.rowsConsidered).toBeLessThan(3 * rowCount);
   expect(text.length).toBeGreaterThan(stepCount * 20_000);
   expect(response.headers.get("content-type")).toBe("application/json");
   expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(await sessions.export("s"))));

@@ -18,6 +18,7 @@ import { effectiveRows, DurableJournal } from "../drive/journal.ts";
 import { planDetails } from "../drive/new-turn.ts";
 import { offlineEngine } from "../drive/offline-engine.ts";
 import { pageLength } from "../read/page-budget.ts";
+import { rowLength } from "../rows/large-values.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readPart, readValue } from "../rows/stored.ts";
 import { summaryOf } from "../rows/summary.ts";
@@ -127,8 +128,10 @@ async function* pages(
   { first, last }: { readonly first: number; readonly last: number },
 ): AsyncGenerator<readonly Row[], void> {
   let next = first;
+  // A storage looks at all rows within the limit to find where a page ends, so the limit is what a page is expected to hold.
+  let limit = 16;
   while (next <= last) {
-    const query = { table, prefix, after: next - 1, before: last + 1, maxLength: pageLength };
+    const query = { table, prefix, after: next - 1, before: last + 1, limit, maxLength: pageLength };
     const [rows = []] = await storage.read([query]);
     const isComplete = rows.length > 0 && rows.every(({ key }, index) => key.at(-1) === next + index);
     if (!isComplete) {
@@ -136,6 +139,8 @@ async function* pages(
       throw new RuntimeError("not_found", { message });
     }
     next += rows.length;
+    const length = rows.reduce((sum, row) => sum + rowLength(row), 0);
+    limit = Math.min(Math.ceil((pageLength / (length + 1)) * rows.length), 256);
     yield rows;
   }
 }

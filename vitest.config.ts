@@ -20,7 +20,8 @@ export default defineConfig({
   resolve: { conditions, alias },
   ssr: { resolve: { conditions } },
   test: {
-    testTimeout: 30_000,
+    // Far above what a test takes: on a busy machine some take ten times as long as on an idle one.
+    testTimeout: 120_000,
     // Some hooks run the compiler over all sources, which takes seconds on an idle machine and more than the default of 10 on a busy one.
     hookTimeout: 60_000,
     globalSetup: ["tools/test/build.ts"],

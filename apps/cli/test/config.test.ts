@@ -297,6 +297,7 @@ describe("serve with a configuration file", () => {
          engines: { default: answering("Served.") },
          storage: () => sqliteStorage({ path: ${JSON.stringify(join(place.folder, "custom.db"))} }),
          auth: (request) => (request.headers.get("x-user") === "ada" ? { tenant: "acme", name: "ada" } : null),
+         http: { contentHosts: ["cdn.example.com"] },
          static: "pages",
          port: 0,
        });`,
@@ -312,14 +313,21 @@ describe("serve with a configuration file", () => {
       "text/html; charset=utf-8",
       "<title>Chat</title>",
     ]);
-    const send = (headers: { readonly [name: string]: string }) =>
+    const send = (headers: { readonly [name: string]: string }, body = `{"id":"s1","input":"hi"}`) =>
       fetch(`${url}/sessions`, {
         method: "POST",
         headers: { "content-type": "application/json", prefer: "wait=10", ...headers },
-        body: `{"id":"s1","input":"hi"}`,
+        body,
       });
+    const image = (host: string) => {
+      const source = { type: "url", url: `https://${host}/cat.png` };
+      const parts = [{ type: "image", image: { source, mimeType: "image/png" } }];
+      return JSON.stringify({ input: [{ role: "user", content: parts }] });
+    };
     expect((await send({})).status).toBe(401);
     expect(await (await send({ "x-user": "ada" })).json()).toMatchObject({ text: "Served." });
+    expect((await send({ "x-user": "ada" }, image("cdn.example.com"))).status).toBe(200);
+    expect((await send({ "x-user": "ada" }, image("other.example.com"))).status).toBe(400);
     const over = ended(child);
     child.kill("SIGTERM");
     expect((await over).code).toBe(0);

@@ -48,9 +48,11 @@ const runtimeNames: { readonly [Name in keyof ConfigRuntime]-?: true } = {
 /** The options of the HTTP handler that a configuration file may set. */
 const httpNames: { readonly [Name in keyof ConfigHttp]-?: true } = {
   allow: true,
+  contentHosts: true,
   inspect: true,
   limits: true,
   openai: true,
+  providerFiles: true,
   records: true,
 };
 

@@ -23,7 +23,10 @@ export type ConfigRuntime = Omit<
 >;
 
 /** Options of the HTTP handler that a configuration file may set. The command sets the others. */
-export type ConfigHttp = Pick<HttpOptions, "allow" | "inspect" | "limits" | "openai" | "records">;
+export type ConfigHttp = Pick<
+  HttpOptions,
+  "allow" | "contentHosts" | "inspect" | "limits" | "openai" | "providerFiles" | "records"
+>;
 
 /**
  * The content of `everturn.config.ts`. Every field is optional. Flags override environment variables, which override this file. Relative paths are

@@ -18,7 +18,7 @@ const themes: readonly Theme[] = ["light", "dark"];
 const widths = [1440, 390];
 
 export async function checkLooks(browser: Browser, shots: string, only: string): Promise<readonly string[]> {
-  const prepared = await prepareViews();
+  const prepared = await prepareViews("looks");
   try {
     // The themes are checked at the same time: most of the time of a view is waiting.
     const faults = await Promise.all(themes.map(async (theme) => checkTheme(theme, prepared, browser, shots, only)));

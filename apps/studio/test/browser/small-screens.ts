@@ -47,7 +47,7 @@ const overlaps = `(() => {
 })()`;
 
 export async function checkSmallScreens(browser: Browser, _shots: string, only: string): Promise<readonly string[]> {
-  const prepared = await prepareViews();
+  const prepared = await prepareViews("small");
   const views = prepared.views.filter(({ name }) => names.includes(name));
   const faults: string[] = [];
   try {

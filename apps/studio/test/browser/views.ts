@@ -28,14 +28,17 @@ type Summary = { readonly id: string; readonly turnStatus: string | null };
 const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
 const bars = visible("[role='option']");
 
-/** Plays the scenarios, and lists the views. */
-export async function prepareViews(): Promise<Views> {
-  await writeDayOfWork("views.db");
-  const server = await Server.start({ database: "views.db" });
+/** Plays the scenarios, and lists the views. `part`: begins the names of the databases, which parts of a run do not share. */
+export async function prepareViews(part: string): Promise<Views> {
+  await writeDayOfWork(`${part}-views.db`);
+  const server = await Server.start({ database: `${part}-views.db` });
   // Its words arrive slowly, so that turns still run when a picture is taken.
-  const slow = await Server.start({ database: "slow.db", paceMs: 400 });
-  const empty = await Server.start({ database: "empty.db" });
-  const guarded = await Server.start({ database: "guarded.db", token: "a-token-that-is-long-enough-0123456789" });
+  const slow = await Server.start({ database: `${part}-slow.db`, paceMs: 400 });
+  const empty = await Server.start({ database: `${part}-empty.db` });
+  const guarded = await Server.start({
+    database: `${part}-guarded.db`,
+    token: "a-token-that-is-long-enough-0123456789",
+  });
   const post = async (
     path: string,
     body: object = {},

@@ -30,6 +30,11 @@ export const callPerformers = onDemand("tools and hooks", () => import("./call-p
 /** The code protocol and the performer of its cells. */
 export const codeCells = onDemand("cells", () => import("./code-cells.ts"));
 
+/** Loads all code that runs load on demand. For tests whose order of events must not depend on whether an earlier run has loaded it. */
+export async function loadAll(): Promise<void> {
+  await Promise.all([callPerformers(), codeCells()]);
+}
+
 /** Uses code at once if it is loaded, otherwise when it is. */
 export function whenLoaded<Code, Result>(
   code: Code | Promise<Code>,

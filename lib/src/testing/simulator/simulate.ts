@@ -18,6 +18,7 @@ import type { Fault, SimulatedSession, SimulationScript } from "./script.ts";
 
 import { checkValue } from "../../engine/internal.ts";
 import { messageText, MisuseError, validateSession } from "../../model/internal.ts";
+import { loadAll } from "../../run/internal.ts";
 import { readValue, runtime } from "../../runtime/internal.ts";
 import { simulatedAgent } from "./agent.ts";
 import { perform } from "./client.ts";
@@ -81,6 +82,7 @@ const calmMs = 300_000;
  */
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
   checkOptions(options);
+  await loadAll();
   const script = scriptOf(options.seed, options.operations ?? 16);
   const report = await new Simulation(options, script).run();
   if (options.shrink !== true || report.violations.length === 0) return report;

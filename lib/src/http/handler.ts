@@ -68,11 +68,12 @@ import { agUiRoutes } from "./routes/ag-ui-routes.ts";
 import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
 import { inspectionRoutes } from "./routes/inspection-routes.ts";
 import { overviewRoutes } from "./routes/overview-routes.ts";
+import { recordRoute } from "./routes/record-route.ts";
 import { json, jsonHeaders, largeBodyOf, route } from "./routes/route.ts";
 import { searchRoutes } from "./routes/search-routes.ts";
 import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
-import { recordRoute, turnRoutes } from "./routes/turn-routes.ts";
+import { turnRoutes } from "./routes/turn-routes.ts";
 import { completeBody, partsBody, sseBody, sseHeaders } from "./sse.ts";
 import { TenantTurns } from "./tenant-turns.ts";
 

@@ -42,6 +42,7 @@ import type {
   Part,
   PartProviderOptions,
   PendingToolCall,
+  ShownCall,
   ProviderReplay,
   PruneState,
   ReasoningPart,
@@ -104,6 +105,7 @@ import {
   warningReasons,
   toolModes,
   validationErrorReasons,
+  withDigest,
 } from "../src/model/internal.ts";
 
 const record = <T>(fields: { [K in keyof T]: Arbitrary<T[K]> }) => fc.record<T>(fields, { noNullPrototype: true });
@@ -580,7 +582,13 @@ const decision: Arbitrary<Decision> = fc.oneof(
   }),
   record<Extract<Decision, { type: "deny" }>>({ type: is("deny"), reason: orNull(text), by: orNull(text) }),
 );
-const pendingToolCall = record<PendingToolCall>({
+const shownCall = record<ShownCall>({
+  name: text,
+  arguments: orNull(jsonObject),
+  parents: few(text),
+  replay: orNull(word(replayPolicies)),
+});
+const pendingToolCall = record<Omit<PendingToolCall, "digest">>({
   ...toolCallFields,
   reason: word(pendingReasons),
   question: orNull(text),
@@ -590,7 +598,8 @@ const pendingToolCall = record<PendingToolCall>({
   idempotencyKey: orNull(text),
   cellId: orNull(text),
   path: few(text),
-});
+  shown: shownCall,
+}).map(withDigest);
 const environment = record<Environment>({
   instructions: orNull(text),
   model: modelName,
@@ -785,6 +794,8 @@ const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> }
     toolName: text,
     arguments: jsonObject,
     opts: jsonObject,
+    shown: orNull(shownCall),
+    digest: orNull(text),
   }),
   tool_halt: record({ type: is("tool_halt"), toolCallId: text, reason: text, result: json, ...toolAnswer }),
   turn_started: record({ type: is("turn_started"), turnId: text, sessionId: orNull(text) }),

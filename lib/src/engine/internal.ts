@@ -52,5 +52,5 @@ export { defaultCellLimits } from "./tool/executor.ts";
 export type { AnySchema, Checked, OutputSchema } from "./tool/schema.ts";
 export { checkStandard, checkValue, isStandardSchema, toJsonSchema } from "./tool/schema.ts";
 export { clientTools, hostedTools } from "./tool/provider-tool.ts";
-export type { PreparedCall, RunChild } from "./tool/tool.ts";
+export type { CheckableTool, PreparedCall, RunChild } from "./tool/tool.ts";
 export { specOf } from "./tool/tool.ts";

@@ -32,4 +32,5 @@ export { canonicalJson } from "../model/internal.ts";
 export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
 export type { CodeProtocolOptions } from "./protocol/code-protocol.ts";
 export { outcomeOfText } from "./protocol/ending.ts";
+export { pendingOfWait } from "./protocol/halts.ts";
 export { storableReply } from "./protocol/reply-message.ts";

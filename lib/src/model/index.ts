@@ -42,7 +42,7 @@ export type {
   TextPart,
   ToolCallPart,
 } from "./message/part.ts";
-export type { Decision, PendingToolCall } from "./tool/pending.ts";
+export type { Decision, PendingToolCall, ShownCall } from "./tool/pending.ts";
 export type {
   AnthropicMessageOptions,
   AnthropicPartOptions,

@@ -121,7 +121,14 @@ export type { LastRun } from "./session/session.ts";
 
 // tool
 export type { AnswerForm, ForwardedAnswer, PendingReason } from "./tool/pending.ts";
-export { answersByReason, deadlineAnswer, handlerWait } from "./tool/pending.ts";
+export {
+  answersByReason,
+  changedParts,
+  deadlineAnswer,
+  decidedArguments,
+  handlerWait,
+  withDigest,
+} from "./tool/pending.ts";
 export { UniqueCallIds } from "./tool/unique-call-ids.ts";
 export type { ToolControl } from "./tool/tool-outcome.ts";
 export { toolFailureText, toolOutcomeParts, toolOutcomeStatus } from "./tool/tool-outcome.ts";

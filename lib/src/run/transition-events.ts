@@ -34,7 +34,7 @@ import type { AnsweredFallback } from "./perform/routes.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import type { JournalItem } from "./ports/ports.ts";
 
-import { historyThread, pendingEffect } from "../kernel/internal.ts";
+import { historyThread, pendingEffect, pendingOfWait } from "../kernel/internal.ts";
 import {
   haltedReasonOf,
   knownCost,
@@ -161,9 +161,13 @@ export class TransitionEvents {
   }
 
   /** The event of a call that waits. Manual calls and unknown outcomes have none: they are in the result of the step. */
-  #waits({ call }: CallTool, { reason, opts, question }: ToolWaits): readonly TurnEvent[] {
+  #waits({ call, idempotencyKey }: CallTool, response: ToolWaits): readonly TurnEvent[] {
+    const { reason, opts, question } = response;
     const identity = { toolCallId: call.id, toolName: call.name, opts };
-    if (reason === "approval") return [{ type: "approval_requested", ...identity, arguments: call.arguments ?? {} }];
+    if (reason === "approval") {
+      const { shown, digest } = pendingOfWait(call, response, idempotencyKey, null);
+      return [{ type: "approval_requested", ...identity, arguments: call.arguments ?? {}, shown, digest }];
+    }
     return reason === "question" ? [{ type: "ask_user_requested", ...identity, question: question ?? "" }] : [];
   }
 

@@ -83,9 +83,10 @@ export type TurnFailure = {
   readonly turnId: string;
   /**
    * `failed`: the turn has ended with a failure. `parked`: no process can continue the turn until `recover`. `left`: this process stopped at an
-   * error, for example of the storage; the turn is open, and a worker tries it again.
+   * error, for example of the storage; the turn is open, and a worker tries it again. `call_not_run`: an approved call did not run, because the engine has
+   * its tool no longer; the call is answered `not_found`, and the turn continues.
    */
-  readonly status: "failed" | "parked" | "left";
+  readonly status: "failed" | "parked" | "left" | "call_not_run";
   /** The stored failure, with its cause; `null`: the turn was left because of an error that is no failure of this library. */
   readonly failure: Failure | null;
   /** The error because of which the turn was left; `null` for a turn that failed or was parked. */

@@ -7,7 +7,7 @@
 //   - a decision of type `forward` on the pending call, if the answer is for a nested turn or for the handler (`path` is not empty). The tool runs
 //     again; the durable runtime passes the answer to the nested turn (Q10), and the performer passes it to the handler (`context.answer`).
 
-import type { Engine } from "../engine/internal.ts";
+import type { ChatOptions, CheckableTool, Engine } from "../engine/internal.ts";
 import type { CallAnswer } from "../kernel/internal.ts";
 import type {
   CallerContext,
@@ -32,7 +32,10 @@ import {
   addMessage,
   answersByReason,
   blankUserIssues,
+  canonicalJson,
+  changedParts,
   encodeToolValue,
+  EngineError,
   messageText,
   MisuseError,
   orThrow,
@@ -42,10 +45,12 @@ import {
   toolOutcomeStatus,
   toolResult,
   ValidationError,
+  withDigest,
 } from "../model/internal.ts";
 import {
   decisionShape,
   fallback,
+  isPlainObject,
   json,
   jsonObject,
   nullable,
@@ -93,17 +98,42 @@ export function submitToolResults<Context extends CallerContext>(
 }
 
 /**
- * Approves or denies a pending call and returns the session. Replaced arguments are validated: invalid ones throw
- * `MisuseError`, and the call stays pending.
+ * Approves or denies a pending call and returns the session. With a `digest`, the decision counts only for the call that the digest was read
+ * from: another one throws `SessionError` (`call_changed`). An approval of a call that cannot run throws, and the call stays pending:
+ * `EngineError` (`unknown_tool`) if the engine has no such tool, `MisuseError` if the arguments are invalid. A denial is always possible.
+ * `options.tools`: tools that the run gets besides those of the engine.
  */
 export async function decide<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
   toolCallId: string,
   input: DecisionInput,
+  options: Pick<ChatOptions<Context>, "tools"> = {},
+): Promise<Session<Context>> {
+  return decideWith(() => resolveTools(engine, options), session, toolCallId, input);
+}
+
+/** Like {@link decide}. `tools` is called for an approval only: a denial needs no engine. */
+export async function decideWith<Context extends CallerContext>(
+  tools: () => readonly CheckableTool[],
+  session: Session<Context>,
+  toolCallId: string,
+  input: DecisionInput,
 ): Promise<Session<Context>> {
   checkStatus(session, "decide", null);
   const decision = parseDecision(input);
+  const call = pendingCall(session, toolCallId, decision.type);
+  checkDigest(call, input.digest);
+  if (decision.type === "approve") await checkRunnable(tools(), call, decision.arguments);
+  return recordDecision(session, toolCallId, decision);
+}
+
+/** Records a decision on a pending call. Does not check whether the call can run: a call of a tool that is gone is answered `not_found`. */
+export function recordDecision<Context extends CallerContext>(
+  session: Session<Context>,
+  toolCallId: string,
+  decision: Exclude<Decision, { readonly type: "forward" }>,
+): Session<Context> {
   const call = pendingCall(session, toolCallId, decision.type);
   if (call.path.length > 0) {
     if (decision.type === "approve" && decision.arguments !== null) {
@@ -113,22 +143,71 @@ export async function decide<Context extends CallerContext>(
     }
     return withStatus(withForwardedAnswer(session, call, decision), false);
   }
-  if (decision.type === "approve" && decision.arguments !== null) {
-    const tool = resolveTools(engine, {}).find(({ name }) => name === call.name);
-    const prepared = tool === undefined ? null : await tool.prepare(decision.arguments);
-    if (prepared !== null && !prepared.ok) {
-      const where = prepared.issues.map(renderIssue).join("; ");
-      throw new MisuseError("invalid_argument", `decide: the arguments for ${call.name} are invalid: ${where}`, {
-        path: ["arguments"],
+  if (decision.type === "deny") return withStatus(withDecision(session, call, decision), false);
+  const { shown } = call;
+  const isChanged = shown.arguments !== null && canonicalJson(shown.arguments) !== canonicalJson(call.arguments);
+  const { type, arguments: edited, by } = decision;
+  const prepared = isChanged ? { prepared: shown.arguments } : {};
+  return withStatus(withDecision(session, call, { type, arguments: edited, by, ...prepared }), false);
+}
+
+/** Throws `SessionError` (`call_changed`) if the digest is not that of the call. The metadata names what changed and has the call as it is now. */
+function checkDigest(pending: PendingToolCall, digest: string | undefined): void {
+  if (digest === undefined) return;
+  // Computed again: a program may have changed a field of the session and kept the digest.
+  const call = withDigest(pending);
+  const changed = changedParts(call, digest);
+  if (changed.length === 0) return;
+  const { name, arguments: args, parents, replay } = call.shown;
+  throw new SessionError("call_changed", {
+    message: `the pending call ${JSON.stringify(call.id)} is not the one that was decided about: ${changed.join(", ")} changed; read the session again and decide about ${[...parents, name].join(" → ")} as it is now`,
+    metadata: { toolCallId: call.id, changed, shown: { name, arguments: args, parents, replay }, digest: call.digest },
+  });
+}
+
+/**
+ * Throws if an approved call could not run with these arguments (`null`: those that were shown). Of a call of a child agent, the tools are checked as
+ * far as they are known: a tool whose handler calls `runChild` itself does not tell its engine.
+ */
+async function checkRunnable(
+  tools: readonly CheckableTool[],
+  { shown, name: outerName, path }: PendingToolCall,
+  edited: JsonObject | null,
+): Promise<void> {
+  const isNested = path.length > 0;
+  // Rows of older releases name the outermost parent only.
+  const names = isNested && shown.parents.length < path.length ? [outerName] : [...shown.parents, shown.name];
+  let known = tools;
+  for (const [depth, name] of names.entries()) {
+    const tool = known.findLast((candidate) => candidate.name === name);
+    if (tool === undefined || !tool.hasHandler) {
+      throw new EngineError("unknown_tool", {
+        message: `decide: there is no tool ${JSON.stringify(name)} any more, so the call cannot run; deny it, cancel the turn, or deploy the tool again`,
+        metadata: { tool: name, parents: names.slice(0, depth) },
       });
     }
+    if (depth === names.length - 1 && tool.name === shown.name) return checkArguments(tool, edited ?? shown.arguments);
+    if (tool.agent === undefined) return;
+    known = tool.agent();
   }
-  return withStatus(withDecision(session, call, decision), false);
+}
+
+/** Throws `MisuseError` if the tool does not accept the arguments. */
+async function checkArguments(tool: CheckableTool, args: JsonObject | null): Promise<void> {
+  const prepared = args === null ? null : await tool.prepare(args);
+  if (prepared?.ok === true) return;
+  const where = prepared === null ? "they are not a JSON object" : prepared.issues.map(renderIssue).join("; ");
+  throw new MisuseError("invalid_argument", `decide: the arguments for ${tool.name} are invalid: ${where}`, {
+    path: ["arguments"],
+  });
 }
 
 /** Reads a decision of the caller and fills in defaults. Throws `MisuseError` if it is invalid, or of the internal type `forward`. */
 export function parseDecision(input: unknown): Exclude<Decision, { readonly type: "forward" }> {
-  const result = read(decisionShape, input);
+  const { digest, ...fields } = isPlainObject(input) ? input : {};
+  if (digest !== undefined && typeof digest !== "string")
+    throw new MisuseError("invalid_argument", "a decision: the digest must be a string", { path: ["digest"] });
+  const result = read(decisionShape, isPlainObject(input) ? fields : input);
   if ("value" in result && result.value.type !== "forward") return result.value;
   // Only the runtime builds a `forward` decision, so it is reported like an unknown type.
   const isForward = typeof input === "object" && input !== null && "type" in input && input.type === "forward";
@@ -195,9 +274,16 @@ function withForwardedAnswer<Context extends CallerContext>(
  * A decision for {@link decide}: approve with other arguments if given, or deny with a reason that the model
  * reads.
  */
-export type DecisionInput =
-  | ({ readonly type: "approve" } & Partial<Omit<Extract<Decision, { readonly type: "approve" }>, "type">>)
-  | ({ readonly type: "deny" } & Partial<Omit<Extract<Decision, { readonly type: "deny" }>, "type">>);
+export type DecisionInput = (
+  | ({ readonly type: "approve" } & Partial<Omit<Extract<Decision, { readonly type: "approve" }>, "type" | "prepared">>)
+  | ({ readonly type: "deny" } & Partial<Omit<Extract<Decision, { readonly type: "deny" }>, "type">>)
+) & {
+  /**
+   * `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the decision is refused. Absent: the
+   * decision counts for the pending call with this id, whatever it shows.
+   */
+  readonly digest?: string;
+};
 
 /** Throws `ValidationError` if one of the user messages is blank. */
 export function checkNotBlank(messages: readonly Message[]): void {

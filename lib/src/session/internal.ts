@@ -3,6 +3,14 @@
 
 export * from "./index.ts";
 
-export { checkNotBlank, decisionsOf, failToolCall, addUserMessage, parseDecision } from "./answers.ts";
+export {
+  addUserMessage,
+  checkNotBlank,
+  decideWith,
+  decisionsOf,
+  failToolCall,
+  parseDecision,
+  recordDecision,
+} from "./answers.ts";
 export type { Verb } from "./preconditions.ts";
 export { checkStatus, isOpen } from "./preconditions.ts";

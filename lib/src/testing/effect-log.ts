@@ -11,7 +11,7 @@ import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/internal.ts
 import type { Batch, Put, Row, JournalRow } from "../runtime/internal.ts";
 
 import { canonicalJson } from "../kernel/internal.ts";
-import { totalTokens } from "../model/internal.ts";
+import { decidedArguments, totalTokens } from "../model/internal.ts";
 import { readValue } from "../runtime/internal.ts";
 
 /** The kind of an effect: a model call, a tool, a code cell, or the hook before a tool. */
@@ -188,7 +188,7 @@ export class EffectLog {
     if (effect?.type === "run_code") this.#close(codeName(effect.cellId, effect.answers));
     if (effect?.type !== "call_tool") return;
     const { call, decision } = effect;
-    const args = decision?.arguments ?? call.arguments ?? {};
+    const args = decidedArguments(call, decision) ?? {};
     if (response.type === "tool_returned") this.#close(callName(call.name, response.ranArguments ?? args));
     else this.#marks.delete(callName(call.name, args));
   }

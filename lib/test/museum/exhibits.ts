@@ -3,7 +3,7 @@
 
 import type { Failure, JsonObject, Session, StoredType, TurnEvent, TurnOutcome } from "everturn/model";
 import type { StoredTypes, SuspendedCell } from "../../src/model/internal.ts";
-import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart } from "../../src/model/internal.ts";
+import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart, withDigest } from "../../src/model/internal.ts";
 
 import { AdapterError, addMessage, addUsage, assistant, chatResult, attachment, EngineError, eventMessage, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, imageRequest, imageResponse, jsonSchema, modelRef, modelReply, orThrow, parse, request, newSession, RuntimeError, SessionError, stepResult, StreamError, system, textPart, toolCall, ToolError, toolResult, toolSpec, usage, user, ValidationError } from "everturn/model";
 import * as closedLists from "../../src/model/words.ts";
@@ -230,7 +230,7 @@ const pendingCalls = [
     opts: { choices: ["Italy", "Georgia"] },
     idempotencyKey: "t1/3/0",
   },
-  { ...pays, reason: "approval", decision: { type: "approve", arguments: { amount: 80 }, by: "Ada" } },
+  { ...pays, reason: "approval", decision: { type: "approve", arguments: { amount: 80 }, by: "Ada", prepared: { amount: 85 } }, shown: { name: "pay", arguments: { amount: 85 }, parents: [], replay: "ask" } },
   { ...sends, reason: "outcome_unknown", decision: { type: "deny", reason: "not twice", by: null } },
   { ...signs, cellId: "cell_1", path: ["t2", "call_1"] },
 ] as const;
@@ -359,6 +359,8 @@ const events: { readonly [Type in TurnEvent["type"]]: Extract<TurnEvent, { reado
     toolName: "weather",
     arguments: { city: "Rome" },
     opts: {},
+    shown: { name: "forecast", arguments: { city: "Rome, Italy" }, parents: ["weather"], replay: "ask" },
+    digest: "digest of what is shown",
   },
   tool_halt: {
     type: "tool_halt",
@@ -464,7 +466,7 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
         { type: "deny", reason: "too dear", by: null },
       ] as const
     ).flatMap((answer) =>
-      waiting.pendingToolCalls.slice(0, 1).map((pending) => ({
+      waiting.pendingToolCalls.slice(0, 1).map((pending) => withDigest({
         ...pending,
         reason: "question" as const,
         path: ["inner_1"],

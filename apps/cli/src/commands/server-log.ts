@@ -27,10 +27,17 @@ export function requestLine({ method, path, status, isComplete, durationMs, call
 /** `turn turn-1 of session s1 failed: rate_limited: … (status 429); caused by …`. */
 export function turnFailureLine({ tenant, sessionId, turnId, status, failure, error }: TurnFailure): string {
   const where = `turn ${turnId} of session ${sessionId}${tenant === "" ? "" : ` of tenant ${tenant}`}`;
-  const what = status === "left" ? "was left by this process and is tried again" : status;
+  const what = statusText[status];
   const text = `${where} ${what}: ${failure === null ? errorText(error) : failureText(failure)}`;
   return safeLine(text.length > longestFailure ? `${text.slice(0, longestFailure)}…` : text);
 }
+
+const statusText: { readonly [S in TurnFailure["status"]]: string } = {
+  failed: "failed",
+  parked: "parked",
+  left: "was left by this process and is tried again",
+  call_not_run: "continues, but an approved call did not run",
+};
 
 function failureText(failure: Failure): string {
   const { reason, message } = failure;

@@ -225,6 +225,8 @@ describe("calls that wait for a person", () => {
     idempotencyKey: null,
     cellId: null,
     path: [],
+    shown: { name: call.name, arguments: call.arguments, parents: [], replay: "never" },
+    digest: "digest",
   } as const;
   const waiting = (length: number) => {
     const view = head(length, null);

@@ -7,6 +7,7 @@ import type { ChatOptions } from "../run-options.ts";
 import type { Tool } from "./tool.ts";
 
 import { replyText } from "../../model/internal.ts";
+import { resolveTools } from "../engine.ts";
 import { fail } from "./directive.ts";
 import { tool } from "./tool.ts";
 
@@ -40,7 +41,7 @@ type AgentToolDefinition<Inner extends CallerContext = CallerContext> = {
  */
 export function agentTool<Inner extends CallerContext>(definition: AgentToolDefinition<Inner>): Tool {
   const { name, description, engine, options, timeoutMs, toModel } = definition;
-  return tool({
+  const runner = tool({
     name,
     description,
     schema: {
@@ -59,6 +60,7 @@ export function agentTool<Inner extends CallerContext>(definition: AgentToolDefi
     toModel: (text) => (toModel === undefined ? String(text) : toModel(String(text))),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
+  return { ...runner, agent: () => resolveTools(engine, options ?? {}) };
 }
 
 /**

@@ -46,6 +46,15 @@ export type Tool<Context extends CallerContext = CallerContext> = ToolSpec & {
   readonly prepare: (args: JsonObject) => Promise<PreparedCall<Context>>;
   /** Converts the handler's value for the model; `null`: the encoder of the run does. */
   readonly toModel: ((value: Json) => ToolMessage["content"]) | null;
+  /** Of a tool that runs another engine ({@link agentTool}): returns the tools of that engine. An approval of an inner call is checked with them. */
+  readonly agent?: () => readonly CheckableTool[];
+};
+
+/** What of a tool an approval is checked with: whether it can run, and whether it accepts the arguments. */
+export type CheckableTool = Pick<Tool, "name" | "hasHandler" | "agent"> & {
+  readonly prepare: (
+    args: JsonObject,
+  ) => Promise<{ readonly ok: true } | { readonly ok: false; readonly issues: readonly Issue[] }>;
 };
 
 /** A call with validated arguments, or the issues of its arguments. */

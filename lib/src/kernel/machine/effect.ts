@@ -28,6 +28,7 @@ import type {
   ModelName,
   ModelReply,
   PendingReason,
+  ShownCall,
   SuspendedCell,
   ToolCall,
   ToolMessage,
@@ -225,6 +226,8 @@ export type ToolWaits = {
   readonly opts: JsonObject;
   /** For a tool that runs a turn inside: the ids that lead to the inner call that waits. */
   readonly path: readonly string[];
+  /** What runs if the call is approved; `null`: the call itself, with its own arguments. */
+  readonly shown: ShownCall | null;
   /** The usage of the inner turn so far. */
   readonly spent: Usage;
 };

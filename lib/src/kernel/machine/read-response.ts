@@ -41,6 +41,7 @@ import {
   replyShape,
   required,
   settings,
+  shownCallShape,
   string,
   toolAnswerFields,
   toolCallShape,
@@ -165,6 +166,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     question: fallback(nullable(string), null),
     opts: fallback(settings, {}),
     path: fallback(array(string), []),
+    shown: fallback(nullable(shownCallShape), null),
     spent,
   }),
   code_finished: object<Of<"code_finished">>({

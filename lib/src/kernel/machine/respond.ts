@@ -85,7 +85,7 @@ export function toolReturned(
 
 /** Builds the response of a tool call that needs an answer, an approval or a result from outside before it can end. */
 export function toolWaits(id: string, reason: PendingReason, fields: OtherFields<ToolWaits, "reason"> = {}): ToolWaits {
-  return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], spent: noUsage, ...fields };
+  return { type: "tool_waits", id, reason, question: null, opts: {}, path: [], shown: null, spent: noUsage, ...fields };
 }
 
 /** Builds the response of a cell that ran to its end. */

@@ -1,11 +1,18 @@
 // How the results of tool calls end a turn: `haltOf` gives the outcome if one result halts it, `waitOf` and `waitingOutcome` the pending calls and the
 // outcome if calls wait. Callers take the halt of the call with the lowest index, so the order in which tools finish does not matter.
 
-import type { AssistantMessage, PendingReason, PendingToolCall, ToolCall, TurnOutcome } from "../../model/internal.ts";
-import type { ToolReturned } from "../machine/effect.ts";
+import type {
+  AssistantMessage,
+  PendingReason,
+  PendingToolCall,
+  ShownCall,
+  ToolCall,
+  TurnOutcome,
+} from "../../model/internal.ts";
+import type { ToolReturned, ToolWaits } from "../machine/effect.ts";
 import type { CompletedToolCall } from "../machine/turn.ts";
 
-import { assistantMessageOf } from "../../model/internal.ts";
+import { assistantMessageOf, withDigest } from "../../model/internal.ts";
 
 /** The outcome with which a result halts the turn; `null`: the turn continues. */
 export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null {
@@ -61,9 +68,9 @@ export function waitingOutcome(calls: readonly PendingToolCall[]): TurnOutcome |
 export function pendingCall(
   call: ToolCall,
   reason: PendingReason,
-  fields: Partial<Omit<PendingToolCall, "reason">> = {},
+  fields: Partial<Omit<PendingToolCall, "reason" | "shown" | "digest">> & { readonly shown?: ShownCall | null } = {},
 ): PendingToolCall {
-  return {
+  return withDigest({
     ...call,
     reason,
     question: null,
@@ -73,8 +80,20 @@ export function pendingCall(
     idempotencyKey: null,
     cellId: null,
     path: [],
+    shown: null,
     ...fields,
-  };
+  });
+}
+
+/** The pending call of a call that waits. */
+export function pendingOfWait(
+  call: ToolCall,
+  { reason, question, opts, path, shown }: ToolWaits,
+  idempotencyKey: string,
+  cellId: string | null,
+): PendingToolCall {
+  const answerAs = reason === "question" ? "tool_result" : "user_message";
+  return pendingCall(call, reason, { idempotencyKey, cellId, question, opts, path, answerAs, shown });
 }
 
 /** The pending call that a result leaves, as a list of none or one: a call that waits, or a question of a tool. */
@@ -83,11 +102,7 @@ export function waitOf(
   cellId: string | null,
 ): readonly PendingToolCall[] {
   const identity = { idempotencyKey, cellId };
-  if (result.type === "tool_waits") {
-    const { reason, question, opts, path } = result;
-    const answerAs = reason === "question" ? "tool_result" : "user_message";
-    return [pendingCall(call, reason, { ...identity, question, opts, path, answerAs })];
-  }
+  if (result.type === "tool_waits") return [pendingOfWait(call, result, idempotencyKey, cellId)];
   if (result.outcome.type !== "ask_user") return [];
   const { question, opts, answerAs } = result.outcome;
   // A cell cannot read a user message: the answer is always the result of its call (Q5).

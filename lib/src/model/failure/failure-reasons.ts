@@ -110,6 +110,7 @@ export const sessionReasons = {
   invalid_status_for_operation: {},
   no_pending_tool_call: {},
   unknown_tool_call_id: {},
+  call_changed: {}, // A decision has the digest of another wait, or of other arguments, than the pending call.
 } as const satisfies Reasons;
 
 export const validationReasons = {

@@ -205,6 +205,14 @@ export function either<A, B>(isFirst: (input: unknown) => boolean, first: Shape<
   return (input, reading) => (isFirst(input) ? first(input, reading) : second(input, reading));
 }
 
+/** A value of the shape, completed by fields that are computed from it. */
+export function derived<S, T>(shape: Shape<S>, complete: (value: S) => T): Shape<T> {
+  return (input, reading) => {
+    const value = shape(input, reading);
+    return value === invalid ? invalid : complete(value);
+  };
+}
+
 /** A field that must be present. */
 export function required<T>(shape: Shape<T>): PresentField<T> {
   return { shape, absent: { type: "refused" } };

@@ -1,27 +1,37 @@
 // Pending tool calls: calls that wait for a result, an answer or a decision, and which of these each reason accepts
 // (`answersByReason`).
+//
+// What a person approves is what runs (A1). `shown` is what an approval would run: the innermost call, with the arguments that the `beforeTool`
+// hook produced. `digest` identifies it. An interface shows `shown` and sends `digest` back with the decision; `decide` refuses another digest.
+//
+// Invariant: `digest` is computed from the other fields whenever a pending call is built or read. A stored value of it is ignored, so calls
+// that older releases stored have one too.
 
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
 import type { ToolValue } from "./tool-value.ts";
-import type { ToolCall, ToolCallInput } from "./tool.ts";
+import type { ReplayPolicy, ToolCall, ToolCallInput } from "./tool.ts";
 
-import { emptyObject } from "../parse/json.ts";
+import { canonicalJson } from "../parse/canonical-json.ts";
+import { emptyObject, isPlainObject } from "../parse/json.ts";
+import { sha256Text } from "../parse/sha256.ts";
 import {
   array,
+  derived,
   fallback,
   json,
   jsonObject,
   nullable,
   object,
   oneOf,
+  optional,
   required,
   settings,
   string,
   variant,
 } from "../parse/shape.ts";
 import { toolValueShape } from "./tool-value.ts";
-import { toolCallFields } from "./tool.ts";
+import { replayPolicies, toolCallFields } from "./tool.ts";
 
 /** A tool call that waits for a result, an answer or a decision. `reason` determines which of them is accepted. */
 export type PendingToolCall = ToolCall & {
@@ -44,6 +54,25 @@ export type PendingToolCall = ToolCall & {
    * `askAndResume`: the id of the call itself. Empty: the answer is not passed to the tool.
    */
   readonly path: readonly string[];
+  /** What runs if the call is approved. Everything that a person must see before deciding. */
+  readonly shown: ShownCall;
+  /** Identifies this wait and what is shown for it. Send it with a decision: if the call has changed meanwhile, the decision is refused. */
+  readonly digest: string;
+};
+
+/**
+ * What a pending call runs if it is approved: for a call of a child agent the innermost call, otherwise the call of the model itself. Interfaces
+ * show all of it to the person who decides (A3).
+ */
+export type ShownCall = {
+  /** The name of the tool. */
+  readonly name: string;
+  /** The arguments, as the `beforeTool` hook left them; `null`: the model sent no JSON object. */
+  readonly arguments: JsonObject | null;
+  /** The names of the tools whose child turns lead to the call, outermost first. Empty: the model of the session made the call. */
+  readonly parents: readonly string[];
+  /** What a crash while the tool runs leads to; `null`: not known (a manual tool, a question, or a call stored by an older release). */
+  readonly replay: ReplayPolicy | null;
 };
 
 /**
@@ -96,13 +125,24 @@ export type ForwardedAnswer =
   | Approval
   | Denial;
 
-type Approval = { readonly type: "approve"; readonly arguments: JsonObject | null; readonly by: string | null };
+type Approval = {
+  readonly type: "approve";
+  /** Arguments of the person who approved, instead of those that were shown; `null`: none. */
+  readonly arguments: JsonObject | null;
+  readonly by: string | null;
+  /**
+   * The arguments that were shown, if a `beforeTool` hook had replaced those of the call. Absent, not `null`, otherwise: a decision is part of an effect, and
+   * recorded effects of older releases lack the field.
+   */
+  readonly prepared?: JsonObject;
+};
 type Denial = { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
 
 const approvalShape: Shape<Approval> = object<Approval>({
   type: required(oneOf(["approve"])),
   arguments: fallback(nullable(jsonObject), null),
   by: fallback(nullable(string), null),
+  prepared: optional(jsonObject),
 });
 
 const denialShape: Shape<Denial> = object<Denial>({
@@ -143,17 +183,100 @@ export const handlerWait = "handler";
 /** The answer to a question whose deadline has passed. */
 export const deadlineAnswer = "(no answer arrived before the deadline)";
 
-export const pendingToolCallShape: Shape<PendingToolCall> = object<PendingToolCall>({
-  ...toolCallFields,
-  reason: fallback(oneOf(pendingReasons), "manual"),
-  question: fallback(nullable(string), null),
-  answerAs: fallback(oneOf(answerForms), "user_message"),
-  opts: fallback(settings, emptyObject),
-  decision: fallback(nullable(decisionShape), null),
-  idempotencyKey: fallback(nullable(string), null),
-  cellId: fallback(nullable(string), null),
-  path: fallback(array(string), []),
+/** Returns the arguments that a call runs with after a decision: those of the person, those that were shown, or those of the call. */
+export function decidedArguments(call: Pick<ToolCall, "arguments">, decision: Decision | null): JsonObject | null {
+  if (decision === null || decision.type === "deny") return call.arguments;
+  return decision.arguments ?? (decision.type === "approve" ? decision.prepared : null) ?? call.arguments;
+}
+
+export const shownCallShape: Shape<ShownCall> = object<ShownCall>({
+  name: required(string),
+  arguments: fallback(nullable(jsonObject), null),
+  parents: fallback(array(string), []),
+  replay: fallback(nullable(oneOf(replayPolicies)), null),
 });
+
+/** A pending call as it is stored: older releases stored neither what is shown nor a digest. */
+type StoredPendingCall = Omit<PendingToolCall, "shown" | "digest"> & {
+  readonly shown: ShownCall | null;
+  readonly digest: string | null;
+};
+
+/** Returns the pending call with what is shown for it and the digest. `shown` is kept if it is given. */
+export function withDigest({ shown: given, ...call }: Omit<StoredPendingCall, "digest">): PendingToolCall {
+  const shown = given ?? impliedShown(call);
+  return { ...call, shown, digest: digestOf(call, shown) };
+}
+
+export const pendingToolCallShape: Shape<PendingToolCall> = derived(
+  object<StoredPendingCall>({
+    ...toolCallFields,
+    reason: fallback(oneOf(pendingReasons), "manual"),
+    question: fallback(nullable(string), null),
+    answerAs: fallback(oneOf(answerForms), "user_message"),
+    opts: fallback(settings, emptyObject),
+    decision: fallback(nullable(decisionShape), null),
+    idempotencyKey: fallback(nullable(string), null),
+    cellId: fallback(nullable(string), null),
+    path: fallback(array(string), []),
+    shown: fallback(nullable(shownCallShape), null),
+    digest: fallback(nullable(string), null),
+  }),
+  withDigest,
+);
+
+/** What is shown for a call that was stored without it. `opts.inner` has name and arguments of the innermost call. */
+function impliedShown({ name, arguments: args, path, opts }: Omit<PendingToolCall, "shown" | "digest">): ShownCall {
+  const inner = opts["inner"];
+  if (path.length > 0 && isPlainObject(inner) && typeof inner["name"] === "string") {
+    const innerArguments = inner["arguments"];
+    const shownArguments = isPlainObject(innerArguments) ? innerArguments : null;
+    return { name: inner["name"], arguments: shownArguments, parents: [name], replay: null };
+  }
+  return { name, arguments: args, parents: [], replay: null };
+}
+
+/** The parts of what is shown, by the names that {@link changedParts} reports. */
+const shownParts = ["tool", "arguments", "path", "policy", "wait"] as const;
+
+/** A part of a pending call that a digest covers. `wait`: which wait it is (its call, its reason), although it may show the same. */
+export type ShownPart = (typeof shownParts)[number];
+
+/** The number of hex digits that the digest has for each part, so that a refusal can name the part. The first 64 digits cover all of them. */
+const partDigits = 4;
+
+/**
+ * The digest: SHA-256 of the canonical JSON of all parts, followed by the first digits of the SHA-256 of each part.
+ *
+ * The wait is a part: call ids repeat, and a second call with the same arguments is another payment.
+ */
+function digestOf(
+  { id, reason, idempotencyKey, rawArguments, opts }: Omit<PendingToolCall, "shown" | "digest">,
+  { name, arguments: args, parents, replay }: ShownCall,
+): string {
+  const inner = opts["inner"];
+  const innerWait = isPlainObject(inner) && typeof inner["wait"] === "string" ? inner["wait"] : null;
+  const parts: { readonly [P in ShownPart]: Json } = {
+    tool: name,
+    arguments: args ?? rawArguments,
+    path: parents,
+    policy: replay,
+    wait: [id, reason, idempotencyKey, innerWait],
+  };
+  const ofParts = shownParts.map((part) => sha256Text(canonicalJson(parts[part])).slice(0, partDigits));
+  return sha256Text(canonicalJson(parts)) + ofParts.join("");
+}
+
+/** Names the parts of a call that differ from those a digest was computed for. Empty: the digest is that of the call. */
+export function changedParts({ digest }: PendingToolCall, presented: string): readonly ShownPart[] {
+  if (presented === digest) return [];
+  const changed = shownParts.filter((_, index) => digitsOfPart(digest, index) !== digitsOfPart(presented, index));
+  return changed.length > 0 ? changed : shownParts;
+}
+
+function digitsOfPart(digest: string, index: number): string {
+  return digest.slice(64 + index * partDigits).slice(0, partDigits);
+}
 
 /** The loose form of a pending call: fields with a default are optional. */
 export type PendingToolCallInput = ToolCallInput & Partial<PendingToolCall>;

@@ -62,7 +62,7 @@ import {
   string,
   variant,
 } from "../parse/shape.ts";
-import { pendingToolCallShape } from "../tool/pending.ts";
+import { pendingToolCallShape, shownCallShape } from "../tool/pending.ts";
 import { toolOutcomeShape } from "../tool/tool-outcome.ts";
 import { toolValueShape } from "../tool/tool-value.ts";
 import { toolCallShape } from "../tool/tool.ts";
@@ -181,6 +181,8 @@ const eventShapes: Shapes<TurnEvent> = {
     toolName: required(string),
     arguments: required(jsonObject),
     opts,
+    shown: fallback(nullable(shownCallShape), null),
+    digest: fallback(nullable(string), null),
   }),
   tool_halt: object<ToolHalt>({
     type: name("tool_halt"),

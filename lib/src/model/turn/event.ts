@@ -18,7 +18,7 @@ import type { TextPhase } from "../message/part.ts";
 import type { ProviderReplay, ProviderRoute } from "../message/provider-replay.ts";
 import type { Thread } from "../message/thread.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
-import type { PendingToolCall } from "../tool/pending.ts";
+import type { PendingToolCall, ShownCall } from "../tool/pending.ts";
 import type { ToolOutcome } from "../tool/tool-outcome.ts";
 import type { ToolValue } from "../tool/tool-value.ts";
 import type { ToolCall } from "../tool/tool.ts";
@@ -193,9 +193,15 @@ export type AskUserRequested = {
 export type ApprovalRequested = {
   readonly type: "approval_requested";
   readonly toolCallId: string;
+  /** The name of the tool that the model called. Show `shown` instead: the call of a child agent may be the one that waits. */
   readonly toolName: string;
+  /** The arguments as the model sent them. */
   readonly arguments: JsonObject;
   readonly opts: JsonObject;
+  /** What runs if the call is approved; `null`: the event was stored by an older release. */
+  readonly shown: ShownCall | null;
+  /** The digest of the pending call, for the decision; `null`: the event was stored by an older release. */
+  readonly digest: string | null;
 };
 
 /** A tool ends the run with a reason of its own. */

@@ -1,5 +1,9 @@
 // Prepares a tool call before its handler runs: finds the tool, runs the `beforeTool` hook, validates the arguments, asks the approval gate.
 //
+// Order: hook, gate, person, run. The gate and the person see the arguments that the hook produced. After an approval the hook runs once more, with
+// the approved arguments, and may only deny: what a person approves is what runs (A1). Turns of kernel revision 2 and earlier keep their order (Q6): there
+// the hook also replaces arguments after an approval.
+//
 // The decision of a hook or a gate is recorded as `prepared` before anything follows from it (Q3). A process that takes over reads the record and does not
 // ask again, so a hook runs once for a call unless the process stops before its record is written.
 
@@ -9,10 +13,12 @@ import type { Shape } from "../../model/parse/reading.ts";
 import type { HandlerResult, Outcome, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
-import { truncateMiddle } from "../../model/internal.ts";
+import { decidedArguments, truncateMiddle } from "../../model/internal.ts";
 import {
   failureShape,
+  fallback,
   jsonObject,
+  nullable,
   object,
   oneOf,
   required,
@@ -28,14 +34,14 @@ export type Runnable<Context extends CallerContext> = Extract<PreparedCall<Conte
 /** The result of the preparation: run the handler, wait for an approval, or answer the call without running it. */
 type Preparation<Context extends CallerContext> =
   | { readonly type: "ready"; readonly prepared: Runnable<Context>; readonly args: JsonObject }
-  | { readonly type: "waits" }
+  | Waits
   | HandlerResult;
 
+/** The call waits for an approval. `arguments`: what it would run with; `null`: recorded by an older release, those of the call. */
+type Waits = { readonly type: "waits"; readonly arguments: JsonObject | null };
+
 /** A preparation as data, for its record. The runnable call is computed again from the arguments. */
-export type Prepared =
-  | { readonly type: "ready"; readonly arguments: JsonObject }
-  | { readonly type: "waits" }
-  | HandlerResult;
+export type Prepared = { readonly type: "ready"; readonly arguments: JsonObject } | Waits | HandlerResult;
 
 const preparedRecordName = "prepared";
 
@@ -47,7 +53,10 @@ const storedShape: Shape<Stored> = variant<Stored, "type">("type", {
     type: required(oneOf(["ready"])),
     arguments: required(jsonObject),
   }),
-  waits: object<{ readonly type: "waits" }>({ type: required(oneOf(["waits"])) }),
+  waits: object<Waits>({
+    type: required(oneOf(["waits"])),
+    arguments: fallback(nullable(jsonObject), null),
+  }),
   failed: object<Extract<Stored, { readonly type: "failed" }>>({
     type: required(oneOf(["failed"])),
     failure: required(failureShape),
@@ -80,21 +89,26 @@ export async function prepareTool<Context extends CallerContext>(
 }
 
 async function prepare<Context extends CallerContext>(
-  { tool, plan, effect: { call, decision }, context }: ToolJob<Context>,
+  { tool, plan, effect, context }: ToolJob<Context>,
   answers: ToolAnswers<Context>,
   recordedArguments: JsonObject | null,
 ): Promise<Preparation<Context>> {
+  const { call, decision } = effect;
   if (tool === null || !tool.hasHandler) {
     return answers.failed("not_found", `the engine has no handler for the tool ${call.name}`);
   }
   try {
     // `forward`: the call runs again because its inner turn continues. The hook and the gate were asked the first time.
     const isContinued = decision?.type === "forward";
-    const hookResult = recordedArguments === null && !isContinued ? await plan.hooks.beforeTool?.(call, context) : null;
+    const requested = recordedArguments ?? decidedArguments(call, decision);
+    const onlyDenies = isApproved({ plan, effect });
+    // A hook may change the object that it gets, so an approved call gives it a copy.
+    const hookCall = onlyDenies ? { ...call, arguments: structuredClone(requested) } : call;
+    const hookResult =
+      recordedArguments === null && !isContinued ? await plan.hooks.beforeTool?.(hookCall, context) : null;
     if (hookResult?.type === "deny") return answers.failed("denied", hookResult.reason);
-    if (hookResult?.type === "skip") return answers.replaced(hookResult.value);
-    const requested = recordedArguments ?? decision?.arguments ?? call.arguments;
-    const args = hookResult?.type === "replace_arguments" ? hookResult.arguments : requested;
+    if (hookResult?.type === "skip" && !onlyDenies) return answers.replaced(hookResult.value);
+    const args = hookResult?.type === "replace_arguments" && !onlyDenies ? hookResult.arguments : requested;
     if (args === null) {
       const raw = truncateMiddle(call.rawArguments ?? "", 200);
       return answers.failed("invalid_arguments", `the arguments are not a JSON object: ${raw}`);
@@ -102,10 +116,18 @@ async function prepare<Context extends CallerContext>(
     const prepared = await tool.prepare(args);
     if (!prepared.ok) return answers.invalidArguments(prepared.issues);
     const needsApproval = recordedArguments === null && decision === null && (await prepared.needsApproval(context));
-    return needsApproval ? { type: "waits" } : { type: "ready", prepared, args };
+    return needsApproval ? { type: "waits", arguments: args } : { type: "ready", prepared, args };
   } catch (error) {
     return answers.raised(error);
   }
+}
+
+/** Was the call approved, so that no hook and no middleware may change its arguments any more (A1)? Not for turns of kernel revision 2 and earlier (Q6). */
+export function isApproved<Context extends CallerContext>({
+  plan,
+  effect,
+}: Pick<ToolJob<Context>, "plan" | "effect">): boolean {
+  return effect.decision?.type === "approve" && plan.input.revision >= 3;
 }
 
 /** Does a hook or a gate take part in the preparation? Without one the preparation can be computed again and needs no record. */

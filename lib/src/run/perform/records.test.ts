@@ -390,7 +390,7 @@ describe("the preparation of a tool call", () => {
 
   test.each([
     [false, { type: "ready", arguments: { eur: 5 } }, "completed", 1],
-    [true, { type: "waits" }, "approval", 0],
+    [true, { type: "waits", arguments: { eur: 5 } }, "approval", 0],
   ])("Q3: a gate that returned %s is not asked again", async (says, record, halted, times) => {
     let gate = 0;
     const gated = pay({

@@ -26,10 +26,11 @@ import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue, noUsage, toCause } from "../../model/internal.ts";
 import { failureShape, fallback, object, required, usageShape } from "../../model/parse/reading.ts";
 import { middlewareOf } from "./middleware-of.ts";
+import { isApproved } from "./prepare-tool.ts";
 import { attemptName, pause, readRecord } from "./records.ts";
 import { RecordFailure } from "./reference.ts";
 import { Semaphore } from "./semaphore.ts";
-import { runMark, startRecordName } from "./start-mark.ts";
+import { isSameJson, runMark, startRecordName } from "./start-mark.ts";
 import { outcomeOf } from "./tool-answer.ts";
 
 /** One run of a prepared call, with all its attempts. */
@@ -166,7 +167,9 @@ export class ToolRun<Context extends CallerContext> {
     stop.signal.throwIfAborted();
     const results = new Map<ToolOutcome, HandlerResult>();
     const { signal } = stop;
-    const invocation = { n: attempt, signal, tool, toolCall: effect.call, arguments: this.#args, context };
+    // A middleware may change the object that it gets, so an approved call gives it a copy.
+    const given = isApproved(this.#job) ? structuredClone(this.#args) : this.#args;
+    const invocation = { n: attempt, signal, tool, toolCall: effect.call, arguments: given, context };
     const outcome = await middleware.tool(invocation, async (args) => {
       const result = await this.#handleChanged(tool, args, attempt);
       const handled = outcomeOf(result);
@@ -183,6 +186,11 @@ export class ToolRun<Context extends CallerContext> {
     stop.signal.throwIfAborted();
     if (this.#finished >= attempt) throw new DOMException("the tool call has ended", "AbortError");
     try {
+      if (isApproved(this.#job)) {
+        if (isSameJson(args, this.#args)) return await this.#handle(this.#runnable, this.#args);
+        const reason = "a middleware changed the arguments after the call was approved; the call did not run";
+        return this.#answers.failed("denied", reason);
+      }
       if (args === this.#args) return await this.#handle(this.#runnable, args);
       const prepared = await tool.prepare(args);
       if (!prepared.ok) return this.#answers.invalidArguments(prepared.issues);

@@ -18,6 +18,7 @@ import type { Json, JsonObject, ReplayPolicy, ToolSpec } from "../../model/inter
 import type { Shape } from "../../model/parse/reading.ts";
 
 import { canonicalJson } from "../../kernel/internal.ts";
+import { decidedArguments } from "../../model/internal.ts";
 import { jsonObject, number, object, oneOf, required, string } from "../../model/parse/reading.ts";
 import { readRecord } from "./records.ts";
 
@@ -53,7 +54,7 @@ export function startMark(
   tool: Pick<ToolSpec, "name" | "replay" | "needsApproval" | "manual">,
   epoch: number,
 ): StartMark | null {
-  const args = decision?.arguments ?? call.arguments;
+  const args = decidedArguments(call, decision);
   const mayWait = decision === null && (tool.needsApproval || tool.manual);
   return args === null || mayWait ? null : runMark(args, tool, epoch);
 }

@@ -45,7 +45,7 @@ export type ToolPorts = {
 };
 
 /** What a turn inside a call, or its handler, waits for. */
-export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path">;
+export type InnerWait = Pick<ToolWaits, "reason" | "question" | "opts" | "path" | "shown">;
 
 /** The entry `inner` of the options of a waiting call: what is stored about the turn inside it. Anything but an object is read as empty. */
 export function innerHints({ inner = {} }: JsonObject): JsonObject {
@@ -128,7 +128,13 @@ export class ToolJob<Context extends CallerContext> {
   /** Makes the call wait for the answer to a question of its handler, which then runs again. */
   ask({ question, state, opts }: Extract<Directive, { readonly type: "ask_and_resume" }>): void {
     const { id } = this.effect.call;
-    this.inner ??= { reason: "question", question, opts: { ...opts, inner: { wait: handlerWait, state } }, path: [id] };
+    this.inner ??= {
+      reason: "question",
+      question,
+      opts: { ...opts, inner: { wait: handlerWait, state } },
+      path: [id],
+      shown: null,
+    };
     if (this.#running === 0) this.#resolveWaiting();
   }
 

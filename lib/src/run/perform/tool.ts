@@ -23,14 +23,14 @@
 // or the lease is lost.
 
 import type { CallTool, ToolReturned, ToolWaits } from "../../kernel/internal.ts";
-import type { CallerContext, JsonObject, ToolMessage } from "../../model/internal.ts";
+import type { CallerContext, JsonObject, ShownCall, ToolMessage } from "../../model/internal.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { Prepared } from "./prepare-tool.ts";
 import type { Answer } from "./tool-answer.ts";
 import type { InnerWait, ToolPorts } from "./tool-job.ts";
 
 import { toolReturned, toolWaits } from "../../kernel/internal.ts";
-import { textPart, truncateMiddle } from "../../model/internal.ts";
+import { decidedArguments, textPart, truncateMiddle } from "../../model/internal.ts";
 import { cutContent } from "./encode-result.ts";
 import { prepareTool, recallPrepared } from "./prepare-tool.ts";
 import { attemptName } from "./records.ts";
@@ -64,10 +64,12 @@ export async function performTool<Context extends CallerContext>(
         args === null ? null : replayPolicyOfStart(ports.scope.find(id, startRecordName), call.name, args);
       if (replayPolicy === "ask" || replayPolicy === "never") {
         await traceLostAttempt(args ?? {});
-        return replayPolicy === "ask" ? toolWaits(id, "outcome_unknown") : returned(answers.outcomeUnknown(), args);
+        if (replayPolicy === "never") return returned(answers.outcomeUnknown(), args);
+        return toolWaits(id, "outcome_unknown", { shown: shownCall(args) });
       }
       const preparation = await prepareTool(job, answers, recordedPreparation);
-      if (preparation.type === "waits") return toolWaits(id, "approval");
+      if (preparation.type === "waits")
+        return toolWaits(id, "approval", { shown: shownCall(preparation.arguments ?? call.arguments) });
       if (preparation.type !== "ready") return returned(await answers.settle(preparation, job), null);
       const running = new ToolRun(job, answers, preparation.prepared, preparation.args).run();
       // A handler that runs a turn inside ends here as soon as that turn has to wait, whether or not the handler returns. A handler that asked waits too.
@@ -101,11 +103,17 @@ export async function performTool<Context extends CallerContext>(
   }
 
   /** The response of a call whose inner turn waits. The handler is aborted; the arguments it ran with are kept in `opts.inner.ran` for its next run. */
-  function waiting({ reason, question, opts, path }: InnerWait, ran: JsonObject): ToolWaits {
+  function waiting({ reason, question, opts, path, shown: inner }: InnerWait, ran: JsonObject): ToolWaits {
     job.stop.abort(new DOMException("this call waits for input", "AbortError"));
     const hints = innerHints(opts);
     const storedHints = isSameJson(ran, call.arguments) ? hints : { ...hints, ran };
-    return toolWaits(id, reason, { question, path, opts: { ...opts, inner: storedHints }, spent: job.spent });
+    const shown = inner === null ? shownCall(ran) : { ...inner, parents: [call.name, ...inner.parents] };
+    return toolWaits(id, reason, { question, path, opts: { ...opts, inner: storedHints }, shown, spent: job.spent });
+  }
+
+  /** What runs if the call itself is approved. */
+  function shownCall(args: JsonObject | null): ShownCall {
+    return { name: call.name, arguments: args, parents: [], replay: job.tool?.replay ?? null };
   }
 
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {
@@ -140,6 +148,6 @@ const maxEditNoteLength = 4000;
 
 /** The arguments a call would run with, before hooks and the gate are asked; `null`: by its recorded preparation it does not run. */
 function expectedArguments({ call, decision }: CallTool, recorded: Prepared | null): JsonObject | null {
-  if (recorded === null) return decision?.arguments ?? call.arguments;
+  if (recorded === null) return decidedArguments(call, decision);
   return recorded.type === "ready" ? recorded.arguments : null;
 }

@@ -44,7 +44,7 @@ import { forwardedShape, read } from "../../model/parse/reading.ts";
 import { childResult, planRun, noOrigin, readPinned, startRun, innerHints, emptyInbox } from "../../run/internal.ts";
 import {
   applyChatResult,
-  decide,
+  recordDecision,
   submitToolResults,
   decisionsOf,
   addUserMessage,
@@ -225,7 +225,7 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
         return addUserMessage(session, user(answer.text));
       case "approve":
       case "deny":
-        return decide(this.#engine, session, id, answer);
+        return recordDecision(session, id, answer);
     }
   }
 }
@@ -235,14 +235,15 @@ function openWait({ status, pendingToolCalls, pendingQuestion, pendingToolCallId
   const askingCall = pendingToolCalls.find(({ id }) => id === pendingToolCallId);
   if (status === "awaiting_user") {
     const path = [pendingToolCallId ?? "", ...(askingCall?.path ?? [])];
-    return { reason: "question", question: pendingQuestion, opts: askingCall?.opts ?? {}, path };
+    const opts = askingCall?.opts ?? {};
+    return { reason: "question", question: pendingQuestion, opts, path, shown: askingCall?.shown ?? null };
   }
   const open = pendingToolCalls.find(isOpen);
   if (open === undefined) return null;
-  const { reason, question, opts, id, path, name, arguments: args } = open;
+  const { reason, question, opts, id, path, shown } = open;
   // The approver has to see the inner call that needs approval, not only the call of the tool around it.
-  const inner = path.length > 0 ? opts : { ...opts, inner: { name, arguments: args } };
-  return { reason, question, opts: inner, path: [id, ...path] };
+  const inner = path.length > 0 ? opts : { ...opts, inner: { name: shown.name, arguments: shown.arguments } };
+  return { reason, question, opts: inner, path: [id, ...path], shown };
 }
 
 /** Returns whether the turn ended to wait for an answer: another turn follows it. */

@@ -90,6 +90,7 @@ import type { PlannedTurn } from "./new-turn.ts";
 
 import { appendHistory } from "../../kernel/internal.ts";
 import { exactSum, RuntimeError } from "../../model/internal.ts";
+import { isPlainObject } from "../../model/parse/reading.ts";
 import { applyChatResult, applyStepResult, recover } from "../../session/internal.ts";
 import { Channel } from "../read/hub.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
@@ -263,6 +264,7 @@ export class TurnCommitter {
       putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks, ...discarded),
     );
     const ended = turn.phase.type === "ended";
+    if (item.type === "response") this.#reportNotRun(item.response);
     if (!handsOver && this.mergesCheckpoints && awaitsCheckpoint(turn)) {
       this.#held = { ordinal, rows, events, turn };
       return "held";
@@ -475,6 +477,25 @@ export class TurnCommitter {
     if (turn?.type === "park") this.#context.reportFailure({ ...report, status: "parked", failure: turn.failure });
     if (turn?.type !== "end" || this.#isEnding || !("failure" in turn.end.outcome)) return;
     this.#context.reportFailure({ ...report, status: "failed", failure: turn.end.outcome.failure });
+  }
+
+  /** Reports an approved call that did not run, because its tool is gone: the person who approved it expects that it ran (Q8). */
+  #reportNotRun(response: EffectResponse): void {
+    if (response.type !== "tool_returned" || response.outcome.type !== "failure") return;
+    const { failure } = response.outcome;
+    if (failure.reason !== "not_found") return;
+    const effect: unknown = JSON.parse(this.journal.effectText(response.id) ?? "null");
+    const decision = isPlainObject(effect) ? effect["decision"] : null;
+    if (!isPlainObject(decision) || decision["type"] !== "approve") return;
+    const { tenant, session: sessionId } = this.#key;
+    this.#context.reportFailure({
+      tenant,
+      sessionId,
+      turnId: this.#turn,
+      status: "call_not_run",
+      failure,
+      error: null,
+    });
   }
 
   /** The lease row of a commit that keeps the session for the next turn, under the next epoch. */

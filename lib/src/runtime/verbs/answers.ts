@@ -11,7 +11,7 @@ import type { AnswerOptions, TurnHandle } from "../types.ts";
 
 import { resolveTools } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
-import { decide as decideCall, submitToolResults as submitResults } from "../../session/internal.ts";
+import { decideWith, parseDecision, submitToolResults as submitResults } from "../../session/internal.ts";
 import { engineOf } from "../context.ts";
 import { noChanges } from "../rows/batch.ts";
 import { accept, checkFree } from "./accept.ts";
@@ -19,11 +19,16 @@ import { checkOptions, storedOptions } from "./durable-options.ts";
 import { acceptedKey, acceptOnce, contextContent } from "./idempotency.ts";
 import { engineOfSession, existingSession, lastStart, sessionKey } from "./session-rows.ts";
 
-/** Computes the session after an answer. `engine` returns the engine that made the call, with which the session continues. */
-export type Answer = (
-  session: Session<JsonObject>,
-  engine: () => Engine,
-) => Session<JsonObject> | Promise<Session<JsonObject>>;
+/** An answer to a pending call. */
+export type Answer = {
+  /** Computes the session after the answer. `engine` returns the engine that made the call, with which the session continues. */
+  readonly change: (
+    session: Session<JsonObject>,
+    engine: () => Engine,
+  ) => Session<JsonObject> | Promise<Session<JsonObject>>;
+  /** The answer denies the call, which is possible without the engine. It is then only recorded; `continue` drives the session when the engine is back. */
+  readonly denies: boolean;
+};
 
 /** Submits results of pending calls. */
 export async function submitToolResults(
@@ -32,7 +37,8 @@ export async function submitToolResults(
   results: readonly (readonly [toolCallId: string, content: unknown])[],
   options: AnswerOptions<unknown> = {},
 ): Promise<TurnHandle> {
-  return answer(context, id, options, (session) => submitResults(session, results), ["submit", results]);
+  const submitted: Answer = { change: (session) => submitResults(session, results), denies: false };
+  return answer(context, id, options, submitted, ["submit", results]);
 }
 
 /** Approves a pending call, with its own or edited arguments, or denies it. */
@@ -44,8 +50,9 @@ export async function decide(
   options: AnswerOptions<unknown> = {},
 ): Promise<TurnHandle> {
   checkOptions("decide", options);
+  const { type } = parseDecision(decision);
   const content = ["decide", toolCallId, decision];
-  return answer(context, id, options, (session, engine) => decided(engine(), session, toolCallId, decision), content);
+  return answer(context, id, options, { ...decisionAnswer(toolCallId, decision), denies: type === "deny" }, content);
 }
 
 /** Records an answer, and starts a turn if no call is open afterwards. `content`: what is compared under the idempotency key. */
@@ -53,7 +60,7 @@ export async function answer(
   context: VerbContext,
   id: string,
   options: AnswerOptions<unknown>,
-  change: Answer,
+  { change, denies }: Answer,
   content: unknown,
   also: Changes = noChanges,
 ): Promise<TurnHandle> {
@@ -64,10 +71,12 @@ export async function answer(
     checkFree(before, options.version);
     const last = await lastStart(context, before);
     const engine = last?.engine ?? (await engineOfSession(context, before));
+    const session = await change(before.head.session, () => engineOf(context, engine));
+    const onlyRecords = options.continue === false || (denies && !Object.hasOwn(context.engines, engine));
     if (options.engine !== undefined && options.engine !== engine) throw otherEngine(options.engine, engine);
     return accept(context, before, {
-      session: await change(before.head.session, () => engineOf(context, engine)),
-      verb: options.continue === false ? null : "chat",
+      session,
+      verb: onlyRecords ? null : "chat",
       options: { ...last?.options, ...stored },
       engine,
       context: options.turnContext ?? last?.context ?? null,
@@ -84,20 +93,18 @@ function otherEngine(named: string, asking: string): MisuseError {
   return new MisuseError("invalid_argument", message, { path: ["engine"] });
 }
 
+/** A decision as an answer. */
+export function decisionAnswer(toolCallId: string, decision: DecisionInput): Answer {
+  return { change: (session, engine) => decided(engine, session, toolCallId, decision), denies: false };
+}
+
 /** The session after a decision. Keeps the stored context, which `session/` would replace by that of the engine. */
-export async function decided(
-  engine: Engine,
+async function decided(
+  engine: () => Engine,
   session: Session<JsonObject>,
   toolCallId: string,
   decision: DecisionInput,
 ): Promise<Session<JsonObject>> {
-  const after = await decideCall(engine, session, toolCallId, decision);
-  const call = session.pendingToolCalls.find(({ id }) => id === toolCallId);
-  const hasNewArguments = decision.type === "approve" && (decision.arguments ?? null) !== null;
-  const hasTool = resolveTools(engine, {}).some(({ name }) => name === call?.name);
-  if (hasNewArguments && call !== undefined && !hasTool) {
-    const message = `decide: the engine has no tool ${JSON.stringify(call.name)} to check the arguments with`;
-    throw new MisuseError("invalid_argument", message, { path: ["arguments"] });
-  }
+  const after = await decideWith(() => resolveTools(engine(), {}), session, toolCallId, decision);
   return { ...after, context: session.context };
 }

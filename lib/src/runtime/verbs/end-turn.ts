@@ -24,7 +24,7 @@ import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { JournalRow } from "../rows/values.ts";
 
-import { chatResult, noUsage, RuntimeError, runtimeFailure } from "../../model/internal.ts";
+import { chatResult, noUsage, RuntimeError, runtimeFailure, withDigest } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
 import { closedTurn, dueAndLimit, loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
@@ -187,7 +187,7 @@ function readable(row: Parameters<typeof readValue>[1]): readonly JournalRow[] {
 /** Makes approved calls pending again with the reason `outcome_unknown`: they may have run. */
 function withoutApprovals(session: Session<JsonObject>): Session<JsonObject> {
   const pendingToolCalls = session.pendingToolCalls.map((call): PendingToolCall => {
-    return call.decision === null ? call : { ...call, reason: "outcome_unknown", decision: null };
+    return call.decision === null ? call : withDigest({ ...call, reason: "outcome_unknown", decision: null });
   });
   const waits = pendingToolCalls.some(({ decision }) => decision === null);
   return {

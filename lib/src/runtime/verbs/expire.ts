@@ -7,12 +7,14 @@ import type { ActiveTurns } from "../drive/active-turns.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { Row } from "../rows/storage.ts";
 import type { Deadline } from "../rows/values.ts";
+import type { Answer } from "./answers.ts";
+import type { Wait } from "./waits.ts";
 
 import { deadlineAnswer, RuntimeError, runtimeFailure, toolFailure, user } from "../../model/internal.ts";
 import { failToolCall, addUserMessage } from "../../session/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { readValue } from "../rows/stored.ts";
-import { answer, decided } from "./answers.ts";
+import { answer, decisionAnswer } from "./answers.ts";
 import { find, replaceSession } from "./session-rows.ts";
 import { withPendingQuestion, pendingWait } from "./waits.ts";
 
@@ -86,20 +88,22 @@ async function timeOut(
     const metadata = { ...head.session.metadata, error: { ...failure } };
     return replaceSession(context, before, { ...head.session, status: "error", metadata }, also);
   }
-  await answer(
-    context,
-    id,
-    { version },
-    (session, engine) => {
-      if (wait.reason === "question")
-        return addUserMessage(withPendingQuestion(session, toolCallId), user(deadlineAnswer));
-      if (wait.reason === "manual") {
-        const details = { message: why, toolName: wait.name, toolCallId };
-        return failToolCall(session, toolCallId, toolFailure("timeout", details));
-      }
-      return decided(engine(), session, toolCallId, { type: "deny", reason: why });
-    },
-    null,
-    also,
-  );
+  await answer(context, id, { version }, deadlineAnswerOf(wait, toolCallId, why), null, also);
+}
+
+/** The answer to a wait whose deadline has passed. */
+function deadlineAnswerOf({ reason, name }: Wait, toolCallId: string, why: string): Answer {
+  switch (reason) {
+    case "question": {
+      const message = user(deadlineAnswer);
+      return { change: (session) => addUserMessage(withPendingQuestion(session, toolCallId), message), denies: false };
+    }
+    case "manual": {
+      const failure = toolFailure("timeout", { message: why, toolName: name, toolCallId });
+      return { change: (session) => failToolCall(session, toolCallId, failure), denies: false };
+    }
+    case "approval":
+    case "outcome_unknown":
+      return decisionAnswer(toolCallId, { type: "deny", reason: why });
+  }
 }

@@ -12,7 +12,7 @@ import type { ExistingSession } from "./session-rows.ts";
 
 import { nextTask } from "../../clock/clock.ts";
 import { appendHistory, startHistory } from "../../kernel/internal.ts";
-import { MisuseError, parse, newSession, validateSession } from "../../model/internal.ts";
+import { MisuseError, parse, newSession, validateSession, withDigest } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { loadHistory, textLength } from "../history-cache.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
@@ -165,7 +165,7 @@ async function withoutApprovals(
   { key, head }: ExistingSession,
 ): Promise<Session<JsonObject>> {
   const { session, turn, length } = head;
-  const calls = session.pendingToolCalls.map((call): PendingToolCall => ({ ...call, idempotencyKey: null }));
+  const calls = session.pendingToolCalls.map((call) => withDigest({ ...call, idempotencyKey: null }));
   if (turn === null && calls.every(({ decision }) => decision === null)) return { ...session, pendingToolCalls: calls };
   const row = turn === null ? null : await readOne(storage, { table: "starts", prefix: turnKey(key, turn) });
   // A turn that has added messages has answered the calls it started with: their results are among the messages.

@@ -15,7 +15,7 @@ import { readOne } from "../context.ts";
 import { putting } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
-import { answer as answerCall, decided } from "./answers.ts";
+import { answer as answerCall, decisionAnswer } from "./answers.ts";
 import { find } from "./session-rows.ts";
 import { withPendingQuestion, waitDigest, pendingWait } from "./waits.ts";
 
@@ -114,12 +114,14 @@ function checkAnswer(answer: TokenAnswer): void {
 function changeOf(call: string, answer: TokenAnswer): Answer {
   switch (answer.type) {
     case "result":
-      return (session) => submitResults(session, [[call, answer.value]]);
-    case "answer":
-      return (session) => addUserMessage(withPendingQuestion(session, call), user(answer.text));
+      return { change: (session) => submitResults(session, [[call, answer.value]]), denies: false };
+    case "answer": {
+      const message = user(answer.text);
+      return { change: (session) => addUserMessage(withPendingQuestion(session, call), message), denies: false };
+    }
     case "approve":
     case "deny":
-      return (session, engine) => decided(engine(), session, call, answer);
+      return { ...decisionAnswer(call, answer), denies: answer.type === "deny" };
   }
 }
 

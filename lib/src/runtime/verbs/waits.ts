@@ -58,7 +58,7 @@ function refused(why: string, ...at: readonly string[]): MisuseError {
 }
 
 /** A pending call or question. */
-type Wait = {
+export type Wait = {
   readonly reason: PendingReason;
   readonly name: string;
   /** What a token is bound to. */

@@ -32,7 +32,7 @@ import type {
 import type { Omission } from "../wire/codec-kit.ts";
 import type { AiSdkCallOptions, PromptMessage, Specification, UrlPatterns } from "./specification.ts";
 
-import { replayFor, visibleText } from "../model/internal.ts";
+import { replayFor, textOrPlaceholder } from "../model/internal.ts";
 import {
   choiceWithoutTools,
   clientCallName,
@@ -202,7 +202,7 @@ function encodeMessage(
     const text =
       typeof message.content === "string"
         ? message.content
-        : message.content.map((part) => visibleText(part.text, part.pruneState)).join("\n\n");
+        : message.content.map((part) => textOrPlaceholder(part.text, part.pruneState)).join("\n\n");
     return text === "" ? null : { role: "system", content: text, ...ofMessage };
   }
   const isReply = message.role === "assistant";
@@ -226,7 +226,8 @@ function optionsField(options: Options | null): { readonly providerOptions?: Opt
 
 /** The part of a user part. A pruned part is its placeholder text, without options. */
 function userPart(part: UserPart, path: string, target: Target): readonly PromptPart[] {
-  if (part.pruneState !== null) return textParts(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  if (part.pruneState !== null)
+    return textParts(textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState));
   const options: Options = part.providerOptions ?? {};
   if (part.type === "text") return textParts(part.text).map((text) => ({ ...text, ...optionsField(options) }));
   const { data, mediaType } = mediaOf(part, path, target);
@@ -318,7 +319,7 @@ function resultPart(
 
 function visibleTextOf(part: UserPart): string | null {
   if (part.pruneState === null) return part.type === "text" ? part.text : null;
-  return visibleText(part.type === "text" ? part.text : "", part.pruneState);
+  return textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState);
 }
 
 /** One item of a result with media, in the form of the specification. */
@@ -385,7 +386,7 @@ function replyPart(
 ): readonly PromptPart[] {
   switch (part.type) {
     case "text": {
-      if (part.pruneState !== null) return textParts(visibleText(part.text, part.pruneState));
+      if (part.pruneState !== null) return textParts(textOrPlaceholder(part.text, part.pruneState));
       const replay = replayOf(part.provider, `${path}.provider`, target, omissions);
       const options = withReplay(replay, part.providerOptions ?? {});
       return textParts(part.text, Object.keys(options).length === 0 ? null : options);

@@ -56,7 +56,7 @@ export type { CausalRef } from "./message/origin.ts";
 export { isTransient } from "./message/origin.ts";
 export type { OpaquePart, TextPhase, ToolResultPart } from "./message/part.ts";
 export { opaquePart, toolCallPart, toolResultPart } from "./message/media-part.ts";
-export { reasoningPart, visibleText } from "./message/part.ts";
+export { reasoningPart, textOrPlaceholder } from "./message/part.ts";
 export type { ProviderRoute } from "./message/provider-replay.ts";
 export { replayFor } from "./message/provider-replay.ts";
 export {

@@ -15,7 +15,7 @@ import type {
   UserPart,
 } from "../../model/internal.ts";
 
-import { decodeToolValue, errorFromFailure, isAttachment, visibleText } from "../../model/internal.ts";
+import { decodeToolValue, errorFromFailure, isAttachment, textOrPlaceholder } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { failureOf, publicToolMessage } from "../failure.ts";
 
@@ -203,7 +203,7 @@ function displayContent(content: ToolMessage["content"]): Json {
   if (typeof content === "string") return parseIfJson(content);
   if (content.every((part) => part.type === "text")) return parseIfJson(textOf(content));
   return content.flatMap((part): readonly Json[] => {
-    if (part.type === "text") return [{ type: "text", text: visibleText(part.text, part.pruneState) }];
+    if (part.type === "text") return [{ type: "text", text: textOrPlaceholder(part.text, part.pruneState) }];
     const file = fileOf(part);
     return file === null ? [] : [{ ...file }];
   });
@@ -227,7 +227,10 @@ function errorMessageOf(content: ToolMessage["content"]): string {
 }
 
 function textOf(parts: readonly UserPart[]): string {
-  return parts.reduce((all, part) => (part.type === "text" ? all + visibleText(part.text, part.pruneState) : all), "");
+  return parts.reduce(
+    (all, part) => (part.type === "text" ? all + textOrPlaceholder(part.text, part.pruneState) : all),
+    "",
+  );
 }
 
 const unknownType = "application/octet-stream";
@@ -260,7 +263,7 @@ function urlOf(source: ContentSource, mimeType: string | null): string | null {
 export function userParts(content: string | readonly UserPart[]): readonly (UiTextPart | UiFilePart)[] {
   if (typeof content === "string") return [{ type: "text", text: content }];
   return content.flatMap((part): readonly (UiTextPart | UiFilePart)[] => {
-    if (part.type === "text") return [{ type: "text", text: visibleText(part.text, part.pruneState) }];
+    if (part.type === "text") return [{ type: "text", text: textOrPlaceholder(part.text, part.pruneState) }];
     const file = fileOf(part);
     return file === null ? [] : [file];
   });

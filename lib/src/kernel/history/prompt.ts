@@ -26,7 +26,13 @@ import type {
 } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
 
-import { systemMessageOf, textPartOf, toolResultPartOf, userMessageOf, visibleText } from "../../model/internal.ts";
+import {
+  systemMessageOf,
+  textPartOf,
+  toolResultPartOf,
+  userMessageOf,
+  textOrPlaceholder,
+} from "../../model/internal.ts";
 
 /**
  * Returns the messages of a request from the messages of a history: late tool results are moved to their calls,
@@ -160,7 +166,7 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
 /** The part as the model reads it: pruned content is replaced by its marker, without the replay data of its provider. */
 function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
   if (!isPruned(part)) return part;
-  const mark = visibleText(part.type === "text" ? part.text : "", part.pruneState);
+  const mark = textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState);
   return part.type === "tool_result" ? toolResultPartOf(part.toolCallId, mark, part.isError) : textPartOf(mark);
 }
 
@@ -189,7 +195,7 @@ function sameParts(left: readonly Part[], right: readonly Part[]): boolean {
 function runtimeText(content: string | readonly TextPart[]): string {
   if (typeof content === "string") return content.trim() === "" ? "" : content;
   return content
-    .map(({ text, kind, pruneState }) => tagged(visibleText(text, pruneState), kind))
+    .map(({ text, kind, pruneState }) => tagged(textOrPlaceholder(text, pruneState), kind))
     .filter((text) => text.trim() !== "")
     .join("\n\n");
 }
@@ -200,7 +206,7 @@ function hasPartOptions(content: string | readonly TextPart[]): content is reado
 }
 
 function taggedPart(part: TextPart): TextPart {
-  return { ...part, text: tagged(visibleText(part.text, part.pruneState), part.kind), pruneState: null };
+  return { ...part, text: tagged(textOrPlaceholder(part.text, part.pruneState), part.kind), pruneState: null };
 }
 
 function optionsOf({ providerOptions }: Message): Pick<Message, "providerOptions"> {

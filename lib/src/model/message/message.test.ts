@@ -24,7 +24,7 @@ import { describe, expect, test } from "vitest";
 
 import { opaquePart, toolCallPart, toolResultPart } from "./media-part.ts";
 import { message, normalizeContent, roles } from "./message.ts";
-import { reasoningPart, visibleText } from "./part.ts";
+import { reasoningPart, textOrPlaceholder } from "./part.ts";
 import { replayFor } from "./provider-replay.ts";
 
 /** A value that only a JavaScript caller can pass. */
@@ -152,7 +152,7 @@ test("the loose form of a message compiles and gets its defaults", () => {
   expect(held.usage.inputTokens).toBe(5);
 });
 
-describe("[lash 49] visibleText of pruned parts", () => {
+describe("[lash 49] textOrPlaceholder of pruned parts", () => {
   test.each([
     ["intact", null, "the text"],
     ["cleared", { type: "cleared" }, "[Old tool result content cleared]"],
@@ -163,7 +163,7 @@ describe("[lash 49] visibleText of pruned parts", () => {
       "[SUMMARY of original ab12]\nIt worked.",
     ],
   ] as const)("%s", (_, pruneState, visible) => {
-    expect(visibleText("the text", pruneState)).toBe(visible);
+    expect(textOrPlaceholder("the text", pruneState)).toBe(visible);
     const part = textPart("the text", { pruneState });
     expect(parse("part", part)).toEqual({ ok: true, value: part });
   });

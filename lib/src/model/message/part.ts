@@ -3,7 +3,7 @@
 // A part may carry provider replay data (`provider`): opaque data such as a reasoning signature, stored with the route it came from. It is
 // sent back byte for byte to that route and to no other (W4, provider-replay.ts).
 //
-// A part may be pruned: `pruneState` records that its content is no longer sent to the model. `visibleText` renders the placeholder.
+// A part may be pruned: `pruneState` records that its content is no longer sent to the model. `textOrPlaceholder` renders the placeholder.
 
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { Shape } from "../parse/shape.ts";
@@ -292,7 +292,7 @@ export function reasoningPart(text: string, fields: OptionalFields<ReasoningPart
 }
 
 /** Returns what the model sees of a text: the text itself, or the placeholder of a pruned text. */
-export function visibleText(text: string, pruneState: PruneState | null): string {
+export function textOrPlaceholder(text: string, pruneState: PruneState | null): string {
   if (pruneState === null) return text;
   switch (pruneState.type) {
     case "cleared":

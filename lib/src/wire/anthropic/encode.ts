@@ -28,7 +28,7 @@ import type {
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
 
-import { AdapterError, imageFromBase64, imageToBinary, replayFor, visibleText } from "../../model/internal.ts";
+import { AdapterError, imageFromBase64, imageToBinary, replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
@@ -217,7 +217,8 @@ function userBlocks(content: string | readonly UserPart[], route: ProviderRoute)
 
 /** The blocks of a user part. A pruned part becomes its placeholder text; files with an image type become images. */
 function userPart(part: UserPart, route: ProviderRoute): readonly JsonObject[] {
-  if (part.pruneState !== null) return textBlocks(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  if (part.pruneState !== null)
+    return textBlocks(textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState));
   const options = optionsFor(part, route);
   if (part.type === "text") return textBlocks(part.text, options);
   return [withOptions(mediaBlock(part, route), options)];
@@ -448,7 +449,7 @@ function partBlocks(
   if (verdict.type === "foreign_route") omissions.push({ path, reason: "foreign_replay" });
   switch (part.type) {
     case "text": {
-      const [block] = textBlocks(visibleText(part.text, part.pruneState));
+      const [block] = textBlocks(textOrPlaceholder(part.text, part.pruneState));
       if (block === undefined) return [];
       if (part.pruneState !== null) return [block];
       return [withOptions({ ...block, ...replayFields }, optionsFor(part, route))];

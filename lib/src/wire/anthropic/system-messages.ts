@@ -8,7 +8,7 @@
 import type { JsonObject, ProviderRoute, SystemMessage } from "../../model/internal.ts";
 import type { Omission } from "../codec.ts";
 
-import { messageText, visibleText } from "../../model/internal.ts";
+import { messageText, textOrPlaceholder } from "../../model/internal.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 
 /** Names of models that take system messages inside of the conversation: Opus from 4.8 on, Sonnet and Haiku from 5.5 on, Fable, Mythos. Unknown names do not. */
@@ -24,7 +24,7 @@ export function systemBlocks(message: SystemMessage, route: ProviderRoute): read
   const { content } = message;
   const hasPartOptions = typeof content !== "string" && content.some((part) => optionsFor(part, route) !== null);
   const texts = hasPartOptions
-    ? content.map((part) => ({ text: visibleText(part.text, part.pruneState), options: optionsFor(part, route) }))
+    ? content.map((part) => ({ text: textOrPlaceholder(part.text, part.pruneState), options: optionsFor(part, route) }))
     : [{ text: messageText(message), options: null }];
   const blocks = texts.flatMap(({ text, options }) =>
     text.trim() === "" ? [] : [withOptions({ type: "text", text }, options)],

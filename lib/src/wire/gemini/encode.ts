@@ -32,7 +32,7 @@ import type {
 } from "../../model/internal.ts";
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
-import { replayFor, visibleText } from "../../model/internal.ts";
+import { replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import {
@@ -325,7 +325,7 @@ function encodeParts(
 
 function textOf(content: Extract<Message, { role: "system" }>["content"]): string {
   if (typeof content === "string") return content;
-  return content.map(({ text, pruneState }) => visibleText(text, pruneState)).join("\n\n");
+  return content.map(({ text, pruneState }) => textOrPlaceholder(text, pruneState)).join("\n\n");
 }
 
 /** The API refuses empty text parts: they are not sent. */
@@ -344,7 +344,8 @@ function userParts(
 
 /** The part of a user part, with its options. A pruned part is its placeholder text, without options. */
 function userPart(part: UserPart, path: string, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
-  if (part.pruneState !== null) return textParts(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  if (part.pruneState !== null)
+    return textParts(textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState));
   const options = optionsFor(part, route);
   if (part.type === "text") return textParts(part.text).map((encoded) => withOptions(encoded, options));
   if (part.type === "file") return [withOptions(mediaPart(part.source, part.mimeType, path, route), options)];
@@ -463,7 +464,7 @@ function replyPart(
 ): readonly JsonObject[] {
   switch (part.type) {
     case "text": {
-      const text = visibleText(part.text, part.pruneState);
+      const text = textOrPlaceholder(part.text, part.pruneState);
       const replay =
         part.pruneState === null ? replayFieldsOrOmit(part.provider, `${path}.provider`, route, omissions) : null;
       const thoughtSignature = textAt(replay, "thoughtSignature");

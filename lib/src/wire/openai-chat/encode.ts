@@ -34,7 +34,7 @@ import type {
 } from "../../model/internal.ts";
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
 
-import { normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
+import { normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import {
@@ -309,7 +309,7 @@ function encodeUser(message: UserMessage, context: WireContext): EncodedMessage 
 
 /** A text piece with its options. A pruned part has none. */
 function encodeText(part: TextPart, route: ProviderRoute): JsonObject {
-  const piece = textPiece(visibleText(part.text, part.pruneState));
+  const piece = textPiece(textOrPlaceholder(part.text, part.pruneState));
   return part.pruneState === null ? withOptions(piece, optionsFor(part, route)) : piece;
 }
 
@@ -384,7 +384,7 @@ function encodeAssistant(message: AssistantMessage, context: WireContext): Encod
     switch (part.type) {
       case "text": {
         const data = replayFields(part.provider, path, false);
-        const text = visibleText(part.text, part.pruneState);
+        const text = textOrPlaceholder(part.text, part.pruneState);
         const audio = objectAt(data, "audio");
         if (audio !== null) addFields({ audio });
         else if (flagAt(data, "refusal") === true) pieces.push({ type: "refusal", refusal: text });
@@ -473,7 +473,7 @@ function textPiece(text: string): JsonObject {
 
 function textOf(content: Extract<Message, { readonly role: "system" }>["content"], separator: string): string {
   return normalizeContent(content)
-    .map(({ text, pruneState }) => visibleText(text, pruneState))
+    .map(({ text, pruneState }) => textOrPlaceholder(text, pruneState))
     .filter((text) => text !== "")
     .join(separator);
 }

@@ -4,14 +4,14 @@
 import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
 
-import { AdapterError, visibleText } from "../../model/internal.ts";
+import { AdapterError, textOrPlaceholder } from "../../model/internal.ts";
 import { audioFormat } from "../audio-format.ts";
 import { objectAt, omitNullish } from "../fields.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 
 /** The content part of an image or a file; a pruned one becomes its placeholder text. */
 export function encodeMedia(part: ImagePart | FilePart, context: WireContext): JsonObject {
-  if (part.pruneState !== null) return { type: "text", text: visibleText("", part.pruneState) };
+  if (part.pruneState !== null) return { type: "text", text: textOrPlaceholder("", part.pruneState) };
   const { detail, ...options } = optionsFor(part, context.route) ?? {};
   const encoded =
     part.type === "file"

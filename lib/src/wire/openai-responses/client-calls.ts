@@ -20,7 +20,7 @@
 
 import type { Json, JsonObject, ToolCall, ToolMessage, UserPart } from "../../model/internal.ts";
 
-import { isJsonArray, normalizeContent, parseJson, visibleText } from "../../model/internal.ts";
+import { isJsonArray, normalizeContent, parseJson, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, listAt, numberAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { isHostedEnvironment, mcpCallName } from "../provider-tools.ts";
 
@@ -226,7 +226,9 @@ function partsOf(message: ToolMessage): readonly UserPart[] {
 }
 
 function textsOf(message: ToolMessage): readonly string[] {
-  return partsOf(message).flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
+  return partsOf(message).flatMap((part) =>
+    part.type === "text" ? [textOrPlaceholder(part.text, part.pruneState)] : [],
+  );
 }
 
 function textOf(message: ToolMessage): string {

@@ -24,7 +24,7 @@ import type {
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
 
-import { messageText, normalizeContent, replayFor, visibleText } from "../../model/internal.ts";
+import { messageText, normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
@@ -152,7 +152,7 @@ function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): re
 /** The output item of a tool message. {@link forCall} adds what depends on the call. */
 function encodeToolResult(message: ToolMessage, context: WireContext): JsonObject {
   const parts = normalizeContent<UserPart>(message.content);
-  const texts = parts.flatMap((part) => (part.type === "text" ? [visibleText(part.text, part.pruneState)] : []));
+  const texts = parts.flatMap((part) => (part.type === "text" ? [textOrPlaceholder(part.text, part.pruneState)] : []));
   const pieces = parts.map((part) => encodePart(part, context, false)).filter(isNotEmptyText);
   const isText = texts.length === parts.length && parts.every((part) => optionsFor(part, context.route) === null);
   const output = isText || pieces.length === 0 ? texts.join("\n") : pieces;
@@ -354,7 +354,7 @@ function encodeText(
   part: Extract<AssistantPart, { readonly type: "text" }>,
   route: ProviderRoute,
 ): readonly JsonObject[] {
-  const text = visibleText(part.text, part.pruneState);
+  const text = textOrPlaceholder(part.text, part.pruneState);
   if (text === "") return [];
   const content =
     part.kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };

@@ -3,7 +3,7 @@
 import type { ContentSource, JsonObject, UserPart } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
 
-import { AdapterError, visibleText } from "../../model/internal.ts";
+import { AdapterError, textOrPlaceholder } from "../../model/internal.ts";
 import { audioFormat } from "../audio-format.ts";
 import { omitNullish } from "../fields.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
@@ -21,7 +21,8 @@ export function isNotEmptyText(piece: JsonObject): boolean {
  * audio is a file.
  */
 export function encodePart(part: UserPart, context: WireContext, takesAudio = true): JsonObject {
-  if (part.pruneState !== null) return inputText(visibleText(part.type === "text" ? part.text : "", part.pruneState));
+  if (part.pruneState !== null)
+    return inputText(textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState));
   const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context, takesAudio);
   return withOptions(encoded, optionsFor(part, context.route));
 }

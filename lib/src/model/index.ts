@@ -134,5 +134,6 @@ export {
 export { toolResult } from "./tool/tool-result.ts";
 export { attachment } from "./tool/tool-value.ts";
 export { toolCall, toolSpec } from "./tool/tool.ts";
+export { visibleText } from "./message/visible-text.ts";
 export { addUsage, totalTokens, usage } from "./call/usage.ts";
 export { validateMessage, validateRequest, validateSession, validateThread, validateTool } from "./parse/validate.ts";

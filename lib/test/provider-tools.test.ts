@@ -17,6 +17,7 @@ import * as session from "everturn/session";
 import { handClock } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 
+import { pendingDigest } from "./pending-digest.ts";
 import { latch, rejectionOf } from "./runtime/sessions.ts";
 import { shortLease } from "./runtime/two-processes.ts";
 import { gated } from "./shared-storage.ts";
@@ -453,7 +454,8 @@ describe("the durable runtime", () => {
       );
     const started = await post("/sessions", { id: "s", input: "Do it." });
     expect(await started.text()).toContain('"shell"');
-    const decided = await post("/sessions/s/decisions", { toolCallId: "call_1", type: "approve" });
+    const digest = await pendingDigest(sessions, "s");
+    const decided = await post("/sessions/s/decisions", { toolCallId: "call_1", digest, type: "approve" });
     expect(await decided.text()).toContain("Done.");
     expect(sentItems(bodies()[1])).toEqual([shellCall, shellOutput]);
   });

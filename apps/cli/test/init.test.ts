@@ -98,7 +98,7 @@ describe("the project of everturn init", () => {
     ).result;
     const [pending] = (await client.get("s1"))?.session.pendingToolCalls ?? [];
     expect(pending).toMatchObject({ name: "book_table", arguments: { name: "Ada", guests: 2 } });
-    const approved = await client.decide("s1", pending?.id ?? "", { type: "approve" });
+    const approved = await client.decide("s1", pending?.id ?? "", { type: "approve", digest: pending?.digest ?? "" });
     expect((await approved.result).text).toBe(
       "The tool returned:\n\n- `book_table`: booked a table for 2 at 20:00, for Ada",
     );

@@ -241,7 +241,14 @@ test("continues the session after an approval", async () => {
   const { client } = world(says([{ type: "tool_call", id: "c1", name: "pay" }], hello));
   const waits = await (await client.start("Pay.", { id: "s1" })).result;
   expect(waits.session.pendingToolCalls.map(({ id, reason }) => [id, reason])).toEqual([["c1", "approval"]]);
-  const turn = await client.decide("s1", "c1", { type: "approve" }, { version: waits.session.version });
+  const digest = waits.session.pendingToolCalls[0]?.digest ?? "";
+  const stale = { type: "approve", digest: "0".repeat(84) } as const;
+  await expect(client.decide("s1", "c1", stale)).rejects.toMatchObject({
+    name: "SessionError",
+    reason: "call_changed",
+    failure: { metadata: { changed: expect.arrayContaining(["arguments"]), shown: { name: "pay" }, digest } },
+  });
+  const turn = await client.decide("s1", "c1", { type: "approve", digest }, { version: waits.session.version });
   expect((await turn.result).text).toBe("Hello!");
   expect((await client.messages("s1")).items.map(({ role }) => role)).toEqual([
     "user",
@@ -254,14 +261,13 @@ test("continues the session after an approval", async () => {
 test("a verb that starts no turn has no turn id and no events, and its result is the state of the session", async () => {
   const calls = ["c1", "c2"].map((id) => ({ type: "tool_call", id, name: "pay" }) as const);
   const { client } = world(says(calls, hello));
-  await (
-    await client.start("Pay twice.", { id: "s1" })
-  ).result;
-  const first = await client.decide("s1", "c1", { type: "deny", reason: "no" });
+  const { session } = await (await client.start("Pay twice.", { id: "s1" })).result;
+  const [one = "", two = ""] = session.pendingToolCalls.map(({ digest }) => digest);
+  const first = await client.decide("s1", "c1", { type: "deny", reason: "no", digest: one });
   expect(first.turnId).toBeNull();
   expect(await all(first.events)).toEqual([]);
   expect(await first.result).toMatchObject({ turnId: null, status: "waiting", session: { status: "awaiting_tools" } });
-  const alone = await client.decide("s1", "c2", { type: "approve" }, { continue: false });
+  const alone = await client.decide("s1", "c2", { type: "approve", digest: two }, { continue: false });
   expect((await alone.result).status).toBe("waiting");
   expect((await (await client.continue("s1")).result).text).toBe("Hello!");
 });
@@ -357,7 +363,7 @@ test("throws failures of the library as their own error classes", async () => {
     await client.start("Pay.", { id: "s1" })
   ).result;
   await expect(client.usage("none")).rejects.toBeInstanceOf(RuntimeError);
-  const wrong = await client.decide("s1", "c9", { type: "approve" }).catch((error: unknown) => error);
+  const wrong = await client.decide("s1", "c9", { type: "approve", digest: "" }).catch((error: unknown) => error);
   expect(isEverturnError(wrong)).toBe(true);
   expect(wrong).toBeInstanceOf(SessionError);
   await expect(client.reply("s1", "What?")).rejects.toMatchObject({ name: "MisuseError", reason: "invalid_status" });

@@ -26,6 +26,7 @@ import {
   validationErrorReasons,
   httpReasons,
 } from "../model/internal.ts";
+import { jsonObject, read } from "../model/parse/reading.ts";
 
 /**
  * Why a request failed in the client. `unreachable`: no response. `connection_lost`: a stream was cut and could
@@ -79,6 +80,7 @@ export type ServerFailure = {
   readonly path?: Path;
   readonly issues?: readonly Issue[];
   readonly paths?: readonly string[];
+  readonly call?: unknown;
 };
 
 /** The failure in a parsed body or frame; `null` if there is none. */
@@ -102,6 +104,8 @@ export function errorOfFailure(failure: ServerFailure, status: number | null, re
 /** A failure of the library as its own error class; `null` if it has another type, or a reason of a newer release. */
 function libraryError(failure: ServerFailure): Error | null {
   const { type, message, issues = [], paths = [], path = [] } = failure;
+  const call = read(jsonObject, failure.call ?? {});
+  const metadata = "value" in call ? call.value : {};
   switch (type) {
     case "engine_error":
       return withKnownReason(engineErrorReasons, failure, (reason) => new EngineError(reason, { message }));
@@ -114,7 +118,7 @@ function libraryError(failure: ServerFailure): Error | null {
     case "tool_error":
       return withKnownReason(toolErrorReasons, failure, (reason) => new ToolError(reason, { message }));
     case "session_error":
-      return withKnownReason(sessionErrorReasons, failure, (reason) => new SessionError(reason, { message }));
+      return withKnownReason(sessionErrorReasons, failure, (reason) => new SessionError(reason, { message, metadata }));
     case "validation_error":
       return withKnownReason(
         validationErrorReasons,

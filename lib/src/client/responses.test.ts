@@ -348,7 +348,7 @@ test("sends the request again under its key if no turn was started and the strea
   const cut: Answer = () => new Response("", { headers: waiting });
   const whole: Answer = () => new Response(end, { headers: waiting });
   const { client, requests } = scripted([cut, whole]);
-  const turn = await client.decide("s1", "c1", { type: "approve" });
+  const turn = await client.decide("s1", "c1", { type: "approve", digest: "x" });
   expect((await turn.result).text).toBe("Hello!");
   expect(requests.map(({ path }) => path)).toEqual(["/api/sessions/s1/decisions", "/api/sessions/s1/decisions"]);
   expect(new Set(requests.map(({ headers }) => headers.get("idempotency-key"))).size).toBe(1);
@@ -413,7 +413,7 @@ test("rejects the result with the reason of the signal if no turn was started", 
   const silent = () => new ReadableStream({ pull: () => void (isRead = true) }, { highWaterMark: 0 });
   const headers = { "content-type": "text/event-stream", "everturn-session": "s1" };
   const { client } = scripted([() => new Response(silent(), { headers })]);
-  const { result } = await client.decide("s1", "c1", { type: "approve" }, { signal: stop.signal });
+  const { result } = await client.decide("s1", "c1", { type: "approve", digest: "x" }, { signal: stop.signal });
   await expect.poll(() => isRead).toBe(true);
   stop.abort(new Error("enough"));
   await expect(result).rejects.toThrow("enough");

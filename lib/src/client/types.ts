@@ -179,9 +179,13 @@ export type ClientChat = {
 };
 
 /** Approval, optionally with other arguments, or denial with a reason that the model reads. */
-export type DecisionAnswer =
+export type DecisionAnswer = (
   | { readonly type: "approve"; readonly arguments?: JsonObject }
-  | { readonly type: "deny"; readonly reason?: string };
+  | { readonly type: "deny"; readonly reason?: string }
+) & {
+  /** `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the decision is refused (`call_changed`). */
+  readonly digest: string;
+};
 
 /** The answer to the pending call of a token. */
 type TokenAnswer =

@@ -11,6 +11,7 @@ import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
+import { pendingDigest } from "../../test/pending-digest.ts";
 
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
@@ -87,7 +88,11 @@ describe("engines", () => {
     const { ask, sessions } = world(auth);
     await ask(ada, "POST", "/sessions", { id: "s", input: "pay", options: { engine: "strict" } });
     expect((await sessions.get("s"))?.engine).toBe("strict");
-    await ask(ada, "POST", "/sessions/s/decisions", { toolCallId: "c1", type: "approve" });
+    await ask(ada, "POST", "/sessions/s/decisions", {
+      toolCallId: "c1",
+      digest: await pendingDigest(sessions, "s"),
+      type: "approve",
+    });
     expect((await ask(ada, "POST", "/sessions/s/reply", { text: "again" })).status).toBe(200);
     expect((await sessions.get("s"))?.engine).toBe("strict");
     expect((await sessions.get("s"))?.session.pendingToolCalls.map(({ name }) => name)).toEqual(["pay"]);
@@ -103,7 +108,7 @@ describe("engines", () => {
         reply: { text: "hi" },
         send: { text: "hi" },
         "tool-results": { results: [{ toolCallId: "c1", content: "paid" }] },
-        decisions: { toolCallId: "c1", type: "approve", arguments: { amount: 1_000_000 } },
+        decisions: { toolCallId: "c1", digest: "x", type: "approve", arguments: { amount: 1_000_000 } },
       };
       for (const name of ["lax", "default", "no-such-engine"]) {
         const body = { ...bodies[verb], options: { engine: name } };
@@ -143,7 +148,8 @@ describe("engines", () => {
   test("arguments of an approval are checked with the schema of the engine that asked", async () => {
     const { ask, sessions } = world(auth);
     await ask(ada, "POST", "/sessions", { id: "s", input: "pay", options: { engine: "strict" } });
-    const approval = { toolCallId: "c1", type: "approve", arguments: { amount: 1_000_000 } };
+    const digest = await pendingDigest(sessions, "s");
+    const approval = { toolCallId: "c1", digest, type: "approve", arguments: { amount: 1_000_000 } };
     expect((await ask(ada, "POST", "/sessions/s/decisions", approval)).status).toBe(400);
     await expect(
       sessions.decide("s", "c1", { type: "approve", arguments: { amount: 1_000_000 } }, { engine: "lax" }),
@@ -168,7 +174,7 @@ describe("engines", () => {
     ).result;
     const after = runtime({ host, engines: { default: engine({ adapter, model: "fake:m" }) } });
     await expect(after.decide("s", "c1", { type: "approve", arguments: { amount: 1 } })).rejects.toThrow(
-      'no tool "pay" to check the arguments with',
+      'there is no tool "pay" any more',
     );
   });
 
@@ -183,7 +189,7 @@ describe("engines", () => {
     expect((await start("e")).status).toBe(200);
     expect((await sessions.get("e"))?.engine).toBe("strict");
     await ask(ada, "POST", "/sessions", { id: "other", input: "pay", options: { engine: "lax" } });
-    const decision = { toolCallId: "c1", type: "approve" };
+    const decision = { toolCallId: "c1", digest: await pendingDigest(sessions, "other"), type: "approve" };
     expect((await ask(bob, "POST", "/sessions/other/decisions", decision)).status).toBe(403);
     expect((await ask(bob, "POST", "/sessions/other/steer", { input: "x" })).status).toBe(403);
     expect((await ask(bob, "POST", "/sessions/other/calls/c1/token")).status).toBe(403);
@@ -345,7 +351,8 @@ describe("the name in a decision", () => {
       const { ask, sessions } = world(auth);
       const id = "s";
       await ask(token, "POST", "/sessions", { id, input: "pay", options: { engine: "strict" } });
-      const decision = { toolCallId: "c1", type: "approve", continue: false };
+      const digest = await pendingDigest(sessions, id);
+      const decision = { toolCallId: "c1", digest, type: "approve", continue: false };
       expect((await ask(token, "POST", `/sessions/${id}/decisions`, { ...decision, by: "the CEO" })).status).toBe(200);
       const [call] = (await sessions.get(id))?.session.pendingToolCalls ?? [];
       expect(call?.decision).toMatchObject({ type: "approve", by });

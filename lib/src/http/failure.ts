@@ -44,6 +44,8 @@ export type HttpFailure = {
   readonly issues?: readonly Json[];
   /** The places at which a replay diverged from its record. */
   readonly paths?: readonly string[];
+  /** Of a decision that was refused because the call has changed: what changed, and the call as it is now. */
+  readonly call?: JsonObject;
 };
 
 /** Thrown when the HTTP layer rejects a request. The status follows from the reason. */
@@ -99,6 +101,7 @@ function publicFailure(failure: Failure): HttpFailure {
     message: publicMessage({ toolCallId: null, ...failure }),
     ...("issues" in failure ? { issues: failure.issues.map((issue): JsonObject => ({ ...issue })) } : {}),
     ...("paths" in failure && failure.paths.length > 0 ? { paths: failure.paths } : {}),
+    ...(reason === "call_changed" ? { call: failure.metadata } : {}),
   };
 }
 

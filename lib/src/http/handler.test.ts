@@ -15,6 +15,7 @@ import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
+import { pendingDigest } from "../../test/pending-digest.ts";
 
 type Script = FakeScript;
 
@@ -192,20 +193,28 @@ describe("turns", () => {
 
 describe("pending calls and questions", () => {
   test("continues the session after an approval", async () => {
-    const { ask } = world([calls("pay", "c1"), words("Done.")]);
+    const { ask, sessions } = world([calls("pay", "c1"), words("Done.")]);
     const waits = await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
+    const digest = await pendingDigest(sessions, "s1");
     expect(waits.json["session"]).toMatchObject({
       status: "awaiting_tools",
-      pendingToolCalls: [{ id: "c1", reason: "approval" }],
+      pendingToolCalls: [{ id: "c1", reason: "approval", shown: { name: "pay", parents: [] }, digest }],
     });
-    const done = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", type: "approve", by: "ada" }, wait);
+    const decision = { toolCallId: "c1", digest, type: "approve", by: "ada" };
+    const done = await ask("POST", "/sessions/s1/decisions", decision, wait);
     expect(done.json).toMatchObject({ status: "ended", text: "Done.", session: { status: "completed" } });
   });
 
   test("passes the reason of a denial to the model", async () => {
-    const { ask } = world([calls("pay", "c1"), words("Then not.")]);
+    const { ask, sessions } = world([calls("pay", "c1"), words("Then not.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
-    await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", type: "deny", reason: "too much" }, wait);
+    const denial = {
+      toolCallId: "c1",
+      digest: await pendingDigest(sessions, "s1"),
+      type: "deny",
+      reason: "too much",
+    };
+    await ask("POST", "/sessions/s1/decisions", denial, wait);
     const view = await ask("GET", "/sessions/s1");
     expect(JSON.stringify(view.json["session"]?.["thread"])).toContain("too much");
   });
@@ -213,7 +222,8 @@ describe("pending calls and questions", () => {
   test("records the name of the API key with a decision, not the name in the request", async () => {
     const { ask, sessions } = world([calls("pay", "c1"), words("Done.")], { auth: [{ token, name: "ada" }] });
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
-    const body = { toolCallId: "c1", type: "approve", by: "the boss", continue: false };
+    const digest = await pendingDigest(sessions, "s1");
+    const body = { toolCallId: "c1", digest, type: "approve", by: "the boss", continue: false };
     await ask("POST", "/sessions/s1/decisions", body, wait);
     expect((await sessions.get("s1"))?.session.pendingToolCalls[0]?.decision).toMatchObject({
       type: "approve",
@@ -222,13 +232,14 @@ describe("pending calls and questions", () => {
   });
 
   test("rejects a decision with a field of the other kind of decision", async () => {
-    const { ask } = world([calls("pay", "c1"), words("Done.")]);
+    const { ask, sessions } = world([calls("pay", "c1"), words("Done.")]);
     await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
+    const digest = await pendingDigest(sessions, "s1");
     for (const decision of [
       { type: "approve", reason: "why not" },
       { type: "deny", arguments: { amount: 1 } },
     ]) {
-      const answer = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", ...decision }, wait);
+      const answer = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", digest, ...decision }, wait);
       expect([answer.status, answer.json["error"]?.["reason"]]).toEqual([400, "invalid_body"]);
     }
     expect((await ask("GET", "/sessions/s1")).json["session"]?.["status"]).toBe("awaiting_tools");
@@ -240,12 +251,36 @@ describe("pending calls and questions", () => {
     expect((await ask("POST", "/sessions/s1/reply", { text: "well?" })).status).toBe(409);
   });
 
+  test("requires the digest of what was shown, and answers with what changed if it is another one", async () => {
+    const scripts = [calls("pay", "c1"), calls("pay", "c1"), words("Done.")];
+    const { ask, sessions } = world(scripts);
+    await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
+    const seen = await pendingDigest(sessions, "s1");
+    const approval = { toolCallId: "c1", type: "approve" };
+    const without = await ask("POST", "/sessions/s1/decisions", approval, wait);
+    expect([without.status, without.json["error"]?.["path"]]).toEqual([400, ["digest"]]);
+    // Another person approves; the model makes a call with the same id.
+    await ask("POST", "/sessions/s1/decisions", { ...approval, digest: seen }, wait);
+    const before = await sessions.get("s1");
+    for (const type of ["approve", "deny"]) {
+      const late = await ask("POST", "/sessions/s1/decisions", { toolCallId: "c1", type, digest: seen }, wait);
+      expect(late.status).toBe(409);
+      expect(late.json["error"]).toMatchObject({
+        type: "session_error",
+        reason: "call_changed",
+        call: { changed: ["wait"], shown: { name: "pay" }, digest: await pendingDigest(sessions, "s1") },
+      });
+    }
+    expect(await sessions.get("s1")).toEqual(before);
+  });
+
   test("rejects a decision on an older version of the session", async () => {
-    const { ask } = world([calls("pay", "c1"), words("Done.")]);
+    const { ask, sessions } = world([calls("pay", "c1"), words("Done.")]);
     const waits = await ask("POST", "/sessions", { input: "pay", id: "s1" }, wait);
     const version = Number(waits.json["session"]?.["version"]) - 1;
     const late = await ask("POST", "/sessions/s1/decisions", {
       toolCallId: "c1",
+      digest: await pendingDigest(sessions, "s1"),
       type: "approve",
       options: { version },
     });

@@ -94,7 +94,7 @@ const bodies: { readonly [route: string]: unknown } = {
   "POST /sessions/{id}/reply": { text: "hi" },
   "POST /sessions/{id}/send": { text: "hi" },
   "POST /sessions/{id}/tool-results": { results: [{ toolCallId: "c1", content: "x" }] },
-  "POST /sessions/{id}/decisions": { toolCallId: "c1", type: "approve" },
+  "POST /sessions/{id}/decisions": { toolCallId: "c1", digest: "x", type: "approve" },
   "POST /sessions/{id}/steer": { input: "hi" },
   "POST /ui/chat": { id: "s1", messages: [{ ...message, parts: [{ type: "text", text: "hi" }] }] },
   "POST /ui/chat/{id}/stop": {},

@@ -9,6 +9,7 @@ import { connectMcp, mcpHandler, serveMcpStdio } from "everturn/mcp";
 import { runtime } from "everturn/runtime";
 import { afterEach, expect, test } from "vitest";
 
+import { pendingDigest } from "../../test/pending-digest.ts";
 import { call, thinker } from "../../test/runtime/world.ts";
 
 const closing: (() => Promise<void>)[] = [];
@@ -142,7 +143,12 @@ test("a client without elicitation continues a session by calls", async () => {
   expect(await send("delete")).toMatchObject({
     structuredContent: { status: "awaiting_tools", approvals: [{ id: "delete", name: "delete" }] },
   });
-  const decided = { session_id: id, tool_call_id: "delete", approve: false, reason: "no" };
+  const digest = await pendingDigest(sessions, id);
+  const decided = { session_id: id, tool_call_id: "delete", digest, approve: false, reason: "no" };
+  for (const wrong of ["", "0".repeat(84)]) {
+    const refused = await client.callTool({ name: "decide_tool_call", arguments: { ...decided, digest: wrong } });
+    expect(refused).toMatchObject({ isError: true });
+  }
   expect(await client.callTool({ name: "decide_tool_call", arguments: decided })).toMatchObject({
     structuredContent: { status: "completed", approvals: [] },
   });
@@ -170,7 +176,8 @@ test("questions and approvals of a session are passed on to the user of the clie
   const approved = await client.callTool({ name: "send_message", arguments: { message: "delete" } });
   expect(approved).toMatchObject({ structuredContent: { status: "completed" } });
   expect(deletes).toEqual(["deleted"]);
-  expect(asked).toEqual(["Which city?", "Run delete with {}?"]);
+  const policy = "If the process stops while it runs, it is not run again.";
+  expect(asked).toEqual(["Which city?", `Run this call?\ndelete\n{}\n${policy}`]);
 });
 
 test("a caller reaches only its own sessions, and other hosts and unknown callers are rejected", async () => {

@@ -22,7 +22,7 @@ import type {
   Tool as SdkTool,
 } from "@modelcontextprotocol/server";
 
-import { messageText, parseJson } from "../model/internal.ts";
+import { approvalText, messageText, parseJson } from "../model/internal.ts";
 import { boolean, nullable, object, optional, read, required, string } from "../model/parse/reading.ts";
 import { failed, progressOf } from "./server-answer.ts";
 
@@ -36,6 +36,7 @@ type Sent = { readonly message: string; readonly session_id?: string | null; rea
 type Decided = {
   readonly session_id: string;
   readonly tool_call_id: string;
+  readonly digest: string;
   readonly approve: boolean;
   readonly reason?: string;
 };
@@ -49,6 +50,7 @@ const sentShape = object<Sent>({
 const decidedShape = object<Decided>({
   session_id: required(string),
   tool_call_id: required(string),
+  digest: required(string),
   approve: required(boolean),
   reason: optional(string),
 });
@@ -101,10 +103,11 @@ export class SessionTools {
         properties: {
           session_id: text("The session."),
           tool_call_id: text("The id of the call in approvals."),
+          digest: text("The digest of the call in approvals, as it was shown to the person who decides."),
           approve: { type: "boolean" },
           reason: text("Why the call is denied; the agent reads it."),
         },
-        required: ["session_id", "tool_call_id", "approve"],
+        required: ["session_id", "tool_call_id", "digest", "approve"],
       },
       outputSchema,
     },
@@ -173,12 +176,10 @@ export class SessionTools {
 
   async #decide(args: JsonObject, context: ServerContext): Promise<Answer> {
     const parsed = read(decidedShape, args);
-    if (!("value" in parsed)) return failed("decide_tool_call needs session_id, tool_call_id and approve");
-    const { session_id: id, tool_call_id: callId, approve, reason = null } = parsed.value;
-    return this.#follow(
-      await this.#sessions.decide(id, callId, approve ? { type: "approve" } : { type: "deny", reason }),
-      context,
-    );
+    if (!("value" in parsed)) return failed("decide_tool_call needs session_id, tool_call_id, digest and approve");
+    const { session_id: id, tool_call_id: callId, digest, approve, reason = null } = parsed.value;
+    const decision = approve ? ({ type: "approve", digest } as const) : ({ type: "deny", reason, digest } as const);
+    return this.#follow(await this.#sessions.decide(id, callId, decision), context);
   }
 
   async #get(args: JsonObject): Promise<Answer> {
@@ -205,11 +206,9 @@ export class SessionTools {
       if (key === "question" && response.action === "accept" && typeof answer === "string") {
         last = await this.#sessions.reply(session, answer, idempotency);
       } else if (key !== "question") {
-        const decision =
-          response.action === "accept" && approve === true
-            ? ({ type: "approve" } as const)
-            : ({ type: "deny" } as const);
-        last = await this.#sessions.decide(session, key.slice("call:".length), decision, idempotency);
+        const [, digest = "", callId = ""] = /^call:([^:]*):(.*)$/s.exec(key) ?? [];
+        const type = response.action === "accept" && approve === true ? "approve" : "deny";
+        last = await this.#sessions.decide(session, callId, { type, digest }, idempotency);
       }
     }
     return last === null ? this.#state(session, "") : this.#follow(last, context);
@@ -258,8 +257,9 @@ export class SessionTools {
         properties: { approve: { type: "boolean" as const } },
         required: ["approve"],
       };
-      const message = `Run ${call.name} with ${JSON.stringify(call.arguments)}?`;
-      requests[`call:${call.id}`] = this.#sdk.inputRequired.elicit({ message, requestedSchema });
+      const message = `Run this call?\n${approvalText(call)}`;
+      // The key of a request is all that comes back with its answer, so it carries the digest of what was shown.
+      requests[`call:${call.digest}:${call.id}`] = this.#sdk.inputRequired.elicit({ message, requestedSchema });
     }
     return requests;
   }
@@ -268,11 +268,7 @@ export class SessionTools {
     const view = await this.#sessions.get(id, { messages: 0 });
     if (view === null) return failed("there is no such session");
     const { status, pendingQuestion, pendingToolCalls } = view.session;
-    const waiting = approvals(pendingToolCalls).map(({ id: callId, name, arguments: args }) => ({
-      id: callId,
-      name,
-      arguments: args,
-    }));
+    const waiting = approvals(pendingToolCalls).map(waitingCall);
     const shown = pendingQuestion ?? answer;
     return {
       content: [{ type: "text", text: shown === "" ? `The session ${id} is ${status}.` : shown }],
@@ -287,6 +283,12 @@ function approvals(calls: readonly PendingToolCall[]): readonly PendingToolCall[
   );
 }
 
+/** A call that waits for an approval, for clients: what would run, and the digest that a decision needs. */
+function waitingCall({ id, shown, digest }: PendingToolCall): JsonObject {
+  const { name, arguments: args, parents, replay } = shown;
+  return { id, name, arguments: args, parents, replay, digest };
+}
+
 /** A session for clients: texts of its messages, without tool results and opaque data. */
 function summary({ session, length }: SessionView): { readonly [name: string]: Json } {
   const { id, status, pendingQuestion, pendingToolCalls, thread } = session;
@@ -294,11 +296,7 @@ function summary({ session, length }: SessionView): { readonly [name: string]: J
     .filter(({ role }) => role === "user" || role === "assistant")
     .map((message) => ({ role: message.role, text: messageText(message) }))
     .filter((message) => message.text !== "");
-  const waiting = approvals(pendingToolCalls).map(({ id: callId, name, arguments: args }) => ({
-    id: callId,
-    name,
-    arguments: args,
-  }));
+  const waiting = approvals(pendingToolCalls).map(waitingCall);
   return { session_id: id, status, question: pendingQuestion, approvals: waiting, length, messages };
 }
 

@@ -226,6 +226,8 @@ describe("[allm 14] a session", () => {
         idempotencyKey: null,
         cellId: null,
         path: [],
+        shown: { name: "weather", arguments: {}, parents: [], replay: null },
+        digest: expect.stringMatching(/^[0-9a-f]{84}$/),
       },
     ]);
     expect(() => newSession({ pendingToolCalls: [{ ...call, reason: untyped("boredom") }] })).toThrow(

@@ -42,6 +42,7 @@ export type {
   TextPart,
   ToolCallPart,
 } from "./message/part.ts";
+export { approvalText, callPath } from "./tool/approval-text.ts";
 export type { Decision, PendingToolCall, ShownCall } from "./tool/pending.ts";
 export type {
   AnthropicMessageOptions,

@@ -124,7 +124,7 @@ export async function decideWith<Context extends CallerContext>(
   const decision = parseDecision(input);
   const call = pendingCall(session, toolCallId, decision.type);
   checkDigest(call, input.digest);
-  if (decision.type === "approve") await checkRunnable(tools(), call, decision.arguments);
+  if (decision.type === "approve" && !isRunByProvider(call)) await checkRunnable(tools(), call, decision.arguments);
   return recordDecision(session, toolCallId, decision);
 }
 
@@ -151,15 +151,23 @@ export function recordDecision<Context extends CallerContext>(
   return withStatus(withDecision(session, call, { type, arguments: edited, by, ...prepared }), false);
 }
 
-/** Throws `SessionError` (`call_changed`) if the digest is not that of the call. The metadata names what changed and has the call as it is now. */
-function checkDigest(pending: PendingToolCall, digest: string | undefined): void {
-  if (digest === undefined) return;
+/** Throws `SessionError` (`call_changed`) if the digest is not that of the call. */
+function checkDigest(call: PendingToolCall, digest: string | undefined): void {
+  const changed = digest === undefined ? null : callChanged(call, digest);
+  if (changed !== null) throw changed;
+}
+
+/**
+ * The error of a decision with a digest that is not that of the pending call; `null`: it is. The metadata names what changed and has the call as
+ * it is now.
+ */
+export function callChanged(pending: PendingToolCall, digest: string): SessionError | null {
   // Computed again: a program may have changed a field of the session and kept the digest.
   const call = withDigest(pending);
   const changed = changedParts(call, digest);
-  if (changed.length === 0) return;
+  if (changed.length === 0) return null;
   const { name, arguments: args, parents, replay } = call.shown;
-  throw new SessionError("call_changed", {
+  return new SessionError("call_changed", {
     message: `the pending call ${JSON.stringify(call.id)} is not the one that was decided about: ${changed.join(", ")} changed; read the session again and decide about ${[...parents, name].join(" → ")} as it is now`,
     metadata: { toolCallId: call.id, changed, shown: { name, arguments: args, parents, replay }, digest: call.digest },
   });
@@ -190,6 +198,12 @@ async function checkRunnable(
     if (tool.agent === undefined) return;
     known = tool.agent();
   }
+}
+
+/** Is the call a request of a provider for permission to run a call of an MCP server itself? The program has no tool for it. */
+function isRunByProvider({ provider }: PendingToolCall): boolean {
+  const item = provider?.data;
+  return isPlainObject(item) && item["type"] === "mcp_approval_request";
 }
 
 /** Throws `MisuseError` if the tool does not accept the arguments. */

@@ -5,6 +5,7 @@ export * from "./index.ts";
 
 export {
   addUserMessage,
+  callChanged,
   checkNotBlank,
   decideWith,
   decisionsOf,

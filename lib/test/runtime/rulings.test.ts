@@ -723,15 +723,18 @@ describe("Q8 when answers start a turn", () => {
     expect(model.asked[1]?.messages[1]).toMatchObject({ toolCalls: [{ arguments: { n: 0 } }] });
   });
 
-  test("Q8 an approved call of a removed tool is answered not_found and the turn continues", async () => {
+  test("Q8 a call of a removed tool is not approved; if the tool is gone after the approval was accepted, it is answered not_found and the turn continues", async () => {
     const world = new World();
     const pay = counting("pay", { needsApproval: true });
     await (
       await world.process(world.engine(worker("pay"), { tools: [pay.tool] })).start("hi", { id: "s1" })
     ).result;
     const later = world.process(world.engine(worker("pay")));
-    const end = await (await later.decide("s1", "c0", { type: "approve" })).result;
-    expect(end).toMatchObject({ text: "Done.", haltedReason: "completed" });
+    await expect(later.decide("s1", "c0", { type: "approve" })).rejects.toMatchObject({ reason: "unknown_tool" });
+    const accepting = world.process(world.engine(worker("pay"), { tools: [pay.tool] }), { drive: false });
+    const { turnId } = await accepting.decide("s1", "c0", { type: "approve" });
+    expect(await later.drive("s1")).toEqual({ status: "idle" });
+    expect((await later.get("s1"))?.session.lastRun).toMatchObject({ turnId, haltedReason: "completed" });
     expect((await later.messages("s1")).items[2]).toMatchObject({ role: "tool", code: "not_found" });
   });
 });

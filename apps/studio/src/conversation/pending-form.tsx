@@ -74,7 +74,8 @@ export function PendingForm({
       setSending(false);
     }
   };
-  const decide = (decision: Decision): void => void send(async () => client.decide(sessionId, pending.id, decision));
+  const decide = (decision: Decision): void =>
+    void send(async () => client.decide(sessionId, pending.id, { ...decision, digest: pending.digest }));
   const submit = (value: Json): void =>
     void send(async () => client.submitToolResults(sessionId, [[pending.id, value]]));
   switch (pending.reason) {

@@ -1,6 +1,7 @@
 // Types of the values that the client returns. The entry point `everturn/client` exports the functions, and these names are derived from them.
 
 import type { EverturnClient } from "everturn/client";
+import type { JsonObject } from "everturn/model";
 
 /** A session in the list. */
 export type SessionSummary = Awaited<ReturnType<EverturnClient["list"]>>["items"][number];
@@ -14,8 +15,10 @@ export type RuntimeEvent = ReturnType<EverturnClient["events"]> extends AsyncIte
 /** A call that waits for an answer or a decision. */
 export type PendingCall = SessionSummary["pendingToolCalls"][number];
 
-/** An approval or a denial. */
-export type Decision = Parameters<EverturnClient["decide"]>[2];
+/** A decision without the digest of the call, which the form adds. */
+export type Decision =
+  | { readonly type: "approve"; readonly arguments?: JsonObject }
+  | { readonly type: "deny"; readonly reason?: string };
 
 /** A user message as `start` and `continue` accept it. */
 export type UserInput = NonNullable<Parameters<EverturnClient["continue"]>[1]>;

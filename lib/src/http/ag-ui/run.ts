@@ -133,7 +133,7 @@ async function answerInterrupts(
       continue;
     }
     const accepted = isCallOpen(view, answer) ? null : await acceptedBefore(sessions, threadId, keyed, options);
-    if (accepted === null) throw noPendingApproval(answer.approvalId);
+    if (accepted === null) throw noPendingApproval(view, answer);
     turn = startedTurn(turn, accepted);
   }
   for (const keyed of [...submissions.filter(isEdit), ...submissions.filter((keyed) => !isEdit(keyed))]) {

@@ -28,7 +28,7 @@ import type {
 import type { RuntimeEvent, TurnEnd } from "../../runtime/internal.ts";
 import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.ts";
 
-import { messageText, normalizeContent } from "../../model/internal.ts";
+import { callPath, messageText, normalizeContent } from "../../model/internal.ts";
 import { approvalIdOf, failureText } from "../ui/parts.ts";
 import { callIdsOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
@@ -426,7 +426,7 @@ function questionOf(turnId: string | null, asked: AskedQuestion, toolCallId: str
 }
 
 function interruptOf(turnId: string | null, call: PendingToolCall, toolCallId: string): readonly AgUiInterrupt[] {
-  const { name, reason, question, opts, arguments: args } = call;
+  const { name, reason, question, opts, arguments: args, shown } = call;
   const id = approvalIdOf(turnId, call);
   const hints = Object.keys(opts).length === 0 ? {} : { opts };
   switch (reason) {
@@ -438,9 +438,9 @@ function interruptOf(turnId: string | null, call: PendingToolCall, toolCallId: s
     case "outcome_unknown": {
       const message =
         reason === "approval"
-          ? `May ${name} run?`
-          : `${name} was running when its process stopped, and its outcome is unknown. Approve to run it again, deny to leave it.`;
-      const metadata = { toolName: name, arguments: args ?? {}, ...hints };
+          ? `May ${callPath(shown)} run?`
+          : `${callPath(shown)} was running when its process stopped, and its outcome is unknown. Approve to run it again, deny to leave it.`;
+      const metadata = { toolName: name, arguments: args ?? {}, shown: { ...shown }, ...hints };
       return [{ id, reason, toolCallId, message, responseSchema: approvalSchema, metadata }];
     }
   }

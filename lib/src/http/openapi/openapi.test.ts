@@ -140,7 +140,9 @@ test("the responses of every operation conform to their schemas", async () => {
   await ask("health", "/health");
   await ask("startSession", "/sessions", { input: "hi", id: "s1" });
   await ask("reply", "/sessions/s1/reply", { text: "pay" });
-  await ask("decide", "/sessions/s1/decisions", { toolCallId: "c1", type: "approve" });
+  const waiting = await ask("getSession", "/sessions/s1");
+  const { digest } = waiting.session.pendingToolCalls[0];
+  await ask("decide", "/sessions/s1/decisions", { toolCallId: "c1", digest, type: "approve" });
   const { turnId } = await ask("reply", "/sessions/s1/reply", { text: "look" }, { accept: "application/json" });
   await ask("submitToolResults", "/sessions/s1/tool-results", { results: [{ toolCallId: "c2", content: [1, null] }] });
   await ask("continueSession", "/sessions/s1/continue", {});

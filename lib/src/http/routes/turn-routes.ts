@@ -92,6 +92,7 @@ const ignoredName = optionalField(
 /** The body of `POST /sessions/{id}/decisions`. `arguments` belongs to `approve`, `reason` to `deny`. */
 type DecisionBody = {
   readonly toolCallId: string;
+  readonly digest: string;
   readonly type: "approve" | "deny";
   readonly arguments?: JsonObject;
   readonly reason?: string;
@@ -104,16 +105,16 @@ type DecisionBody = {
  * changed arguments without an error.
  */
 function decisionOf(
-  { type, arguments: args, reason }: Omit<DecisionBody, "toolCallId">,
+  { type, digest, arguments: args, reason }: Omit<DecisionBody, "toolCallId" | "digest"> & { readonly digest?: string },
   by: string | undefined,
 ): DecisionInput {
-  const decidedBy = by === undefined ? {} : { by };
+  const shared = { ...(digest === undefined ? {} : { digest }), ...(by === undefined ? {} : { by }) };
   if (type === "approve") {
     if (reason !== undefined) throw misplaced("reason", "deny");
-    return { type, ...decidedBy, ...(args === undefined ? {} : { arguments: args }) };
+    return { type, ...shared, ...(args === undefined ? {} : { arguments: args }) };
   }
   if (args !== undefined) throw misplaced("arguments", "approve");
-  return { type, ...decidedBy, ...(reason === undefined ? {} : { reason }) };
+  return { type, ...shared, ...(reason === undefined ? {} : { reason }) };
 }
 
 /** The error for a field that the type of decision does not have. */
@@ -293,9 +294,15 @@ export function turnRoutes(allowed: BodySchema<TurnOptions>, policy: ContentPoli
         "Approves or denies a pending call. The decision on the last pending call starts a turn, unless `continue` is false.",
       body: objectSchema<DecisionBody>({
         toolCallId: requiredField(stringSchema),
+        digest: requiredField(
+          withDescription(
+            "`digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the response is 409 `call_changed` and nothing changes.",
+            stringSchema,
+          ),
+        ),
         type: requiredField(enumSchema(["approve", "deny"])),
         arguments: optionalField(
-          withDescription("Arguments that replace those of the model. Only with `approve`.", jsonObjectSchema),
+          withDescription("Arguments that replace those that were shown. Only with `approve`.", jsonObjectSchema),
         ),
         reason: optionalField(
           withDescription("The reason of a denial; the model reads it. Only with `deny`.", stringSchema),

@@ -6,7 +6,8 @@
 //   2. Compare-and-swap: the answer is submitted for the session version in which the pending call was found. If another client
 //      changed the session in between, the submission is a conflict.
 //   3. The idempotency key follows from the wait, so an answer that is sent again returns the turn of the first one.
-//   4. Arguments that differ from those of the pending call are an edit by the user. The call runs with them, after they were validated.
+//   4. Arguments that differ from those that were shown are an edit by the user. The call runs with them, after they were validated.
+//   5. The approval id carries the digest of what was shown. If the pending call has another one, the answer is refused with what changed (A1).
 
 import type { Json, JsonObject, PendingToolCall } from "../../model/internal.ts";
 import type { DurableOptions, Runtime, SessionView, TurnHandle } from "../../runtime/internal.ts";
@@ -14,7 +15,8 @@ import type { DecisionInput } from "../../session/internal.ts";
 import type { UiAnswer } from "./request.ts";
 
 import { answersByReason, canonicalJson, RuntimeError, SessionError } from "../../model/internal.ts";
-import { approvalIdOf } from "./parts.ts";
+import { callChanged } from "../../session/internal.ts";
+import { approvalIdOf, digestOfApproval, pendingInput } from "./parts.ts";
 
 /** The options of a turn that an answer starts. */
 type AnswerOptions = Omit<DurableOptions, "key" | "version">;
@@ -82,10 +84,10 @@ export async function submitAnswer(
 }
 
 /** The answer with the arguments that the user edited. */
-function withEdit(keyedAnswer: KeyedAnswer, { arguments: args, rawArguments }: PendingToolCall): KeyedAnswer {
+function withEdit(keyedAnswer: KeyedAnswer, call: PendingToolCall): KeyedAnswer {
   const { answer } = keyedAnswer;
   if (answer.type !== "decision" || answer.input === null) return keyedAnswer;
-  const isEdited = canonicalJson(answer.input) !== canonicalJson(args ?? rawArguments ?? {});
+  const isEdited = canonicalJson(answer.input) !== canonicalJson(pendingInput(call) ?? call.rawArguments ?? {});
   return isEdited ? withArguments(keyedAnswer, answer.input) : keyedAnswer;
 }
 
@@ -140,8 +142,15 @@ function submit(
   }
 }
 
-/** The error for an approval whose wait does not exist (any more). */
-export function noPendingApproval(approvalId: string): SessionError {
+/** The error for an approval whose wait does not exist (any more), or whose call has changed since it was shown. */
+export function noPendingApproval(
+  { session }: SessionView,
+  { approvalId, toolCallId }: Extract<UiAnswer, { readonly type: "decision" }>,
+): SessionError {
+  const call = session.pendingToolCalls.find(({ id, decision }) => id === toolCallId && decision === null);
+  const digest = digestOfApproval(approvalId, toolCallId);
+  const changed = call === undefined || digest === null ? null : callChanged(call, digest);
+  if (changed !== null) return changed;
   return new SessionError("no_pending_tool_call", {
     message: `no call is pending for the approval ${JSON.stringify(approvalId)}: it was answered, or belongs to an earlier wait; load the chat again`,
   });

@@ -478,7 +478,10 @@ describe("approvals", () => {
       parts: message.parts.map((part) => withApprovalId(part, stale)),
     }));
     for (const messages of [approved, now]) {
-      await expect(postUiChat(sessions, post(messages))).rejects.toMatchObject({ reason: "no_pending_tool_call" });
+      await expect(postUiChat(sessions, post(messages))).rejects.toMatchObject({
+        reason: "call_changed",
+        failure: { metadata: { changed: ["arguments", "wait"], shown: { arguments: { cents: 1_000_000 } } } },
+      });
     }
     expect(paid).toEqual([{ cents: 1 }]);
     expect((await sessions.get("chat"))?.session.pendingToolCalls).toHaveLength(1);
@@ -513,7 +516,7 @@ describe("approvals", () => {
     const asked = respond(await loaded(sessions), true);
     await sessions.fork("chat", { id: "fork" });
     await expect(postUiChat(sessions, { ...post(asked), id: "fork" })).rejects.toMatchObject({
-      reason: "no_pending_tool_call",
+      reason: "call_changed",
     });
     const own = respond(await loaded(sessions, "fork"), true);
     await all((await postUiChat(sessions, { ...post(own), id: "fork" })).chunks);

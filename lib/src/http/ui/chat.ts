@@ -253,7 +253,7 @@ async function postAnswers(
       : await acceptedBefore(sessions, sessionId, keyedAnswer, options);
     if (acceptedTurn !== null) turn = acceptedTurn.turnId === null ? (turn ?? acceptedTurn) : acceptedTurn;
     // Results of tools that the server ran are part of every posted message and are skipped.
-    else if (uiAnswer.type === "decision") throw noPendingApproval(uiAnswer.approvalId);
+    else if (uiAnswer.type === "decision") throw noPendingApproval(view, uiAnswer);
   }
   for (const keyedAnswer of submissions) turn = await submitAnswer(sessions, sessionId, keyedAnswer, options);
   if (turn === null) {

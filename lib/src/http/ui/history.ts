@@ -25,6 +25,7 @@ import {
   approvedArguments,
   fileOf,
   isToolPart,
+  pendingInput,
   resultOfMessage,
   userParts,
 } from "./parts.ts";
@@ -124,7 +125,7 @@ class Conversation {
   wait(pending: readonly PendingToolCall[], lastTurn: string | null, index: number): void {
     for (const call of pending) {
       if (!this.#calls.has(call.id)) this.#call(call, lastTurn, this.#assistantDraft(lastTurn, index).parts);
-      this.#setState(call.id, waitingState(call, lastTurn));
+      this.#setState(call.id, waitingState(call, lastTurn), pendingInput(call));
     }
   }
 
@@ -271,7 +272,7 @@ class Conversation {
     this.#calls.set(id, { parts, at: parts.push(part) - 1 });
   }
 
-  /** Replaces the state of a call, and its input if the user edited it. A call that is not in the loaded messages is ignored. */
+  /** Replaces the state of a call, and its input if a hook or the user changed it. A call that is not in the loaded messages is ignored. */
   #setState(toolCallId: string, state: UiToolState, editedInput: JsonObject | null = null): void {
     const callPlace = this.#calls.get(toolCallId);
     const part = callPlace?.parts[callPlace.at];

@@ -95,19 +95,30 @@ export type UiSteeringMessage = { readonly parts: readonly (UiTextPart | UiFileP
 export type UiProgress = { readonly toolCallId: string; readonly toolName: string; readonly progress: Json };
 
 /**
- * Identifies a wait: the turn that left the call pending, the idempotency key of the call, and the call id. An ended turn is immutable,
- * so the id determines tool and arguments. A later wait of a call with the same id has another approval id, in every process. A call in
- * a fork has no idempotency key yet, so its approval id differs from that in the original session.
+ * Identifies a wait and what was shown for it: the turn that left the call pending, the digest of the pending call, and the call id. Clients of this protocol can
+ * return nothing but the id, so it carries the digest (A1). A later wait of a call with the same id has another approval id, in every process.
  */
-export function approvalIdOf(turnId: string | null, { id, idempotencyKey }: PendingToolCall): string {
-  return `${turnId ?? ""}:${idempotencyKey ?? "unused"}:${id}`;
+export function approvalIdOf(turnId: string | null, { id, digest }: PendingToolCall): string {
+  return `${turnId ?? ""}:${digest}:${id}`;
+}
+
+/** The digest in an approval id; `null` if the text is no approval id of the call. */
+export function digestOfApproval(approvalId: string, toolCallId: string): string | null {
+  if (!approvalId.endsWith(`:${toolCallId}`)) return null;
+  return /:([0-9a-f]{84})$/.exec(approvalId.slice(0, -toolCallId.length - 1))?.[1] ?? null;
+}
+
+/** The input of a pending call, as its part shows it: what would run, or runs. For a call of a child agent the input of the outer call; `shown` has the inner one. */
+export function pendingInput({ path, arguments: args, shown, decision }: PendingToolCall): JsonObject | null {
+  if (path.length > 0) return args;
+  return decision?.type === "approve" ? (decision.arguments ?? shown.arguments) : shown.arguments;
 }
 
 /** The approval of a pending call, as it is sent with the request. */
 export function approvalOf(turnId: string | null, call: PendingToolCall): UiApproval {
   const why = call.reason === "outcome_unknown" ? { requestReason: unknownOutcome } : {};
-  const hints = Object.keys(call.opts).length === 0 ? {} : { descriptor: call.opts };
-  return { id: approvalIdOf(turnId, call), ...why, ...hints };
+  const descriptor = { ...call.opts, shown: { ...call.shown } };
+  return { id: approvalIdOf(turnId, call), ...why, descriptor };
 }
 
 const unknownOutcome =

@@ -37,10 +37,11 @@ import type { RuntimeEvent, TurnEnd } from "../../runtime/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiProgress, UiResult } from "./parts.ts";
 
+import { canonicalJson } from "../../model/internal.ts";
 import { parseCursor } from "../../runtime/internal.ts";
 import { deniedChunk, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
-import { approvalOf, resultOf, userParts } from "./parts.ts";
+import { approvalOf, pendingInput, resultOf, userParts } from "./parts.ts";
 import { ReplyBlocks } from "./reply-blocks.ts";
 
 export type UiTranslatorOptions = {
@@ -382,8 +383,12 @@ export class UiTranslator {
     for (const call of pending) {
       const { id: toolCallId, name, arguments: args, reason } = call;
       chunks.push(...this.#markWaiting(toolCallId, name, args ?? {}));
-      if (reason === "approval" || reason === "outcome_unknown")
-        chunks.push(requestChunk(toolCallId, approvalOf(turnId, call)));
+      if (reason !== "approval" && reason !== "outcome_unknown") continue;
+      // A hook has changed the arguments: the client shows those that would run.
+      const input = pendingInput(call);
+      if (input !== null && canonicalJson(input) !== canonicalJson(args))
+        chunks.push({ type: "tool-input-available", toolCallId, toolName: name, input });
+      chunks.push(requestChunk(toolCallId, approvalOf(turnId, call)));
     }
     const asked = pending.find(({ reason }) => reason === "question") ?? null;
     const question = result.pendingQuestion ?? asked?.question ?? null;

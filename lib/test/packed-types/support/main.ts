@@ -94,7 +94,8 @@ const second = await open(
 const stored = await second.client.get("case-1");
 const [call] = stored?.session.pendingToolCalls ?? [];
 if (call === undefined) throw new Error("no call is pending");
-const decision = { type: "approve", arguments: { ...call.arguments, euros: 150 }, by: "Ada" } as const;
+const { digest } = call;
+const decision = { type: "approve", digest, arguments: { ...call.arguments, euros: 150 } } as const;
 const paid = await show(await second.client.decide("case-1", call.id, decision));
 console.log(`${paid.session.status}, paid ${[...payments.values()].join(", ")}`);
 

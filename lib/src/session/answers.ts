@@ -124,7 +124,7 @@ export async function decideWith<Context extends CallerContext>(
   const decision = parseDecision(input);
   const call = pendingCall(session, toolCallId, decision.type);
   checkDigest(call, input.digest);
-  if (decision.type === "approve" && !isRunByProvider(call)) await checkRunnable(tools(), call, decision.arguments);
+  if (decision.type === "approve") await checkApprovable(tools, call, decision.arguments);
   return recordDecision(session, toolCallId, decision);
 }
 
@@ -171,6 +171,15 @@ export function callChanged(pending: PendingToolCall, digest: string): SessionEr
     message: `the pending call ${JSON.stringify(call.id)} is not the one that was decided about: ${changed.join(", ")} changed; read the session again and decide about ${[...parents, name].join(" → ")} as it is now`,
     metadata: { toolCallId: call.id, changed, shown: { name, arguments: args, parents, replay }, digest: call.digest },
   });
+}
+
+/** Throws if a call cannot be approved: like {@link decide}. `edited`: arguments of the person; `null`: those that were shown. */
+export async function checkApprovable(
+  tools: () => readonly CheckableTool[],
+  call: PendingToolCall,
+  edited: JsonObject | null,
+): Promise<void> {
+  if (!isRunByProvider(call)) await checkRunnable(tools(), call, edited);
 }
 
 /**

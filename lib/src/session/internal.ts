@@ -6,6 +6,7 @@ export * from "./index.ts";
 export {
   addUserMessage,
   callChanged,
+  checkApprovable,
   checkNotBlank,
   decideWith,
   decisionsOf,

@@ -1,5 +1,5 @@
 // `everturn replay --open`: the check before a deploy. Replays every open turn of the database against the engines of the current code, and reports the turns that
-// this code could not continue. Performs nothing, and only reads the database: it neither creates nor migrates tables.
+// this code could not continue, and the waiting calls that a person could not approve. Performs nothing, and only reads the database: it neither creates nor migrates tables.
 
 import type { CommandContext } from "./context.ts";
 import type { OpenTurnReplay } from "everturn/runtime";
@@ -19,9 +19,11 @@ export async function replayOpen(context: CommandContext, { json }: { readonly j
   const database = await openReadOnly(settings);
   const problems: OpenTurnReplay[] = [];
   let turns = 0;
+  let waiting = 0;
   try {
     for await (const report of replayOpenTurns({ host: database.storage, engines })) {
-      turns += 1;
+      if (report.waitingCall === undefined) turns += 1;
+      else waiting += 1;
       if (report.status === "same") continue;
       problems.push(report);
       if (!json) say(`${out.red("✗")} ${safeLine(problemLine(report))}`);
@@ -29,13 +31,16 @@ export async function replayOpen(context: CommandContext, { json }: { readonly j
   } finally {
     await database.close();
   }
-  if (json) say(safeJson({ database: database.name, turns, same: turns - problems.length, problems }));
+  const all = turns + waiting;
+  const found = [
+    ...(turns > 0 || waiting === 0 ? [plural(turns, "open turn")] : []),
+    ...(waiting > 0 ? [plural(waiting, "waiting call")] : []),
+  ].join(" and ");
+  if (json) say(safeJson({ database: database.name, turns, waiting, same: all - problems.length, problems }));
   else if (problems.length === 0) {
-    const found =
-      turns === 0 ? "there are no open turns" : `${plural(turns, "open turn")} can be continued by this code`;
-    say(`${out.green("✓")} ${database.name}: ${found}`);
-  } else
-    say(`${problems.length} of ${plural(turns, "open turn")} in ${database.name} cannot be continued by this code`);
+    const result = all === 0 ? "there are no open turns" : `${found} can be continued by this code`;
+    say(`${out.green("✓")} ${database.name}: ${result}`);
+  } else say(`${problems.length} of ${found} in ${database.name} cannot be continued by this code`);
   return problems.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
@@ -44,6 +49,7 @@ function problemLine({
   tenant,
   sessionId,
   turnId,
+  waitingCall,
   engine,
   rows,
   status,
@@ -51,8 +57,13 @@ function problemLine({
   missing,
   message,
 }: OpenTurnReplay): string {
-  const where = `turn ${turnId || "?"} of session ${sessionId}${tenant === "" ? "" : ` of tenant ${tenant}`}`;
-  const facts = engine === "" ? "" : ` (engine ${engine}, ${plural(rows, "row")})`;
+  const subject =
+    waitingCall === undefined
+      ? `turn ${turnId || "?"}`
+      : `waiting call ${waitingCall.id} of ${[...waitingCall.parents, waitingCall.name].join(" → ")}`;
+  const where = `${subject} of session ${sessionId}${tenant === "" ? "" : ` of tenant ${tenant}`}`;
+  const rowCount = waitingCall === undefined ? `, ${plural(rows, "row")}` : "";
+  const facts = engine === "" ? "" : ` (engine ${engine}${rowCount})`;
   const what =
     status === "diverged"
       ? `diverged at ${paths.join(", ")}`

@@ -1,9 +1,9 @@
 // The check before a deploy: open turns are replayed against the engines of a program, and nothing is performed or written.
 
-import type { Engine, Tool } from "everturn";
+import type { Engine, JsonObject, Tool } from "everturn";
 import type { HostStorage, OpenTurnReplay } from "everturn/runtime";
 
-import { engine, fake, tool } from "everturn";
+import { agentTool, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { replayOpenTurns, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
@@ -152,5 +152,80 @@ describe("replayOpenTurns", () => {
   test("rejects if the storage fails", async () => {
     const host: HostStorage = { ...memoryStorage(), read: () => Promise.reject(new Error("no disk")) };
     await expect(check(host, { default: newCode([]) })).rejects.toThrow("no disk");
+  });
+});
+
+describe("waiting calls", () => {
+  const schema = { type: "object", properties: { euros: { type: "number" } }, required: ["euros"] } as const;
+  const asks = (name: string, closed: JsonObject = schema): Tool =>
+    tool({ name, description: "Pays.", schema: closed, needsApproval: true, handler: () => "paid" });
+  const coding = (...tools: readonly Tool[]) => engine({ adapter: fake({ script: [] }), model: "fake:m", tools });
+
+  /** A storage with sessions of two tenants that wait for `refund`. */
+  async function waiting(count = 1): Promise<HostStorage> {
+    const host = memoryStorage();
+    const script = [{ type: "tool_call", id: "c1", name: "refund", arguments: { euros: 5 } }] as const;
+    const scripts = Array.from({ length: count }, () => script);
+    const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [asks("refund")] });
+    const sessions = runtime({ host, engines: { default: agent } });
+    for (let index = 0; index < count; index += 1) {
+      const tenant = sessions.tenant(index % 2 === 0 ? "acme" : "globex");
+      await (
+        await tenant.start("Refund it.", { id: `s${index}` })
+      ).result;
+    }
+    await sessions.close();
+    return host;
+  }
+
+  test("are reported if the code can run them, and if their tool, their engine or their schema has changed", async () => {
+    const { storage, writes } = recording(await waiting());
+    const facts = { tenant: "acme", sessionId: "s0", engine: "default", waitingCall: { id: "c1", name: "refund" } };
+    const cases: readonly (readonly [{ readonly [name: string]: Engine }, object])[] = [
+      [{ default: coding(asks("refund")) }, { status: "same", missing: [], message: null }],
+      [{ default: coding(asks("refund_order")) }, { status: "missing", missing: ["tool refund"] }],
+      [{ other: coding(asks("refund")) }, { status: "missing", missing: ["engine default"] }],
+      [
+        { default: coding(asks("refund", { ...schema, required: ["cents"] })) },
+        { status: "invalid_arguments", message: expect.stringContaining("refund") },
+      ],
+    ];
+    for (const [engines, expected] of cases) {
+      expect(await check(storage, engines)).toMatchObject([{ ...facts, ...expected }]);
+    }
+    expect(writes).toEqual([]);
+  });
+
+  test("of a child agent are checked with the tools of the agent", async () => {
+    const host = memoryStorage();
+    const boss = (tools: readonly Tool[]) => {
+      const script = [{ type: "tool_call", id: "c2", name: "refund", arguments: { euros: 5 } }] as const;
+      const inner = engine({ adapter: fake({ script }), model: "fake:m", tools });
+      const desk = agentTool({ name: "desk", description: "Works.", engine: inner });
+      const call = [{ type: "tool_call", id: "c1", name: "desk", arguments: { task: "x" } }] as const;
+      return engine({ adapter: fake({ script: call }), model: "fake:m", tools: [desk] });
+    };
+    const sessions = runtime({ host, engines: { default: boss([asks("refund")]) } });
+    await (
+      await sessions.start("Refund it.", { id: "s1" })
+    ).result;
+    await sessions.close();
+    const call = { waitingCall: { id: "c1", name: "refund", parents: ["desk"] } };
+    expect(await check(host, { default: boss([asks("refund")]) })).toMatchObject([{ ...call, status: "same" }]);
+    expect(await check(host, { default: boss([]) })).toMatchObject([{ ...call, missing: ["tool refund"] }]);
+  });
+
+  test("of many sessions are read in pages", async () => {
+    const found = await check(await waiting(150), { default: coding() });
+    expect(new Set(found.map(({ tenant, sessionId }) => `${tenant}/${sessionId}`)).size).toBe(150);
+    expect(found).toHaveLength(150);
+  });
+
+  test("that are answered are not reported", async () => {
+    const host = await waiting();
+    const sessions = runtime({ host, engines: { default: coding(asks("refund")) } });
+    await sessions.tenant("acme").decide("s0", "c1", { type: "deny" }, { continue: false });
+    await sessions.close();
+    expect(await check(host, { default: coding() })).toEqual([]);
   });
 });

@@ -11,8 +11,9 @@
 //   2. A turn that ends while it is checked is not reported.
 //   3. Memory is bounded by one page of open turns, one turn and the history cache.
 //
-// Not covered: parked turns, which no process drives; child turns inside a tool call, which run again only when the call does; suspended sessions, whose next turn
-// is pinned to the new code.
+//   Calls that wait for a person have no open turn. Their engine, their tool and their arguments are checked instead (`check-waiting.ts`).
+//
+// Not covered: parked turns, which no process drives; child turns inside a tool call, which run again only when the call does.
 
 import type { Committed, Plan, Ports } from "../../run/internal.ts";
 import type { DrivenTurn } from "../drive/driven-turn.ts";
@@ -28,30 +29,34 @@ import { DurableJournal, effectiveRows } from "../drive/journal.ts";
 import { HistoryCache } from "../history-cache.ts";
 import { withLargeValues } from "../rows/large-values.ts";
 import { readValue } from "../rows/stored.ts";
+import { checkWaitingCalls } from "./check-waiting.ts";
 import { keyIn, openPage } from "./restore-due.ts";
 
-/** What {@link replayOpenTurns} found out about one open turn. */
+/** What {@link replayOpenTurns} found out about one open turn, or about one call that waits for a person. */
 export type OpenTurnReplay = {
   /** The tenant of the session; empty: the default tenant. */
   readonly tenant: string;
   /** The id of the session. */
   readonly sessionId: string;
-  /** The id of the turn. */
+  /** The id of the turn; of a waiting call, the turn that made it. */
   readonly turnId: string;
+  /** The call that waits for a person: what an approval would run. Absent: this is about an open turn. */
+  readonly waitingCall?: { readonly id: string; readonly name: string; readonly parents: readonly string[] };
   /** The name of the engine that the turn was accepted with; empty if its row cannot be read. */
   readonly engine: string;
   /**
    * `same`: the engines given can continue the turn. `diverged`: the code orders another effect than the recorded one, and the turn would be parked.
-   * `missing`: the program lacks something that the turn was accepted with. `unreadable`: the turn cannot be loaded or planned.
+   * `missing`: the program lacks something that the turn was accepted with, or that a waiting call needs. `invalid_arguments`: the tool of a waiting call does not
+   * accept its arguments. An approval of a waiting call with one of these two is refused. `unreadable`: the turn cannot be loaded or planned.
    */
-  readonly status: "same" | "diverged" | "missing" | "unreadable";
+  readonly status: "same" | "diverged" | "missing" | "invalid_arguments" | "unreadable";
   /** The number of journal rows of the turn; 0: it was accepted and has not begun. */
   readonly rows: number;
   /** Of a diverged turn: where the ordered effect differs from the recorded one. Paths only, at most 8: the values may be private. */
   readonly paths: readonly string[];
   /** What the program lacks: `engine <name>`, `tool <name>`, `code executor`. A call of a missing tool would be answered as not found. */
   readonly missing: readonly string[];
-  /** The reason of a diverged or unreadable turn; `null` otherwise. */
+  /** The reason of a diverged or unreadable turn, or of invalid arguments; `null` otherwise. */
   readonly message: string | null;
 };
 
@@ -63,7 +68,7 @@ type Context = {
 };
 
 /**
- * Replays every open turn of a storage, of all tenants, against these engines, and yields what it found. Performs and writes nothing: no model is called and no
+ * Replays every open turn of a storage, of all tenants, against these engines, then checks every call that waits for a person, and yields what it found. Performs and writes nothing: no model is called and no
  * function of the program runs. Run it with the code that is about to be deployed, over the storage of the running one. Rejects with `RuntimeError` if the storage
  * cannot be read.
  *
@@ -96,6 +101,7 @@ export async function* replayOpenTurns({
     }
     cursor = page.next;
   } while (cursor !== null);
+  yield* checkWaitingCalls(context);
 }
 
 /** Replays one open turn; `null`: it has ended meanwhile. */

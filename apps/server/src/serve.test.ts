@@ -274,3 +274,30 @@ test("reports every exception of a tool to onError, also if onError throws, and 
   ).result;
   expect(errors).toHaveLength(2);
 });
+
+describe("a reverse proxy in front of a server without authentication", () => {
+  const forwarded = [
+    ["Forwarded", "for=192.0.2.7"],
+    ["X-Forwarded-For", "192.0.2.7"],
+    ["X-Forwarded-Host", "agents.example.com"],
+    ["X-Forwarded-Proto", "https"],
+    ["X-Real-IP", "192.0.2.7"],
+    ["Via", "1.1 proxy"],
+  ] as const;
+
+  test.each(forwarded)("a request with %s is refused", async (name, value) => {
+    const { server } = await serve();
+    const answer = await fetch(`${server.url}/sessions`, { headers: { [name]: value } });
+    expect(answer.status).toBe(403);
+    expect(await answer.json()).toMatchObject({
+      error: { type: "http_error", reason: "forbidden", message: expect.stringContaining(name.toLowerCase()) },
+    });
+  });
+
+  test("a request with the header is accepted if the server authenticates", async () => {
+    const token = "0123456789abcdef";
+    const { server } = await serve({ auth: [{ token }] });
+    const headers = { authorization: `Bearer ${token}`, "x-forwarded-for": "192.0.2.7" };
+    expect((await fetch(`${server.url}/sessions`, { headers })).status).toBe(200);
+  });
+});

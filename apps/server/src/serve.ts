@@ -6,6 +6,7 @@
 //   - Without authentication the `Host` header must be on an allowlist of loopback names. This prevents DNS rebinding: a web page whose own domain
 //     name resolves to 127.0.0.1 can send requests here, but its requests carry its own domain in `Host`. Requests with a bearer token need no
 //     allowlist, because the page does not know the token. CSRF and CORS are checked by the handler (`origins`).
+//   - Without authentication, requests with headers of a reverse proxy are refused: the proxy, which may rewrite `Host`, would publish the server.
 //   - Tokens are compared in constant time by everturn/http (http/auth.ts).
 //
 // Limits against slow and stalled clients (slowloris)
@@ -39,6 +40,7 @@ import { subscribe } from "everturn/engine";
 import { createHandler, defaultHttpLimits } from "everturn/http";
 import { MisuseError } from "everturn/model";
 
+import { errorResponse, LoginCodes, withLogin } from "./login.ts";
 import { RequestLog } from "./request-log.ts";
 import { isEventStream, sendStream } from "./send-stream.ts";
 import { withStaticFiles } from "./static-files.ts";
@@ -67,6 +69,8 @@ export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" |
   readonly staticFolder?: string;
   /** Whether the studio is served at `/studio/`, without authentication: the page contains no secret, and the API that it calls needs the token. Default: false. */
   readonly studio?: boolean;
+  /** The bearer token, one of those of `auth`, that `POST /login` returns for a one-time code of `createLoginCode`. Default: there is no such route. */
+  readonly loginToken?: string;
   /** Receives an entry for every request, when its response is complete or its connection is closed. Default: no request log. */
   readonly onRequest?: (entry: RequestEntry) => void;
 };
@@ -86,6 +90,16 @@ export type RunningServer = {
 
 /** Loopback names, for the allowlist of `Host` headers. */
 const loopbackNames = ["127.0.0.1", "localhost", "[::1]"] as const;
+
+/** Headers that reverse proxies add to the requests that they forward. */
+const forwardingHeaders = [
+  "forwarded",
+  "x-forwarded-for",
+  "x-forwarded-host",
+  "x-forwarded-proto",
+  "x-real-ip",
+  "via",
+] as const;
 
 /** The time limit for the head of a request, in milliseconds, unless that for bodies is shorter. Node ends a connection that exceeds it with status 408, also one on which nothing was sent. */
 const headersTimeoutMs = 15_000;
@@ -108,6 +122,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     connectionsPerAddress,
     staticFolder,
     studio = false,
+    loginToken,
     ...handlerOptions
   } = options;
   if (auth === "none" && !isLoopback(host)) {
@@ -134,7 +149,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   });
   const hasStudio = studio && isStudioBuilt();
   const pages = hasStudio ? withStudio(api, { hosts }) : api;
-  const handler = staticFolder === undefined ? pages : withStaticFiles(pages, { folder: staticFolder, hosts });
+  const served = staticFolder === undefined ? pages : withStaticFiles(pages, { folder: staticFolder, hosts });
+  // Set when the port is known: codes are valid for one port.
+  let codes: LoginCodes | null = null;
+  const handler = auth === "none" ? withoutProxies(served) : withLogin(served, () => codes);
   const limits = { ...defaultHttpLimits, ...handlerOptions.limits };
   const withAddress = (request: Request, incoming: object) => {
     if (incoming instanceof IncomingMessage) addresses.set(request, networkOf(incoming.socket.remoteAddress ?? ""));
@@ -154,6 +172,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const working = work === false ? null : sessions.work({ concurrency: work, signal: stopping.signal });
   const socketAddress = server.address();
   const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
+  if (loginToken !== undefined) codes = new LoginCodes(loginToken, boundPort, Date.now());
   const url = `http://${name}:${boundPort}`;
   let closing: Promise<void> | null = null;
   return {
@@ -179,6 +198,19 @@ function reportToolErrors(onError: ServerOptions["onError"], until: AbortSignal)
     }
   });
   until.addEventListener("abort", stop, { once: true });
+}
+
+/** A handler that refuses requests which a reverse proxy has forwarded. */
+function withoutProxies(handler: (request: Request) => Promise<Response>): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const header = forwardingHeaders.find((name) => request.headers.has(name));
+    if (header === undefined) return handler(request);
+    return errorResponse(
+      403,
+      "forbidden",
+      `the request was forwarded by a proxy (header ${header}), and this server has no token: set one (EVERTURN_TOKEN), or call the server directly`,
+    );
+  };
 }
 
 /**

@@ -1,31 +1,22 @@
 // A chat over the HTTP API of `everturn serve`, without a framework.
 //
 // The session on the server is the only state: the page shows `GET /sessions/ID` and adds the text that arrives meanwhile. So a reload, another tab, a restart of
-// the server or a lost connection loses nothing: `EventSource` reconnects by itself, and the server continues its stream after the last event.
+// the server or a lost connection loses nothing: the server continues its stream after the last event.
+
+import { call, logIn, readEvents } from "./server.js";
 
 const messages = document.querySelector("#messages");
 const form = document.querySelector("#form");
 const input = document.querySelector("#input");
 const statusLine = document.querySelector("#status");
 
-let id = location.hash.slice(1) || null;
+let id = null;
 let view = null;
 /** Text of the reply that is being written, and what the turn is doing. */
 let draft = "";
 let activity = "";
 let failure = "";
-let stream = null;
-
-async function call(method, path, body) {
-  const response = await fetch(path, {
-    method,
-    headers: { "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error?.message ?? `${method} ${path}: ${response.status}`);
-  return answer;
-}
+let stopFollowing = () => undefined;
 
 // Loading the session
 
@@ -54,12 +45,13 @@ async function load() {
 // Following its events
 
 function follow() {
-  stream?.close();
-  stream = new EventSource(`/sessions/${encodeURIComponent(id)}/events`);
-  stream.addEventListener("message", ({ data }) => handle(JSON.parse(data).event));
-  stream.addEventListener("open", render);
-  stream.addEventListener("error", () => {
-    statusLine.textContent = "connecting …";
+  stopFollowing();
+  stopFollowing = readEvents(`/sessions/${encodeURIComponent(id)}/events`, {
+    onOpen: render,
+    onEvent: ({ event }) => handle(event),
+    onLost: () => {
+      statusLine.textContent = "connecting …";
+    },
   });
 }
 
@@ -194,6 +186,8 @@ document.querySelector("#new").addEventListener("click", () => {
 });
 addEventListener("hashchange", () => location.reload());
 
+await attempt(logIn);
+id = location.hash.slice(1) || null;
 if (id !== null) {
   follow();
   load();

@@ -50,7 +50,7 @@ haproxy -db -f "$here/haproxy.cfg" >"$DATA/haproxy.log" 2>&1 &
 pids+=($!)
 
 for service in 1 2; do
-  $EVERTURN serve --drive restate --restate-ingress "$ingress" --restate-listen "127.0.0.1:$((9080 + service + PORTS))" \
+  $EVERTURN serve --no-token --drive restate --restate-ingress "$ingress" --restate-listen "127.0.0.1:$((9080 + service + PORTS))" \
     --port "$((4241 + service + PORTS))" >"$DATA/everturn-$service.log" 2>&1 &
   pids+=($!)
   echo $! >"$DATA/everturn-$service.pid"

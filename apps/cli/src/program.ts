@@ -15,7 +15,7 @@ import { packageVersion } from "./commands/version.ts";
 import { addCopy, addMigrate, addReplay, addSessions, addShow, addStats } from "./declarations/database-commands.ts";
 import { collect } from "./declarations/declare.ts";
 import { addCompletion, addDoctor, addInit, addTrust } from "./declarations/project-commands.ts";
-import { addChat, addDemo, addRun, addServe, addWork } from "./declarations/turn-commands.ts";
+import { addChat, addDemo, addRun, addServe, addStudio, addWork } from "./declarations/turn-commands.ts";
 
 /** Builds the program. `done` receives the exit code of the command that ran. */
 export function createProgram(io: Io, done: Done): Command {
@@ -50,6 +50,7 @@ export function createProgram(io: Io, done: Done): Command {
   addChat(program, io, done);
   addRun(program, io, done);
   addServe(program, io, done);
+  addStudio(program, io, done);
   addWork(program, io, done);
   addDemo(program, io, done);
   addSessions(program, io, done);

@@ -32,6 +32,7 @@ type Given = {
   readonly isTerminal?: boolean;
   readonly columns?: number;
   readonly confirm?: Io["confirm"];
+  readonly openBrowser?: Io["openBrowser"];
 };
 
 const main = fileURLToPath(new URL("../../../lib/bin/everturn.js", import.meta.url));
@@ -42,7 +43,11 @@ export function createPlace(): Place {
   const children = new Set<ChildProcessWithoutNullStreams>();
   return {
     folder,
-    run: async (argv, { stdin = "", environment = {}, isTerminal = false, columns = 80, confirm = null } = {}) => {
+    run: async (
+      argv,
+      { stdin = "", environment = {}, isTerminal = false, columns = 80, confirm = null, ...given } = {},
+    ) => {
+      const { openBrowser = () => undefined } = given;
       const written = { stdout: "", stderr: "" };
       const output = (name: "stdout" | "stderr") => ({
         isTerminal,
@@ -58,6 +63,7 @@ export function createPlace(): Place {
         onInterrupt: () => () => undefined,
         onTerminate: () => () => undefined,
         confirm,
+        openBrowser,
         exit: () => undefined,
       };
       const code = await runCli(argv, io);

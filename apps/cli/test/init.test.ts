@@ -88,11 +88,14 @@ describe("the project of everturn init", () => {
 
   it("serves the page and the sessions, and runs the tool after its approval", async () => {
     const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);
-    const url = /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "";
+    const output = await says(child.stdout, /The page is at http:\S+\n/);
+    const url = /http:\S+/.exec(output)?.[0] ?? "";
+    expect(output).toMatch(new RegExp(`The page is at ${url}/#code=\\S+\\n`));
+    const token = readFileSync(join(place.folder, "everturn", "token"), "utf8").trim();
     const page = await (await fetch(url)).text();
     expect(page).toContain(`<script type="module" src="chat.js"></script>`);
     expect((await fetch(`${url}/chat.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
-    const client = createClient({ url });
+    const client = createClient({ url, token });
     await (
       await client.start("book_table", { id: "s1" })
     ).result;

@@ -306,6 +306,7 @@ describe("help and completion", () => {
     "chat",
     "run",
     "serve",
+    "studio",
     "work",
     "demo",
     "sessions",

@@ -87,7 +87,7 @@ describe("a Postgres database", () => {
   it("serve finds messages by words, also those that other commands have written", async () => {
     const database = (await server.createDatabase()).replace("@", ":secret@");
     expect((await run(["run", "--database", database, "--session", "one", "ripe apples"])).code).toBe(0);
-    const child = start(["serve", "--port", "0", "--database", database]);
+    const child = start(["serve", "--port", "0", "--no-token", "--database", database]);
     const over = ended(child);
     const address = /http:\S+/.exec(await says(child.stdout, /listens on http:\S+\n/))?.[0] ?? "";
     const found = await (await fetch(`${address}/search?q=APPLE`)).json();

@@ -13,7 +13,7 @@ afterEach(() => place.remove());
 
 async function serve(...flags: readonly string[]) {
   // A pace at which the worker is killed in the middle of its reply, and not after it.
-  const child = place.start(["serve", "--port", "0", ...flags], { EVERTURN_OFFLINE_PACE: "8" });
+  const child = place.start(["serve", "--port", "0", "--no-token", ...flags], { EVERTURN_OFFLINE_PACE: "8" });
   const output = await says(child.stdout, /The studio is at http:\S+\n/);
   const url = /listens on (http:\S+)/.exec(output)?.[1] ?? "";
   const stop = async () => {

@@ -169,9 +169,10 @@ export function addresses(value: unknown, { name }: Origin): { readonly [provide
   );
 }
 
-/** `TOKEN` or `TENANT:TOKEN`. Errors do not show the token. */
-export function tokens(value: unknown, origin: Origin): readonly ServerToken[] {
+/** `TOKEN` or `TENANT:TOKEN`; `off`: requests need no token. Errors do not show the token. */
+export function tokens(value: unknown, origin: Origin): readonly ServerToken[] | "off" {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (items.length === 1 && items[0] === "off") return "off";
   return items.map((item): ServerToken => {
     const [, tenant = "", token = ""] =
       typeof item === "string" ? (/^(?:([^:]*):)?(.+)$/s.exec(item.trim()) ?? []) : [];

@@ -79,8 +79,11 @@ export type SettingValues = {
   readonly host: string;
   /** The TCP port; 0: any free port. Default: 4242. */
   readonly port: number;
-  /** Bearer tokens of clients. Default: none, which is allowed on a loopback address only. */
-  readonly tokens: readonly ServerToken[];
+  /**
+   * Bearer tokens of clients. Default: none; `serve` then uses a token of the user's configuration folder, on a loopback address only. `off`: requests need no
+   * token, which is allowed on a loopback address only.
+   */
+  readonly tokens: readonly ServerToken[] | "off";
   /** Origins of web pages that may call the server (CORS allowlist). Default: none. */
   readonly cors: readonly string[];
   /** Whether the server serves OpenAI's chat completions (`/v1`). Default: true. */

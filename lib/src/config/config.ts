@@ -49,7 +49,10 @@ export type EverturnConfig = {
   readonly mcpServers?: { readonly [name: string]: McpServerEntry };
   /** Where sessions are stored. In place of `database`, which names a SQLite file or a Postgres URL; a file with both is rejected. */
   readonly storage?: ConfigStorage;
-  /** How `serve` authenticates requests: bearer tokens, or a function of the request. In place of `tokens`; a file with both is rejected. */
+  /**
+   * How `serve` authenticates requests: bearer tokens, a function of the request, or `none`, which is allowed on a loopback address only and refuses requests that
+   * a proxy has forwarded. In place of `tokens`; a file with both is rejected. Default: `tokens`.
+   */
   readonly auth?: Auth;
   /** `provider:model`, for engines without an adapter. Default: a model of the first provider whose API key is set, else the scripted model `offline:demo`. */
   readonly model?: string;
@@ -74,7 +77,7 @@ export type EverturnConfig = {
   readonly host?: string;
   /** The TCP port of `serve`; 0: any free port. Default: 4242. */
   readonly port?: number;
-  /** Bearer tokens of clients of `serve`: `token` or `tenant:token`, of 16 characters or more. Default: none. */
+  /** Bearer tokens of clients of `serve`: `token` or `tenant:token`, of 16 characters or more. Default: on a loopback address, a token that `serve` creates in the configuration folder of the user. */
   readonly tokens?: string | readonly string[];
   /** Origins of web pages that may call `serve` (CORS allowlist). Pages in `static` need none. Default: none. */
   readonly cors?: string | readonly string[];

@@ -206,7 +206,10 @@ function settingLines(settings: Settings): readonly Line[] {
       ...settings.tools,
       value: settings.tools.value.map((tool) => (typeof tool === "string" ? tool : tool.name)),
     },
-    tokens: { ...settings.tokens, value: plural(settings.tokens.value.length, "token") },
+    tokens: {
+      ...settings.tokens,
+      value: tokensText(settings),
+    },
     baseUrls: {
       ...settings.baseUrls,
       value: Object.entries(settings.baseUrls.value).map(([name, url]) => `${name} ${withoutSecrets(url)}`),
@@ -234,6 +237,12 @@ function settingLines(settings: Settings): readonly Line[] {
         ? { name, value: "-", source: `engine ${settings.engine.value}` }
         : { name, value: valueText(value), source: sourceText };
     });
+}
+
+/** How many tokens are set; `serve` uses the token file if there is none. */
+function tokensText({ tokens: { value }, program }: Settings): string {
+  if (value === "off") return "off";
+  return value.length === 0 && program.auth === null ? "the token file of serve" : plural(value.length, "token");
 }
 
 /** Settings whose defaults do not apply to engines of a configuration file. */

@@ -53,7 +53,7 @@ export async function init({ io, say, out }: CommandContext, request: InitReques
   const place = relative(io.folder, folder);
   if (place !== "") say(safeText(`  cd ${shellQuote(place)}`));
   say("  npm install");
-  say("  npm start        # then open http://127.0.0.1:4242");
+  say("  npm start        # then open the link that it prints");
   say();
   say(
     "Without an API key a scripted model answers. For a real one, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY first.",

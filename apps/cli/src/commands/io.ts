@@ -4,6 +4,7 @@ import type { Environment } from "@everturn/server";
 
 import { createInterface } from "node:readline/promises";
 
+import { openBrowser } from "../browser.ts";
 import { safeOutput } from "../terminal/safe-text.ts";
 import { exitCodes } from "./exit-codes.ts";
 
@@ -28,6 +29,8 @@ export type Io = {
   readonly onTerminate: (listener: () => void) => () => void;
   /** Asks the user a question at the terminal and returns whether the answer is yes; `null`: input or error output is not a terminal. */
   readonly confirm: ((question: string) => Promise<boolean>) | null;
+  /** Opens a URL in the browser of the user. A failure is ignored. */
+  readonly openBrowser: (url: string) => void;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
 };
@@ -43,6 +46,7 @@ export function processIo(): Io {
     onInterrupt: (listener) => onSignal("SIGINT", listener),
     onTerminate: (listener) => onSignal("SIGTERM", listener),
     confirm: process.stdin.isTTY && process.stderr.isTTY ? askAtTerminal : null,
+    openBrowser,
     exit: (code) => process.exit(code),
   };
 }

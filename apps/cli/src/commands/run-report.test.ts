@@ -37,6 +37,7 @@ function written(
     onInterrupt: () => () => undefined,
     onTerminate: () => () => undefined,
     confirm: null,
+    openBrowser: () => undefined,
     exit: () => undefined,
   };
   const { event, end } = eventPrinter(io, colours(false), given);

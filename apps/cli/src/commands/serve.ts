@@ -7,13 +7,16 @@ import type { ServerOptions, Settings } from "@everturn/server";
 import type { RestateServer, SendFailure } from "everturn/restate";
 import type { TurnFailure } from "everturn/runtime";
 
-import { createScenarios, isLoopback, scenarioEngineName, startServer } from "@everturn/server";
+import { createScenarios, isLoopback, loginCodeMs, scenarioEngineName, startServer } from "@everturn/server";
 import { registerRestateDeployment, serveRestate } from "everturn/restate";
 
+import { canOpenBrowser } from "../browser.ts";
+import { ensureTokenFile, tokenFilePath } from "../token-file.ts";
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { redactor, requestLine, turnFailureLine } from "./server-log.ts";
 import { stopSignal } from "./stop-signal.ts";
+import { loginLink, redirectPage } from "./studio.ts";
 import { brief } from "./text.ts";
 
 /** Turn options that callers may set if every caller is the operator: those that the playground of the studio offers. */
@@ -30,14 +33,22 @@ const operatorOptions: NonNullable<ServerOptions["allow"]> = [
   "maxTurns",
 ];
 
-export async function serve(context: CommandContext): Promise<number> {
+export type ServeOptions = {
+  /** Opens the studio in the browser, if standard output is a terminal of a machine with a display. */
+  readonly open: boolean;
+};
+
+export async function serve(context: CommandContext, { open }: ServeOptions): Promise<number> {
   const { say, note, err, io } = context;
   const settings = await context.settings();
   const isRestate = settings.drive.value === "restate";
-  const redact = redactor(settings, io.environment);
+  const ownToken = usesOwnToken(settings) ? ensureTokenFile(io.environment) : null;
+  const redact = redactor(settings, io.environment, ownToken);
   const log = (line: string): string => `${new Date().toISOString()} ${redact(line)}`;
   const onTurnFailure = (report: TurnFailure): void => note(err.red(log(turnFailureLine(report))));
-  const auth = authOf(settings);
+  const auth = ownToken === null ? authOf(settings) : [{ token: ownToken, operator: true }];
+  // Every caller is the user who started the server.
+  const isForUser = auth === "none" || ownToken !== null;
   const scenarios = offersScenarios(settings, auth) ? createScenarios({ paceMs: settings.pace.value }) : null;
   const serving = async (workspace: Workspace): Promise<number> => {
     const { sessions, engines, engine, model, database } = workspace;
@@ -51,10 +62,9 @@ export async function serve(context: CommandContext): Promise<number> {
       auth,
       origins: cors.value,
       ...(completions.value ? { openai } : {}),
-      // Without authentication the server listens on loopback only, and every caller is the operator, who may export turn records.
-      records: auth === "none",
-      // The operator may also set the options of turns that the playground of the studio changes.
-      allow: auth === "none" ? operatorOptions : [],
+      // The operator may export turn records, and set the options of turns that the playground of the studio changes.
+      records: isForUser,
+      allow: isForUser ? operatorOptions : [],
       inspect: {
         storage: database.driver === "postgres" || database.driver === "custom" ? database.driver : "sqlite",
         // With Restate, no worker of this process takes over the turn of a killed process.
@@ -64,6 +74,7 @@ export async function serve(context: CommandContext): Promise<number> {
       ...(isRestate ? { work: false } : {}),
       ...http,
       studio: settings.studio.value,
+      ...(ownToken === null ? {} : { loginToken: ownToken }),
       ...(settings.static.value === null ? {} : { staticFolder: settings.static.value }),
       onError: (error) => note(err.red(log(`error: ${brief(error instanceof Error ? error.message : error, 500)}`))),
       ...(requestLog.value ? { onRequest: (entry) => note(err.dim(log(requestLine(entry)))) } : {}),
@@ -72,11 +83,22 @@ export async function serve(context: CommandContext): Promise<number> {
       throw usageErrorOf(error, host.value, port.value);
     });
     say(`everturn listens on ${server.url}`);
-    if (server.studioUrl !== null) say(`The studio is at ${server.studioUrl}`);
+    const linkTo = (url: string): string => (ownToken === null ? url : loginLink(url, ownToken));
+    if (settings.static.value !== null && ownToken !== null) say(`The page is at ${linkTo(`${server.url}/`)}`);
+    if (server.studioUrl !== null) {
+      say(`The studio is at ${linkTo(server.studioUrl)}`);
+      // A link of its own: the printed one stays usable in another browser.
+      if (open && io.stdout.isTerminal && canOpenBrowser(io.environment)) {
+        io.openBrowser(ownToken === null ? server.studioUrl : redirectPage(linkTo(server.studioUrl), io.environment));
+      }
+    }
+    if (ownToken !== null) {
+      note(err.dim(`a link logs in once, within ${loginCodeMs / 60_000} minutes; \`everturn studio\` prints another`));
+    }
     if (service !== null) say(`Restate calls ${service.url}`);
     note(
       err.dim(
-        `${model} · ${database.name} · ${auth === "none" ? "no token" : typeof auth === "function" ? "with authentication" : "with tokens"}`,
+        `${model} · ${database.name} · ${authText(auth, ownToken === null ? null : tokenFilePath(io.environment))}`,
       ),
     );
     await stopSignal(context);
@@ -152,6 +174,17 @@ async function startService(
   }
 }
 
+/** Whether neither tokens nor `auth` are set: the server then uses the token file. An address that other machines can reach needs a token that was set on purpose. */
+function usesOwnToken(settings: Settings): boolean {
+  const { tokens, program, host } = settings;
+  return program.auth === null && tokens.value !== "off" && tokens.value.length === 0 && isLoopback(host.value);
+}
+
+function authText(auth: ServerOptions["auth"], tokenFile: string | null): string {
+  if (tokenFile !== null) return `token in ${tokenFile}`;
+  return auth === "none" ? "no token" : typeof auth === "function" ? "with authentication" : "with tokens";
+}
+
 /**
  * Bearer tokens of a flag or a variable, else `auth` of the configuration file, else its tokens; no authentication if none is set. `startServer` then accepts only
  * a loopback address. A token without a tenant is that of an operator.
@@ -159,7 +192,7 @@ async function startService(
 function authOf({ tokens, program }: Settings): ServerOptions["auth"] {
   const isExplicit = tokens.source.from === "flag" || tokens.source.from === "environment";
   if (program.auth !== null && !isExplicit) return program.auth;
-  if (tokens.value.length === 0) return "none";
+  if (tokens.value === "off" || tokens.value.length === 0) return "none";
   return tokens.value.map(({ tenant, token }) => (tenant === "" ? { token, operator: true } : { tenant, token }));
 }
 

@@ -61,13 +61,18 @@ function errorText(error: unknown): string {
   return parts.length === 0 ? String(error) : parts.join("; caused by ");
 }
 
-/** Returns a function that replaces the API keys and server tokens of this process in a text. */
-export function redactor({ tokens, program }: Settings, environment: Environment): (text: string) => string {
+/** Returns a function that replaces the API keys and server tokens of this process in a text. `ownToken`: that of the token file. */
+export function redactor(
+  { tokens, program }: Settings,
+  environment: Environment,
+  ownToken: string | null = null,
+): (text: string) => string {
   const keys = Object.values(knownProviders).flatMap((provider) =>
     provider.keys.map((name) => environment[name] ?? ""),
   );
   const configTokens = Array.isArray(program.auth) ? program.auth.map(({ token }) => token) : [];
-  const secrets = [...tokens.value.map(({ token }) => token), ...configTokens, ...keys]
+  const serverTokens = tokens.value === "off" ? [] : tokens.value.map(({ token }) => token);
+  const secrets = [...serverTokens, ...(ownToken === null ? [] : [ownToken]), ...configTokens, ...keys]
     .map((secret) => secret.trim())
     .filter((secret) => secret.length >= shortestSecret)
     // A secret that contains another one is replaced first.

@@ -20,9 +20,9 @@ export function examples(lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
 }
 
-/** Collects the values of an option that may be repeated. */
-export function collect(item: string, previous: readonly string[] = []): readonly string[] {
-  return [...previous, item];
+/** Collects the values of an option that may be repeated. `false`: its negation (`--no-…`) came before, and the later one counts. */
+export function collect(item: string, previous: readonly string[] | false = []): readonly string[] {
+  return previous === false ? [item] : [...previous, item];
 }
 
 /** A whole number of 0 or more. */
@@ -63,7 +63,8 @@ export function contextOf(command: Command, io: Io): CommandContext {
     host: text("host"),
     port: text("port"),
     tools: list("tools"),
-    tokens: list("token"),
+    // Commander sets `token` to false for `--no-token`.
+    tokens: options["token"] === false ? "off" : list("token"),
     cors: list("cors"),
     completions: text("completions"),
     requestLog: text("requestLog"),

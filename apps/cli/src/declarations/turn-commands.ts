@@ -101,7 +101,7 @@ export function addServe(program: Command, io: Io, done: Done): void {
     .command("serve")
     .summary("serve the studio and the HTTP API: sessions, turns, events")
     .description(
-      "Serve sessions over HTTP, and drive queued and abandoned turns. Listens on loopback only, unless a token is set.",
+      "Serve sessions over HTTP, and drive queued and abandoned turns. Listens on loopback only, unless a token is set. Without one, a token is created in the configuration folder of the user, and a link is printed that logs in to the studio once.",
     )
     .option("--host <address>", "the address to listen on; default: 127.0.0.1 (EVERTURN_HOST)")
     .option("-p, --port <port>", "the port; 0: any free port; default: 4242 (EVERTURN_PORT)")
@@ -110,6 +110,12 @@ export function addServe(program: Command, io: Io, done: Done): void {
       "a bearer token for clients; may be repeated. Other users of this machine can see flags: EVERTURN_TOKEN is safer",
       collect,
     )
+    .option(
+      "--no-token",
+      "requests need no token: every user and program of this machine can read all sessions and approve calls (EVERTURN_TOKEN=off)",
+    )
+    .option("--open", "open the studio in the browser, if this is a terminal with a display; --no-open: do not")
+    .addOption(new Option("--no-open").hideHelp())
     .option("--cors <origin>", "an origin of web pages that may call; may be repeated (EVERTURN_CORS)", collect)
     .option("--when-busy <policy>", `what happens to a message that arrives while a turn is open ${policies}`)
     .option("--limit <limit>", limitHelp, collect)
@@ -135,14 +141,31 @@ export function addServe(program: Command, io: Io, done: Done): void {
       "after",
       examples([
         "everturn serve",
-        "everturn serve --port 0",
+        "everturn serve --port 0 --open",
         "EVERTURN_TOKEN=… everturn serve --host 0.0.0.0",
         "everturn serve --drive restate --restate-admin http://127.0.0.1:9070",
       ]),
     )
     .action(async (_, command: Command) => {
       const { serve } = await import("../commands/serve.ts");
-      done(await serve(contextOf(command, io)));
+      done(await serve(contextOf(command, io), { open: flag(command, "open") }));
+    });
+}
+
+export function addStudio(program: Command, io: Io, done: Done): void {
+  program
+    .command("studio")
+    .summary("print a link that logs in to the studio of the local server")
+    .description(
+      "Print a link that logs in to the studio of a server that runs on this machine. The link works once, within ten minutes. The server has to have been started without a token of its own, by the same user.",
+    )
+    .option("--host <address>", "the address of the server; default: 127.0.0.1 (EVERTURN_HOST)")
+    .option("-p, --port <port>", "the port of the server; default: 4242 (EVERTURN_PORT)")
+    .option("--open", "open the link in the browser")
+    .addHelpText("after", examples(["everturn studio", "everturn studio --port 8080 --open"]))
+    .action(async (_, command: Command) => {
+      const { studio } = await import("../commands/studio.ts");
+      done(await studio(contextOf(command, io), { open: flag(command, "open") }));
     });
 }
 

@@ -47,8 +47,10 @@ const picture = async (browser: Browser, name: string): Promise<void> => {
   await browser.screenshot(join(screenshots, `${name}.png`));
 };
 
-/** Starts the server of the project and returns its address. */
-async function serve(port: string): Promise<{ readonly child: ChildProcess; readonly url: string }> {
+/** Starts the server of the project and returns its address, and the link that logs in to its page. */
+async function serve(
+  port: string,
+): Promise<{ readonly child: ChildProcess; readonly url: string; readonly link: string }> {
   const command = join(project, "node_modules/everturn/bin/everturn.js");
   const child = spawn(process.execPath, [command, "serve", "--config", "everturn.config.ts", "--port", port], {
     cwd: project,
@@ -59,7 +61,8 @@ async function serve(port: string): Promise<{ readonly child: ChildProcess; read
   for await (const chunk of child.stdout) {
     text += String(chunk);
     const url = /http:\S+/.exec(text)?.[0];
-    if (url !== undefined && text.includes("\n")) return { child, url };
+    const link = /The page is at (http:\S+)\n/.exec(text)?.[1];
+    if (url !== undefined && link !== undefined) return { child, url, link };
   }
   throw new Error(`the server said ${text}`);
 }
@@ -93,7 +96,7 @@ else {
     const first = await serve("0");
     running.server = first.child;
     const browser = (running.browser = await Browser.start(chromium(), join(folder, "profile")));
-    await browser.open(first.url);
+    await browser.open(first.link);
     await browser.evaluate("document.querySelector('#input').focus()");
     await browser.type("hello");
     await browser.until("document.querySelector('.assistant')?.innerText.startsWith('You said: hello')");

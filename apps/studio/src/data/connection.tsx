@@ -6,6 +6,7 @@ import type { ReactNode } from "react";
 import { ClientError, createClient, createInspector } from "everturn/client";
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
 
+import { forgetLink, logInByLink } from "./link-login.ts";
 import { trackedFetch } from "./online.ts";
 
 /** What views need to talk to the server. */
@@ -29,7 +30,8 @@ export function useConnection(): Connection {
 /** The state of the connection before it is ready. */
 export type ConnectionState =
   | { readonly type: "connecting" }
-  | { readonly type: "login"; readonly isRejected: boolean }
+  /** `rejected`: what the server has refused before, the token or the code of the link. */
+  | { readonly type: "login"; readonly rejected: "token" | "link" | null }
   | { readonly type: "failed"; readonly message: string };
 
 type Clients = Pick<Connection, "client" | "inspector">;
@@ -63,14 +65,20 @@ export function ConnectionProvider({
     const aborting = new AbortController();
     setState({ type: "connecting" });
     const ask = async (): Promise<void> => {
+      let isLinkRejected = false;
       try {
+        const link = await logInByLink();
+        if (aborting.signal.aborted) return;
+        isLinkRejected = link === "rejected";
+        // The effect runs again with the token of the link.
+        if (link !== null && link !== "rejected" && link.token !== token) return setToken(link.token);
         const view = await clients.inspector.server({ signal: aborting.signal });
         if (token !== null) sessionStorage.setItem(tokenKey, token);
         setServer(view);
       } catch (error) {
         if (aborting.signal.aborted) return;
         setServer(null);
-        setState(stateOfError(error, token));
+        setState(stateOfError(error, token !== null ? "token" : isLinkRejected ? "link" : null));
       }
     };
     void ask();
@@ -78,6 +86,7 @@ export function ConnectionProvider({
   }, [clients, token, attempt]);
 
   const logOut = useCallback(() => {
+    forgetLink();
     sessionStorage.removeItem(tokenKey);
     setServer(null);
     setToken(null);
@@ -92,7 +101,7 @@ export function ConnectionProvider({
   return <ConnectionContext value={connection}>{children}</ConnectionContext>;
 }
 
-function stateOfError(error: unknown, token: string | null): ConnectionState {
-  if (error instanceof ClientError && error.status === 401) return { type: "login", isRejected: token !== null };
+function stateOfError(error: unknown, rejected: "token" | "link" | null): ConnectionState {
+  if (error instanceof ClientError && error.status === 401) return { type: "login", rejected };
   return { type: "failed", message: error instanceof Error ? error.message : String(error) };
 }

@@ -33,7 +33,7 @@ export function ConnectionGate({
           Everturn
         </h1>
         {state.type === "login" ? (
-          <Login isRejected={state.isRejected} logIn={logIn} />
+          <Login rejected={state.rejected} logIn={logIn} />
         ) : state.type === "failed" ? (
           <div className="gate-body" role="alert">
             <p>The server does not answer.</p>
@@ -55,11 +55,17 @@ export function ConnectionGate({
   );
 }
 
+const hints = {
+  none: "Open the link that the server printed when it started; the command everturn studio prints another. Or enter the token that the server was started with (EVERTURN_TOKEN). It is kept in this tab only.",
+  token: "The server rejects this token.",
+  link: "This link was used before, or has expired. The command everturn studio prints another.",
+} as const;
+
 function Login({
-  isRejected,
+  rejected,
   logIn,
 }: {
-  readonly isRejected: boolean;
+  readonly rejected: "token" | "link" | null;
   readonly logIn: (token: string) => void;
 }): ReactNode {
   const [token, setToken] = useState("");
@@ -78,14 +84,16 @@ function Login({
         autoComplete="current-password"
         autoFocus
         value={token}
-        aria-invalid={isRejected}
+        aria-invalid={rejected === "token"}
         aria-describedby={`${id}-hint`}
         onChange={(event) => setToken(event.target.value)}
       />
-      <p id={`${id}-hint`} className={isRejected ? "error-text" : "muted"} role={isRejected ? "alert" : undefined}>
-        {isRejected
-          ? "The server rejects this token."
-          : "The token that the server was started with (EVERTURN_TOKEN). It is kept in this tab only."}
+      <p
+        id={`${id}-hint`}
+        className={rejected === null ? "muted" : "error-text"}
+        role={rejected === null ? undefined : "alert"}
+      >
+        {hints[rejected ?? "none"]}
       </p>
       <div className="actions">
         <button type="submit" className="btn primary" disabled={token.trim() === ""}>

@@ -27,7 +27,10 @@ export type ServerOptions = {
   readonly database: string;
   /** 0: any free port. */
   readonly port?: number;
-  /** One token, or several: `tenant:token`, separated by commas. */
+  /**
+   * One token, or several: `tenant:token`, separated by commas. `file`: none is set, so the server uses `auth` of its configuration file, or creates a token file and
+   * prints a link that logs in. Default: requests need no token.
+   */
   readonly token?: string;
   /** The delay between two words of the offline model, in milliseconds. */
   readonly paceMs?: number;
@@ -42,10 +45,13 @@ export class Server {
   readonly #options: ServerOptions;
   readonly #workFolder: string;
   readonly url: string;
+  /** The link to the studio that the server has printed. */
+  readonly link: string;
 
-  private constructor({ child, url }: Spawned, options: ServerOptions, workFolder: string) {
+  private constructor({ child, url, link }: Spawned, options: ServerOptions, workFolder: string) {
     this.#child = child;
     this.url = url;
+    this.link = link;
     this.#options = options;
     this.#workFolder = workFolder;
   }
@@ -77,10 +83,10 @@ export class Server {
   }
 }
 
-type Spawned = { readonly child: ChildProcess; readonly url: string };
+type Spawned = { readonly child: ChildProcess; readonly url: string; readonly link: string };
 
 async function spawnServer(options: ServerOptions, workFolder: string): Promise<Spawned> {
-  const { database, port = 0, token, paceMs, config, environment = {} } = options;
+  const { database, port = 0, token = "off", paceMs, config, environment = {} } = options;
   const path = database.startsWith("postgres:") ? database : join(folder, database);
   const configuration = config === undefined ? ["--no-config"] : ["--config", config];
   const child = spawn(process.execPath, [program, ...configuration, "serve", "--port", `${port}`, "--database", path], {
@@ -92,25 +98,26 @@ async function spawnServer(options: ServerOptions, workFolder: string): Promise<
       ...(config === undefined ? { EVERTURN_MODEL: "offline:demo" } : {}),
       EVERTURN_REQUEST_LOG: "off",
       ...environment,
-      ...(token === undefined ? {} : { EVERTURN_TOKEN: token }),
+      ...(token === "file" ? {} : { EVERTURN_TOKEN: token }),
       ...(paceMs === undefined ? {} : { EVERTURN_PACE: `${paceMs}` }),
     },
   });
   running.add(child);
   child.on("exit", () => running.delete(child));
   let output = "";
-  const url = await new Promise<string>((resolve, reject) => {
+  const addresses = await new Promise<Omit<Spawned, "child">>((resolve, reject) => {
     const read = (text: string): void => {
       output = (output + text).slice(-4000);
-      const address = /listens on (http:\/\/\S+)/.exec(output)?.[1];
-      if (address !== undefined) resolve(address);
+      const url = /listens on (http:\/\/\S+)/.exec(output)?.[1];
+      const link = /studio is at (http:\/\/\S+)\n/.exec(output)?.[1];
+      if (url !== undefined && link !== undefined) resolve({ url, link });
     };
     child.stdout?.setEncoding("utf8").on("data", read);
     child.stderr?.setEncoding("utf8").on("data", read);
     child.on("error", reject);
     child.on("exit", () => reject(new Error(`the server did not start: ${output}`)));
   });
-  return { child, url };
+  return { child, ...addresses };
 }
 
 /** Ends all servers and removes the temporary folder. */

@@ -43,6 +43,49 @@ async function placesWith(watched: WatchedPage, secret: string): Promise<readonl
 
 export const accessFlows: readonly Flow[] = [
   {
+    name: "the printed link logs in once; its code and the token are nowhere in the page",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "link.db", token: "file", environment: { EVERTURN_REQUEST_LOG: "on" } });
+      const path = server.link.slice(server.studio().length);
+      const code = path.replace("#code=", "");
+      check(code.length > 40, `the link has no code: ${server.link}`);
+      const watched = await open(path, server);
+      const { page } = watched;
+      await page.getByRole("link", { name: "Sessions", exact: true }).waitFor();
+      check(page.url() === server.studio(), `the address is ${page.url()}`);
+      const id = await startSession(page, "Hello by link");
+      await seeText(page, "You said: Hello by link");
+      await seeEnd(page);
+      // Going back does not show the code again, and a reload keeps the login.
+      await page.goBack();
+      check(!page.url().includes("code"), `the history has ${page.url()}`);
+      await page.goto(server.studio(`s/${id}`));
+      await seeText(page, "You said: Hello by link");
+      const token = (await page.evaluate<string | null>('sessionStorage.getItem("everturn-token")')) ?? "";
+      check(token.length >= 43, "the tab has no token");
+      for (const [name, secret] of Object.entries({ "the code": code, "the token": token })) {
+        const places = await placesWith(watched, secret);
+        check(places.length === 0, `${name} is in ${places.join(", ")}`);
+      }
+      // A second browser with the same link is asked for the token.
+      const other = await open("overview", server);
+      other.allowFailures(unauthorized);
+      await other.page.getByLabel("Access token").waitFor();
+      await other.page.goto(server.link);
+      await other.page.getByRole("alert").getByText("This link was used before, or has expired.").waitFor();
+      check(other.page.url() === server.studio(), `the address is ${other.page.url()}`);
+      await logIn(other, token);
+      await other.page.getByRole("link", { name: "Sessions", exact: true }).waitFor();
+      other.problems.length = 0;
+      // After a logout the page does not log in by itself.
+      watched.allowFailures(unauthorized);
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox").fill("Log out");
+      await page.keyboard.press("Enter");
+      await page.getByLabel("Access token").waitFor();
+    },
+  },
+  {
     name: "a wrong and a right token; no secret in the page, its storage, its addresses and the console",
     run: async ({ open, start }) => {
       const server = await start({

@@ -3,8 +3,12 @@
 // The key is a SHA-256 digest of the canonical JSON of the tenant, the request, the provider, its server and the settings of the adapter. Left out is what does not
 // reach the model and differs between equal requests: the session, ids and metadata of messages, prices and limits of the model.
 //
-// Rows are in the table `shared`: one for each reply, in the period (of the length of the time to live) in which it was stored. A lookup reads the current period and
-// the one before it. Writes remove expired rows of other periods, at most a few pages each, until none is left, so the table does not grow with what has expired. Rows of
+// A reply belongs to the session whose turn caused it: it is a row of that session (table `large`), so that deleting the session deletes it. The table `shared` has its place
+// by key, in the period (of the length of the time to live) in which it was stored; a place whose reply is gone is a miss. The write checks the lease epoch that the lookup
+// has read, which a deletion increases: a reply that arrives after the deletion is not stored. In a storage other than that of the runtime there is neither a lease nor a
+// deletion, and replies stay until they expire. Replies to calls outside of a session are in `shared` themselves.
+//
+// A lookup reads the current period and the one before it. Writes remove expired rows of other periods, at most a few pages each, until none is left, so the table does not grow with what has expired. Rows of
 // later periods exist if the time to live was shorter before.
 //
 // A hit costs nothing, with one exception: a process that takes over may find the reply that its predecessor paid for and could not record. The entry names the effect and
@@ -14,7 +18,7 @@
 
 import type { Middleware, ModelCall } from "../engine/internal.ts";
 import type { Json, ModelReply } from "../model/internal.ts";
-import type { HostStorage } from "../runtime/host-contract.ts";
+import type { HostStorage, Key, Removal } from "../runtime/host-contract.ts";
 
 import { Collector } from "../kernel/internal.ts";
 import { canonicalJson, fromTagged, MisuseError, noUsage, parseJson, toTagged } from "../model/internal.ts";
@@ -23,7 +27,10 @@ import { sha256 } from "../runtime/host-contract.ts";
 import { checkNames, checkPositive, modelOf, plainJson } from "./call-model.ts";
 import { replyEvents } from "./reply-events.ts";
 
-/** Where {@link responseCache} keeps replies, for a program that has a cache of its own, for example Redis. Values are JSON text. */
+/**
+ * Where {@link responseCache} keeps replies, for a program that has a cache of its own, for example Redis. Values are JSON text. They stay until they expire, also if the
+ * session is deleted whose turn has stored them.
+ */
 export type ReplyStore = {
   /** Returns the value, or `null` if there is none or it has expired. */
   readonly get: (key: string) => Promise<string | null>;
@@ -33,7 +40,10 @@ export type ReplyStore = {
 
 /** Options of {@link responseCache}. */
 export type ResponseCacheOptions = {
-  /** Where replies are kept: the storage of a runtime, another storage, or a store of the program. */
+  /**
+   * Where replies are kept: the storage of a runtime, another storage, or a store of the program. In the storage of the runtime, the replies of a session are deleted
+   * with the session; elsewhere they stay until they expire.
+   */
   readonly storage: HostStorage | ReplyStore;
   /** How long a reply is used, in milliseconds. Default: 24 hours. `Infinity`: for ever. */
   readonly ttlMs?: number;
@@ -97,7 +107,7 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
     name,
     async *model(call, next) {
       const key = await keyOf(call, sharers(call));
-      const store = storeOf(call.clock.now());
+      const store = storeOf(call);
       const cached = await lookUp(call, store, key);
       if (cached !== null) {
         const { reply, effectId } = cached;
@@ -132,7 +142,7 @@ async function keyOf(call: ModelCall, scope: Json): Promise<string> {
   const contents = messages.map(({ id: _id, metadata: _own, ...message }) => message);
   const text = canonicalJson(
     plainJson({
-      version: 2,
+      version: 3,
       scope,
       model: modelOf(call),
       endpoint: call.endpoint,
@@ -162,23 +172,52 @@ async function lookUp(call: ModelCall, store: ReplyStore, key: string): Promise<
   }
 }
 
-/** A store in the table `shared`. `now` selects the period; the storage decides whether a row has expired. */
-function rowStore(storage: HostStorage, name: string, lifetimeMs: number | null): (now: number) => ReplyStore {
+/** The place of a reply: the key of its row in `large`. */
+type Place = { readonly at: Key };
+
+/** A store in a storage, for the session of a call. The clock of the call selects the period; the storage decides whether a row has expired. */
+function rowStore(
+  storage: HostStorage,
+  name: string,
+  lifetimeMs: number | null,
+): (call: Pick<ModelCall, "clock" | "tenant" | "sessionId">) => ReplyStore {
   const table = "shared";
   const scope = `response_cache/${name}`;
   let cleanedPeriod = -1;
-  return (now) => {
-    const period = lifetimeMs === null ? 0 : Math.max(1, Math.floor(now / lifetimeMs));
+  return ({ clock, tenant, sessionId }) => {
+    const period = lifetimeMs === null ? 0 : Math.max(1, Math.floor(clock.now() / lifetimeMs));
+    const session: Key | null = tenant === null || sessionId === null ? null : [tenant, sessionId];
+    let epoch: number | null = null;
     return {
       get: async (key) => {
         const periods = lifetimeMs === null ? [0] : [period, period - 1];
-        const found = await storage.read(periods.map((number) => ({ table, prefix: [scope, number, key] })));
-        const row = found.flat().find(({ remainingMs }) => remainingMs === null || remainingMs > 0);
-        return row?.value ?? null;
+        const read = await storage.read([
+          ...periods.map((number) => ({ table, prefix: [scope, number, key] }) as const),
+          ...(session === null ? [] : [{ table: "leases", prefix: session } as const]),
+        ]);
+        epoch = read[periods.length]?.[0]?.tag ?? null;
+        for (const { value, remainingMs } of read.slice(0, periods.length).flat()) {
+          if (remainingMs !== null && remainingMs <= 0) continue;
+          const place = placeIn(value);
+          if (place === null) return value;
+          const [[reply] = []] = await storage.read([{ table: "large", prefix: place.at }]);
+          if (reply !== undefined) return reply.value;
+        }
+        return null;
       },
       set: async (key, value, ttlMs) => {
-        const put = { table, key: [scope, period, key], tag: 0, value, ttlMs } as const;
-        await storage.write({ checks: [], removals: [], puts: [put], lasting: false });
+        const at: Key | null = session === null ? null : [...session, `${scope}/${period}/${key}`];
+        const shared = { table, key: [scope, period, key], tag: 0, ttlMs } as const;
+        const place = at === null ? value : JSON.stringify({ at } satisfies Place);
+        await storage.write({
+          checks: session === null ? [] : [{ table: "leases", key: session, tag: epoch }],
+          removals: [],
+          puts: [
+            { ...shared, value: place },
+            ...(at === null ? [] : [{ table: "large", key: at, tag: 0, value, ttlMs } as const]),
+          ],
+          lasting: false,
+        });
         if (lifetimeMs === null || cleanedPeriod === period) return;
         // A failure is no failure of the store: the next write tries again.
         if (await removeExpired(period).catch(() => false)) cleanedPeriod = period;
@@ -197,10 +236,20 @@ function rowStore(storage: HostStorage, name: string, lifetimeMs: number | null)
       const removals = read
         .flat()
         .filter(({ remainingMs }) => remainingMs !== null && remainingMs <= 0)
-        .map(({ key }) => ({ table, prefix: key }) as const);
+        .flatMap(({ key, value }): readonly Removal[] => {
+          const place = placeIn(value);
+          return [{ table, prefix: key }, ...(place === null ? [] : [{ table: "large", prefix: place.at } as const])];
+        });
       if (removals.length === 0) return true;
       await storage.write({ checks: [], removals, puts: [], lasting: false });
     }
     return false;
   }
+}
+
+/** The place that a row of `shared` names; `null`: the row holds the reply itself. */
+function placeIn(value: string): Place | null {
+  const parsed = value.startsWith('{"at":') ? parseJson(value)?.value : null;
+  const at = isPlainObject(parsed) ? parsed["at"] : null;
+  return Array.isArray(at) && at.every((part) => typeof part === "string") ? { at } : null;
 }

@@ -20,6 +20,7 @@ export type { TableName } from "./rows/tables.ts";
 export type { JournalRow } from "./rows/values.ts";
 
 // verbs
+export { branchId, isForkOfChat } from "./verbs/branches.ts";
 export type { VerbOptionsWith } from "./verbs/durable-options.ts";
 export { verbOptionTable } from "./verbs/durable-options.ts";
 export type { TokenAnswer } from "./verbs/tokens.ts";

@@ -208,7 +208,8 @@ export type Runtime = {
   /**
    * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the session cannot
    * write it again. Retention entries and tokens hold ids and digests only; workers remove them later. Pinned configurations of engines are
-   * shared by content and remain; those with texts of a call, such as `instructions`, are deleted.
+   * shared by content and remain; those with texts of a call, such as `instructions`, are deleted. The branches of a chat (`useChat`) are deleted with it, and replies
+   * that `responseCache` has stored for the session in this storage; forks of a program are sessions of their own and remain.
    */
   readonly delete: (id: string) => Promise<void>;
   /**

@@ -255,6 +255,29 @@ describe("middleware of a durable turn", () => {
     expect(result.finalResponse?.metadata).toEqual({ responseCache: "hit" });
   });
 
+  test("expired replies of sessions are removed from the cache", async () => {
+    const storage = memoryStorage({ clock: world.clock });
+    const model = thinker(({ messages }) => says(`reply to ${String(messages.at(-1)?.content)}`));
+    const process = world.process(world.engine(model, { middleware: [responseCache({ storage, ttlMs: 1000 })] }));
+    const replies = async () => {
+      const rows = await storage.read([{ table: "large", prefix: [] }]);
+      return rows.flat().map(({ value }) => /reply to \w+/.exec(value)?.[0]);
+    };
+    await (
+      await process.start("one", { id: "s1" })
+    ).result;
+    expect(await replies()).toEqual(["reply to one"]);
+    await world.clock.advance(5000);
+    await (
+      await process.start("one", { id: "s1b" })
+    ).result;
+    await (
+      await process.start("two", { id: "s2" })
+    ).result;
+    expect(await replies()).toEqual(["reply to one", "reply to two"]);
+    expect(model.asked).toHaveLength(3);
+  });
+
   test("a takeover that finds the reply of its predecessor in the cache makes no call, and is charged for it", async () => {
     const storage = memoryStorage({ clock: world.clock });
     const model = thinker(() => says("Rome"), { inputTokens: 10, outputTokens: 1 });

@@ -182,7 +182,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/sessions/{id}",
     operationId: "deleteSession",
-    summary: "Deletes a session. Its open turn is stopped.",
+    summary: "Deletes a session, and the branches of a chat with it. Its open turn is stopped.",
     answers: { 204: { description: "The session is deleted." } },
     handle: async ({ sessions, param }) => {
       await sessions.delete(param("id"));

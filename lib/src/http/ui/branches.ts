@@ -1,18 +1,20 @@
 // The branches of a chat. History is append-only, so a regenerated or edited message does not change the session: the session is forked
 // before that message, and the chat continues in the fork.
 //
-// Naming. The first branch is the session with the id of the chat. The n-th fork is `<chat id>~branch-<n>`; its metadata names the
+// Naming. The first branch is the session with the id of the chat. The n-th fork is `<chat id>~branch-<n>` (runtime/verbs/branches.ts); its metadata names the
 // session that it was forked from. The branch with the highest number is the current one.
 //
 // Cost. A chat without forks costs one more read of a session row. Forks are numbered without gaps, so the current one of n is found
 // with 2 log n reads (galloping search).
 //
-// Concurrency. Two requests that fork at once choose the same id: the storage accepts one of them, and the other is a conflict.
+// Concurrency. Two requests that fork at once choose the same id: the storage accepts one of them, and the other is a conflict. A chat that is deleted while it is
+// forked: the deletion removes the fork if it finds it, and else the fork finds that the chat is gone, and removes itself.
 
 import type { Message, Page } from "../../model/internal.ts";
 import type { Runtime, SessionView } from "../../runtime/internal.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
+import { branchId, isForkOfChat } from "../../runtime/internal.ts";
 
 /** A branch of a chat. */
 export type Branch = {
@@ -25,17 +27,12 @@ export type Branch = {
   readonly view: SessionView;
 };
 
-function sessionIdOf(chatId: string, number: number): string {
-  return number === 0 ? chatId : `${chatId}~branch-${number}`;
-}
-
 /** Reads a branch; `null` if it does not exist. A session of that id which is not a fork of this chat is not a branch. */
 async function readBranch(sessions: Runtime, chatId: string, number: number): Promise<Branch | null> {
-  const sessionId = sessionIdOf(chatId, number);
+  const sessionId = branchId(chatId, number);
   const view = await sessions.get(sessionId, { messages: 0 });
   if (view === null) return null;
-  const parent = view.forkedFrom?.sessionId ?? null;
-  const isBranch = number === 0 || (parent !== null && (parent === chatId || parent.startsWith(`${chatId}~branch-`)));
+  const isBranch = number === 0 || isForkOfChat(chatId, view.forkedFrom?.sessionId ?? null);
   return isBranch ? { chatId, number, sessionId, view } : null;
 }
 
@@ -57,6 +54,11 @@ export async function currentBranch(sessions: Runtime, chatId: string): Promise<
     else newest = branch;
   }
   return newest;
+}
+
+/** The error for a chat that does not exist in the caller's tenant. */
+export function noChat(chatId: string): RuntimeError {
+  return new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
 }
 
 /** How many messages are read at a time to find one, and their length in characters. */
@@ -85,8 +87,11 @@ export async function forkBefore(
     const message = page.items[index];
     if (message !== undefined) {
       const quota = copiedLengthPerHour === undefined ? {} : { copiedLengthPerHour };
-      const target = { id: sessionIdOf(chatId, number + 1), at: first + index, ...quota };
-      return { sessionId: await sessions.fork(sessionId, target), message };
+      const target = { id: branchId(chatId, number + 1), at: first + index, ...quota };
+      const forkId = await sessions.fork(sessionId, target);
+      if ((await sessions.get(chatId, { messages: 0 })) !== null) return { sessionId: forkId, message };
+      await sessions.delete(forkId);
+      throw noChat(chatId);
     }
     before = page.next === null ? null : first;
   }

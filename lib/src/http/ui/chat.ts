@@ -22,7 +22,7 @@ import type { UiMessage } from "./parts.ts";
 import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
-import { blankUserIssues, RuntimeError, SessionError, sessionError, ValidationError } from "../../model/internal.ts";
+import { blankUserIssues, SessionError, sessionError, ValidationError } from "../../model/internal.ts";
 import { chunkStream, turnChunks } from "../turn-chunks.ts";
 import {
   acceptedBefore,
@@ -32,7 +32,7 @@ import {
   keyedAnswerOf,
   pendingCallOf,
 } from "./answers.ts";
-import { currentBranch, forkBefore } from "./branches.ts";
+import { currentBranch, forkBefore, noChat } from "./branches.ts";
 import { uiMessages } from "./history.ts";
 import { findNewest, replayBatches, runningTurn, threadOf, turnStartIndex } from "./newest.ts";
 import { failureText, isToolPart } from "./parts.ts";
@@ -90,10 +90,6 @@ export async function postUiChat(sessions: Runtime, body: unknown, options: UiCh
       if (branch === null) throw noChat(post.chatId);
       return postAnswers(sessions, branch, post, options);
   }
-}
-
-function noChat(chatId: string): RuntimeError {
-  return new RuntimeError("not_found", { message: `there is no chat ${JSON.stringify(chatId)}` });
 }
 
 /** Streams the open turn from the start of the message that it extends; `null` if no turn is open. */

@@ -72,7 +72,7 @@ export const tables = {
   events: [...session, integer("sequence")],
   /** Text of replies that are not settled yet, for readers in other processes. */
   pieces: [...turn, integer("position")],
-  /** Large texts of a session's rows, content-addressed (`large-values.ts`). */
+  /** Large texts of a session's rows, content-addressed (`large-values.ts`), and replies that a response cache has stored for its turns, by name. */
   large: [...session, text("digest")],
   /** The ledger: one line for each cost. */
   ledger: [...turn, text("line")],
@@ -83,7 +83,7 @@ export const tables = {
   /** Capability tokens that complete a pending call, by the digest of the token. */
   tokens: [text("digest")],
   /**
-   * Rows that middleware of several processes share: cached replies and the windows of rate limits. `period` groups rows that expire at about the same time, so
+   * Rows that middleware of several processes share: the places of cached replies and the windows of rate limits. `period` groups rows that expire at about the same time, so
    * that old ones are found without a scan. The runtime does not read them.
    */
   shared: [text("scope"), integer("period"), text("key")],

@@ -1,4 +1,5 @@
-// Deletes a session: one batch removes its rows, leaves a tombstone, and fences the process that drives it. Repeated until no writer interferes.
+// Deletes a session: one batch removes its rows, leaves a tombstone, and fences the process that drives it. Repeated until no writer interferes. The branches of a chat
+// are deleted after it, each in a batch of its own: a deletion that was interrupted is completed by the next one.
 
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
@@ -15,6 +16,7 @@ import { isOwnPinned } from "../rows/own-pinned.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { deleteRows, emptyHead } from "../rows/session-write.ts";
 import { readValue, salvageHead } from "../rows/stored.ts";
+import { branchesOf } from "./branches.ts";
 import { readableHead } from "./browse.ts";
 import { headOf, lastStart, readSession, sessionKey } from "./session-rows.ts";
 import { openCallDeadlines } from "./waits.ts";
@@ -23,9 +25,17 @@ import { openCallDeadlines } from "./waits.ts";
  * Deletes a session, also one whose rows cannot be read. A tombstone remains, so that a writer with the old version cannot restore the
  * session; the lease epoch is increased, so that a process that drives the session is fenced. Pinned configurations with texts of a call are deleted too. Rows that
  * are not keyed by session hold ids and digests only, and are removed later: retention entries and deadlines of answered calls when they are
- * due, tokens by `collect.ts`. Pinned configurations of engines are shared, and hold nothing of a session.
+ * due, tokens by `collect.ts`, names of cached replies by the cache. Pinned configurations of engines are shared, and hold nothing of a session. The branches of a
+ * chat are deleted with it, also one that was created meanwhile.
  */
 export async function deleteSession(context: VerbContext, id: string): Promise<void> {
+  await deleteOne(context, id);
+  const key = sessionKey(context, id);
+  for (let branches = await branchesOf(context, key); branches.length > 0; branches = await branchesOf(context, key))
+    for (const branch of branches) await deleteSession(context, branch);
+}
+
+async function deleteOne(context: VerbContext, id: string): Promise<void> {
   const { storage, histories, owner } = context;
   const key = sessionKey(context, id);
   for (;;) {

@@ -117,6 +117,14 @@ describe("serve without a configured token", () => {
     expect([open.code, open.stderr]).toEqual([2, expect.stringContaining("other users can write the folder")]);
   });
 
+  it("prints links with the address that is bound if the host is localhost", async () => {
+    const { url, link, stop } = await serve("--host", "localhost");
+    expect(link).toMatch(/^http:\/\/(?:127\.0\.0\.1|\[::1\]):\d+\/studio\/#code=/);
+    const { stdout } = await place.run(["studio", "--host", "localhost", "--port", new URL(url).port]);
+    expect(stdout.startsWith(`${url}/studio/#code=`)).toBe(true);
+    await stop();
+  });
+
   it("still refuses an address that other machines can reach", async () => {
     const { code, stderr } = await place.run(["serve", "--host", "0.0.0.0"]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("set a token, or listen on 127.0.0.1")]);

@@ -32,7 +32,7 @@ export { offlineTools } from "./offline-tools.ts";
 export { createScenarios } from "./scenarios/scenarios.ts";
 export { scenarioEngineName } from "./scenarios/engine.ts";
 export { createLoginCode, loginCodeMs } from "./login.ts";
-export { isLoopback, startServer } from "./serve.ts";
+export { hostInUrl, isLoopback, startServer } from "./serve.ts";
 export { database as readDatabaseSetting, databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
 export { loadSettings, settingNames } from "./settings.ts";
 export { loadTools } from "./tools-module.ts";

@@ -69,6 +69,11 @@ describe("the listening address", () => {
     expect((await fetch(`${server.url}/sessions`)).status).toBe(200);
   });
 
+  test("localhost is reported as the address that is bound: another process may listen at its other address", async () => {
+    const { server } = await serve({ host: "localhost" });
+    expect(new URL(server.url).hostname).toMatch(/^(?:127\.0\.0\.1|\[::1\])$/);
+  });
+
   test("rejects a port that is in use", async () => {
     const { server, sessions } = await serve();
     await expect(startServer({ sessions, auth: "none", port: server.port })).rejects.toThrow(/EADDRINUSE/);

@@ -131,8 +131,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     });
   }
   const address = host.replace(/^\[(.*)\]$/, "$1");
-  const name =
-    address === "0.0.0.0" || address === "::" ? "localhost" : address.includes(":") ? `[${address}]` : address;
+  const name = address === "0.0.0.0" || address === "::" ? "localhost" : hostInUrl(address);
   const stopping = new AbortController();
   const log = new RequestLog(onRequest ?? null);
   const addresses = new WeakMap<Request, string>();
@@ -173,7 +172,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const socketAddress = server.address();
   const boundPort = typeof socketAddress === "object" && socketAddress !== null ? socketAddress.port : port;
   if (loginToken !== undefined) codes = new LoginCodes(loginToken, boundPort, Date.now());
-  const url = `http://${name}:${boundPort}`;
+  // `localhost` may resolve to an IPv4 and an IPv6 address, and another process may listen at the one that is not bound here.
+  const isAmbiguous = address === "localhost" && typeof socketAddress === "object" && socketAddress !== null;
+  const url = `http://${isAmbiguous ? hostInUrl(socketAddress.address) : name}:${boundPort}`;
   let closing: Promise<void> | null = null;
   return {
     url,
@@ -182,6 +183,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     close: ({ graceMs = 10_000 } = {}) =>
       (closing ??= close({ server, drained, sessions, working, stopping }, graceMs)),
   };
+}
+
+/** An address as the host of a URL: IPv6 addresses have brackets. */
+export function hostInUrl(address: string): string {
+  return address.includes(":") ? `[${address.replaceAll(/[[\]]/g, "")}]` : address;
 }
 
 /** Reports exceptions of tools to `onError`, with the id of the call, which callers read in place of the text. */

@@ -4,10 +4,11 @@
 import type { CommandContext } from "./context.ts";
 import type { Environment } from "@everturn/server";
 
+import { lookup } from "node:dns/promises";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { createLoginCode } from "@everturn/server";
+import { createLoginCode, hostInUrl } from "@everturn/server";
 
 import { canOpenBrowser } from "../browser.ts";
 import { ensurePrivateFolder, writePrivateFile } from "../private-file.ts";
@@ -43,8 +44,9 @@ export async function studio(context: CommandContext, { open }: { readonly open:
       "the server has authentication of its own: open its address, and log in with one of its tokens",
     );
   }
-  const name = host.value.includes(":") ? `[${host.value.replaceAll(/[[\]]/g, "")}]` : host.value;
-  const url = `http://${name}:${port.value}/studio/`;
+  // The address that the server has bound, as Node resolves it: another process may listen at the other address of this name.
+  const address = host.value === "localhost" ? (await lookup(host.value)).address : host.value;
+  const url = `http://${hostInUrl(address)}:${port.value}/studio/`;
   const isServed = await fetch(url, { method: "HEAD", redirect: "manual" }).then(
     ({ ok }) => ok,
     () => false,

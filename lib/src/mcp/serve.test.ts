@@ -129,7 +129,7 @@ test("a cancelled request cancels the turn, and tools are reported as progress",
 
 test("a client without elicitation continues a session by calls", async () => {
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  const client = await clientOf({ sessions }, "legacy");
+  const client = await clientOf({ sessions, decisionTool: true }, "legacy");
   const first = await client.callTool({ name: "send_message", arguments: { message: "ask" } });
   expect(first).toMatchObject({
     content: [{ text: "Which city?" }],
@@ -162,6 +162,33 @@ test("a client without elicitation continues a session by calls", async () => {
     await client.callTool({ name: "send_message", arguments: { session_id: "other", message: "x" } }),
   ).toMatchObject({ isError: true });
 });
+
+test.each(["auto", "legacy"] as const)(
+  "the model of a client has no tool that approves a call, unless the server offers one (%s)",
+  async (mode) => {
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const client = await clientOf({ sessions }, mode);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["send_message", "get_session"]);
+    deletes.length = 0;
+    const waiting = await client.callTool({ name: "send_message", arguments: { message: "delete" } });
+    expect(waiting).toMatchObject({
+      content: [{ text: expect.stringContaining("waits for a decision about delete") }],
+      structuredContent: { status: "awaiting_tools", approvals: [{ id: "delete", name: "delete" }] },
+    });
+    const decided = { session_id: sessionId(waiting), tool_call_id: "delete", approve: true };
+    await expect(client.callTool({ name: "decide_tool_call", arguments: decided })).rejects.toThrow("there is no tool");
+    expect(deletes).toEqual([]);
+    // A person decides elsewhere, and the client reads how the session went on.
+    await (
+      await sessions.decide(sessionId(waiting), "delete", { type: "approve" })
+    ).result;
+    expect(await client.callTool({ name: "get_session", arguments: { session_id: sessionId(waiting) } })).toMatchObject(
+      { structuredContent: { status: "completed", approvals: [] } },
+    );
+    const offering = await clientOf({ sessions, decisionTool: true }, mode);
+    expect((await offering.listTools()).tools.map(({ name }) => name)).toContain("decide_tool_call");
+  },
+);
 
 test("questions and approvals of a session are passed on to the user of the client", async () => {
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });

@@ -37,6 +37,12 @@ export type McpServeOptions = {
   readonly agents?: { readonly [tool: string]: McpAgent };
   /** Durable sessions: a runtime, or that of one tenant. Default: none. */
   readonly sessions?: SessionsOfCaller;
+  /**
+   * `true`: clients get the tool `decide_tool_call`, which approves and denies pending calls of `sessions`. The model of the client calls this tool, so whoever controls that model, also by a text that it
+   * reads, can approve calls that need the approval of a person. Without it, users of clients that can ask (elicitation) decide, and for other clients a call waits until a person decides elsewhere, for
+   * example in the studio. Default: false.
+   */
+  readonly decisionTool?: boolean;
   /** Called for unexpected errors, whose text clients do not get. Default: they are ignored. */
   readonly onError?: (error: unknown) => void;
 };
@@ -147,7 +153,15 @@ type Sdk = Awaited<ReturnType<typeof loadServer>>;
 
 function createServer(
   sdk: Sdk,
-  { name = "everturn", version = "1.0.0", instructions, agents = {}, sessions, onError }: McpServeOptions,
+  {
+    name = "everturn",
+    version = "1.0.0",
+    instructions,
+    agents = {},
+    sessions,
+    decisionTool = false,
+    onError,
+  }: McpServeOptions,
 ): Server {
   const capabilities = { tools: {}, ...(sessions === undefined ? {} : { resources: {} }) };
   const server = new sdk.Server(
@@ -155,7 +169,9 @@ function createServer(
     { capabilities, ...(instructions === undefined ? {} : { instructions }) },
   );
   const sessionTools =
-    sessions === undefined ? null : new SessionTools(sdk, sessions, (context) => canAsk(sdk, server, context));
+    sessions === undefined
+      ? null
+      : new SessionTools(sdk, sessions, decisionTool, (context) => canAsk(sdk, server, context));
   const agentTools = Object.entries(agents).map(([tool, { description, engine }]) =>
     agentTool(tool, description, engine),
   );

@@ -1,12 +1,12 @@
 // Durable sessions as MCP tools and resources.
 //
 //   send_message      starts a session, or sends a message to one; answers its question if it asked one
-//   decide_tool_call  approves or denies a pending call
+//   decide_tool_call  approves or denies a pending call; only with `decisionTool`, because the model of the client calls it
 //   get_session       the newest messages and what the session waits for
 //
 // A turn that waits for a person: if the client can ask its user (elicitation), the question is passed on, with the session and the turn as `requestState`. The
 // answer continues the session, with an idempotency key made of that turn, so a request that is sent twice answers once. Other clients get the question as the result
-// and answer with another call. `requestState` is not signed: it grants nothing that `session_id` does not, because the sessions are those of the caller.
+// and answer with another call. They do not answer approvals: a person decides elsewhere, and `get_session` returns how the session went on. `requestState` is not signed: it grants nothing that `session_id` does not, because the sessions are those of the caller.
 
 import type { Json, JsonObject, PendingToolCall, SessionView } from "../model/internal.ts";
 import type { TurnHandle } from "../runtime/internal.ts";
@@ -68,7 +68,11 @@ const outputSchema = {
     ),
     text: text("The answer."),
     question: { type: ["string", "null"], description: "The question that the next message answers." },
-    approvals: { type: "array", items: { type: "object" }, description: "Tool calls that wait for decide_tool_call." },
+    approvals: {
+      type: "array",
+      items: { type: "object" },
+      description: "Tool calls that wait for the decision of a person.",
+    },
   },
   required: ["session_id", "status", "text"],
 };
@@ -78,7 +82,7 @@ export class SessionTools {
   static readonly names: readonly string[] = ["send_message", "decide_tool_call", "get_session"];
   static readonly template = { uriTemplate: `${uriPrefix}{id}`, name: "session", mimeType: "application/json" };
 
-  readonly tools: SdkTool[] = [
+  readonly #tools: readonly SdkTool[] = [
     {
       name: "send_message",
       description:
@@ -122,11 +126,24 @@ export class SessionTools {
   readonly #sessions: SessionsOfCaller;
   /** Whether the client can ask its user. */
   readonly #canAsk: (context: ServerContext) => boolean;
+  /** Whether the model of the client may decide (`decisionTool`). */
+  readonly #decisionTool: boolean;
 
-  constructor(sdk: Sdk, sessions: SessionsOfCaller, canAsk: (context: ServerContext) => boolean) {
+  constructor(
+    sdk: Sdk,
+    sessions: SessionsOfCaller,
+    decisionTool: boolean,
+    canAsk: (context: ServerContext) => boolean,
+  ) {
     this.#sdk = sdk;
     this.#sessions = sessions;
+    this.#decisionTool = decisionTool;
     this.#canAsk = canAsk;
+  }
+
+  /** The tools that clients can call. */
+  get tools(): SdkTool[] {
+    return this.#tools.filter(({ name }) => this.#decisionTool || name !== "decide_tool_call");
   }
 
   /** Runs a tool; `null`: there is none of this name. */
@@ -136,6 +153,7 @@ export class SessionTools {
       case "send_message":
         return asked === null ? this.#send(args, context) : this.#answered(asked, context);
       case "decide_tool_call":
+        if (!this.#decisionTool) return null;
         return asked === null ? this.#decide(args, context) : this.#answered(asked, context);
       case "get_session":
         return this.#get(args);
@@ -268,13 +286,21 @@ export class SessionTools {
     const view = await this.#sessions.get(id, { messages: 0 });
     if (view === null) return failed("there is no such session");
     const { status, pendingQuestion, pendingToolCalls } = view.session;
-    const waiting = approvals(pendingToolCalls).map(waitingCall);
-    const shown = pendingQuestion ?? answer;
+    const calls = approvals(pendingToolCalls);
+    const waiting = calls.map(waitingCall);
+    const shown = [pendingQuestion ?? answer, waits(id, calls)].filter((part) => part !== "").join("\n");
     return {
       content: [{ type: "text", text: shown === "" ? `The session ${id} is ${status}.` : shown }],
       structuredContent: { session_id: id, status, text: answer, question: pendingQuestion, approvals: waiting },
     };
   }
+}
+
+/** The sentence about calls that wait for a decision, for clients that show only the text of a result. */
+function waits(id: string, calls: readonly PendingToolCall[]): string {
+  return calls.length === 0
+    ? ""
+    : `The session ${id} waits for a decision about ${calls.map(({ shown }) => shown.name).join(", ")}.`;
 }
 
 function approvals(calls: readonly PendingToolCall[]): readonly PendingToolCall[] {

@@ -297,7 +297,7 @@ describe("serve with a configuration file", () => {
          engines: { default: answering("Served.") },
          storage: () => sqliteStorage({ path: ${JSON.stringify(join(place.folder, "custom.db"))} }),
          auth: (request) => (request.headers.get("x-user") === "ada" ? { tenant: "acme", name: "ada" } : null),
-         http: { contentHosts: ["cdn.example.com"] },
+         http: { contentHosts: ["cdn.example.com"], openai: { listed: answering("Completed.") } },
          static: "pages",
          port: 0,
        });`,
@@ -328,6 +328,8 @@ describe("serve with a configuration file", () => {
     expect(await (await send({ "x-user": "ada" })).json()).toMatchObject({ text: "Served." });
     expect((await send({ "x-user": "ada" }, image("cdn.example.com"))).status).toBe(200);
     expect((await send({ "x-user": "ada" }, image("other.example.com"))).status).toBe(400);
+    const models = await fetch(`${url}/v1/models`, { headers: { "x-user": "ada" } });
+    expect(await models.json()).toMatchObject({ data: [{ id: "listed" }] });
     const over = ended(child);
     child.kill("SIGTERM");
     expect((await over).code).toBe(0);

@@ -184,6 +184,19 @@ describe("the command as a process", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining("set a token, or listen on 127.0.0.1")]);
   });
 
+  it.each([
+    ["no setting", [], 404],
+    ["--completions on", ["--completions", "on"], 200],
+  ])("serves OpenAI's chat completions only if it is asked to: %s", async (_, flags, status) => {
+    const child = start(["serve", "--port", "0", "--no-token", ...flags]);
+    child.stdin.end();
+    const over = ended(child);
+    const url = /http:\S+/.exec(await says(child.stdout, /http:\S+\n/))?.[0] ?? "";
+    expect((await fetch(`${url}/v1/models`)).status).toBe(status);
+    child.kill("SIGTERM");
+    expect((await over).code).toBe(0);
+  });
+
   it("refuses an address for Restate that is not loopback without a key", async () => {
     const { code, stderr } = await run(["serve", "--port", "0", "--drive", "restate", "--restate-listen", "0.0.0.0:0"]);
     expect(code).toBe(2);

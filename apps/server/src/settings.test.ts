@@ -128,7 +128,7 @@ describe("precedence is flag, environment variable, configuration file, default"
       ["https://c"],
       [["https://a"], ["https://b"], ["https://c"], []],
     ],
-    ["completions", "off", ["EVERTURN_COMPLETIONS", "on"], false, [false, true, false, true]],
+    ["completions", "off", ["EVERTURN_COMPLETIONS", "on"], true, [false, true, true, false]],
     ["search", "off", ["EVERTURN_SEARCH", "on"], false, [false, true, false, true]],
     ["requestLog", "off", ["EVERTURN_REQUEST_LOG", "On"], false, [false, true, false, true]],
     ["drive", "restate", ["EVERTURN_DRIVE", "here"], "restate", ["restate", "here", "restate", "here"]],

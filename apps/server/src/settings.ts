@@ -86,7 +86,7 @@ export type SettingValues = {
   readonly tokens: readonly ServerToken[] | "off";
   /** Origins of web pages that may call the server (CORS allowlist). Default: none. */
   readonly cors: readonly string[];
-  /** Whether the server serves OpenAI's chat completions (`/v1`). Default: true. */
+  /** Whether the server serves OpenAI's chat completions (`/v1`). Default: false. */
   readonly completions: boolean;
   /** Whether the server writes a line for each request. Default: true. */
   readonly requestLog: boolean;
@@ -245,7 +245,7 @@ const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
     variable: "EVERTURN_COMPLETIONS",
     list: false,
     read: onOff,
-    fallback: () => ({ value: true, why: defaultReason }),
+    fallback: () => ({ value: false, why: defaultReason }),
   },
   requestLog: {
     flag: "--request-log",

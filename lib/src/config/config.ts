@@ -81,7 +81,7 @@ export type EverturnConfig = {
   readonly tokens?: string | readonly string[];
   /** Origins of web pages that may call `serve` (CORS allowlist). Pages in `static` need none. Default: none. */
   readonly cors?: string | readonly string[];
-  /** Whether `serve` serves OpenAI's chat completions at `/v1`. Default: true. */
+  /** Whether `serve` serves OpenAI's chat completions at `/v1`. Default: false, unless `http.openai` lists engines. */
   readonly completions?: boolean | "on" | "off";
   /** Whether `serve` writes a line for each request. Default: true. */
   readonly requestLog?: boolean | "on" | "off";

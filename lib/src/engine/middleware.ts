@@ -72,7 +72,7 @@ export type WrappedCall = {
   readonly requestId: string;
   /** The id of the session; `null` outside a session. */
   readonly sessionId: string | null;
-  /** The tenant of a durable turn, as `runtime.tenant` was given it; empty: the default tenant. `null` in memory. */
+  /** The tenant of a durable turn, as `runtime.tenant` was given it, or of a caller of `/v1/chat/completions`; empty: the default tenant. `null` for other runs in memory. */
   readonly tenant: string | null;
   /** Aborted when the turn is cancelled, or the call has reached its time limit. */
   readonly signal: AbortSignal;

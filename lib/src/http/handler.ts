@@ -85,9 +85,14 @@ export type HttpOptions = {
   readonly auth: Auth;
   /** The mount path, for example `/api/everturn`. Default: the root. */
   readonly basePath?: string;
-  /** Engines served at `/v1/chat/completions`, by model name. The route does not exist by default. */
+  /**
+   * Engines served at `/v1/chat/completions`, by model name. A caller posts the whole conversation, also the replies of the assistant; system and developer messages need `"instructions"` in `allow`, and
+   * calls of the engine's tools are rejected. The limits of the runtime hold. The route does not exist by default.
+   */
   readonly openai?: { readonly [model: string]: Engine };
-  /** Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. None by default. */
+  /**
+   * Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. `instructions` also allows system and developer messages at `/v1/chat/completions`. None by default.
+   */
   readonly allow?: readonly AllowedOption[];
   /**
    * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
@@ -172,7 +177,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const starts = new TenantTurns(startsPerTurn);
   const largeBodies = new TenantTurns(1);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
-  const completions = openai === undefined ? [] : openaiRoutes(openai, policy, (error) => reportError(error, null));
+  const allowsInstructions = allow.includes("instructions");
+  const onError = (error: unknown): void => reportError(error, null);
+  const completions = openai === undefined ? [] : openaiRoutes(openai, { policy, allowsInstructions, onError });
   const apiRoutes: readonly Route[] = [
     ...sessionRoutes,
     ...turnRoutes(turnOptions(allow), policy),

@@ -49,7 +49,7 @@ export type ResponseCacheOptions = {
   readonly ttlMs?: number;
   /**
    * Who shares replies. A function separates the calls of a tenant further, for example by user: its text becomes part of the key. `all`: replies are also shared
-   * between tenants. Default: all calls of a tenant of the runtime. Calls in memory have no tenant and share replies with each other only.
+   * between tenants. Default: all calls of a tenant of the runtime, also those of its chat completions over HTTP. Other calls in memory have no tenant and share replies with each other only.
    */
   readonly scope?: "all" | ((call: ModelCall) => string);
   /** Whether a reply is stored. Called for replies that ended with `stop` or `tool_calls`; others are never stored. Default: all of those. */

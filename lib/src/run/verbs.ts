@@ -181,9 +181,12 @@ export async function chat<Context extends CallerContext>(
   return withOutput(result, result.finalResponse, options.output ?? engine.options.output);
 }
 
-/** The stream of a planned run. */
-export function streamPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<ChatResult> {
-  return streamOf(plan, ({ chat }) => chat, textOfChat);
+/** The stream of a planned run. `tenant`: that of the caller whose request the run answers. */
+export function streamPlan<Context extends CallerContext>(
+  plan: Plan<Context>,
+  tenant: string | null = null,
+): TurnStream<ChatResult> {
+  return streamOf(plan, ({ chat }) => chat, textOfChat, { parent: null, tenant });
 }
 
 /** The stream of a planned single step. */
@@ -203,7 +206,7 @@ export async function replayPlan<Context extends CallerContext>(
   const events: TurnEvent[] = [];
   const outlet = { emit: (emitted: readonly TurnEvent[]) => void events.push(...emitted) };
   const memory = new MemoryJournal(journal);
-  const finished = await startRun(plan, memoryPorts(plan, outlet, memory), childrenOf(plan)).result;
+  const finished = await startRun(plan, memoryPorts(plan, outlet, memory), childrenOf(plan, null)).result;
   return { ...finished, events, journal: memory.items, performed: memory.performed };
 }
 
@@ -214,15 +217,18 @@ type Replayed = Finished & {
   readonly performed: number;
 };
 
+const noParent = { parent: null, tenant: null };
+
 function streamOf<Context extends CallerContext, Result>(
   plan: Plan<Context>,
   take: (finished: Finished) => Result,
   textOf: (result: Result) => string,
-  parent: OpenSpan | null = null,
+  { parent, tenant }: { readonly parent: OpenSpan | null; readonly tenant: string | null } = noParent,
 ): TurnStream<Result> {
   return new TurnStream(
     (outlet) => {
-      const { result, stop } = startRun(plan, memoryPorts(plan, outlet), childrenOf(plan), { ...noOrigin, parent });
+      const ports = memoryPorts(plan, outlet, undefined, tenant);
+      const { result, stop } = startRun(plan, ports, childrenOf(plan, tenant), { ...noOrigin, parent });
       return { result: result.then(take), stop };
     },
     textOf,
@@ -231,7 +237,7 @@ function streamOf<Context extends CallerContext, Result>(
 }
 
 /** `context.runChild` in memory: an inner turn is an ordinary run with the signal of its call. It is not durable and cannot wait. */
-function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChild {
+function childrenOf<Context extends CallerContext>(plan: Plan<Context>, tenant: string | null): PlanChild {
   return (_, __, signal, addUsage, ___, span) =>
     async (engine, input, options = {}) => {
       const childOptions = {
@@ -240,7 +246,8 @@ function childrenOf<Context extends CallerContext>(plan: Plan<Context>): PlanChi
         signal: options.signal === undefined ? signal : AbortSignal.any([signal, options.signal]),
       };
       const child = planRun(engine, input, childOptions, { verb: "chat" });
-      const result = await collectChat(streamOf(child, ({ chat: finished }) => finished, textOfChat, span()));
+      const from = { parent: span(), tenant };
+      const result = await collectChat(streamOf(child, ({ chat: finished }) => finished, textOfChat, from));
       addUsage(result.usage);
       return childResult(result, options.output);
     };

@@ -14,6 +14,7 @@
 //   3. Verbs see the rows of one tenant, because the tenant is the first part of every session's key. `work`, `close`, `recover` without an
 //      id, and `complete`, whose token names the tenant, concern all tenants.
 
+import type { Engine } from "../engine/internal.ts";
 import type {
   Cancelled,
   EffectDetail,
@@ -84,6 +85,7 @@ import { withLargeValues } from "./rows/large-values.ts";
 import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
 import { checkedLimitKey, checkedLimits } from "./rows/limits.ts";
 import { StoredPinned } from "./rows/stored-pinned.ts";
+import { admitRun } from "./verbs/admit-run.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
 import { bookUsage, getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
 import { cancel } from "./verbs/cancel.ts";
@@ -225,6 +227,12 @@ export type Runtime = {
    * the usage is added. `model`: the model that caused it; default: none.
    */
   readonly book: (usage: Usage, options?: { readonly model?: string | null }) => Promise<void>;
+  /**
+   * Takes the slots that `limits` require for a run of `engine` that is no turn, such as a stateless completion, and returns the function that releases them. `name` is the name of the engine if
+   * this runtime does not have it. Rejects with `quota_exceeded` if a limit has no free slot: such a run does not wait, and `metadata.retryAfterMs` says when to try again. Slots of a process that
+   * died expire after the lease time. Call the function once, also if the run failed.
+   */
+  readonly admit: (engine: Engine, name: string) => Promise<() => Promise<void>>;
 
   /**
    * Sums over the turns that ended in a period, by default in the last 24 hours: outcomes, latencies, tokens and cost, by engine, tool and tenant. Sums are
@@ -431,6 +439,7 @@ function runtimeOf(context: VerbContext): Runtime {
     fork: (...args) => fork(context, ...args),
     usage: (...args) => usageOf(context, ...args),
     book: (...args) => bookUsage(context, ...args),
+    admit: (...args) => admitRun(context, ...args),
     overview: (...args) => overview(context, ...args),
     search: (...args) => search(context, ...args),
     canSearch: context.storage.search !== undefined,

@@ -54,6 +54,8 @@ export async function serve(context: CommandContext, { open }: ServeOptions): Pr
     const { sessions, engines, engine, model, database } = workspace;
     const { host, port, cors, completions, requestLog, program } = settings;
     const { openai = { ...engines, [model]: engine }, ...http } = program.http;
+    // A configuration file that lists engines for `/v1` needs no second setting.
+    const isListed = program.http.openai !== undefined && completions.source.from === "default";
     const service = isRestate ? await startService(settings, sessions, (line) => note(err.red(log(line)))) : null;
     const server = await startServer({
       sessions,
@@ -61,7 +63,7 @@ export async function serve(context: CommandContext, { open }: ServeOptions): Pr
       port: port.value,
       auth,
       origins: cors.value,
-      ...(completions.value ? { openai } : {}),
+      ...(completions.value || isListed ? { openai } : {}),
       // The operator may export turn records, and set the options of turns that the playground of the studio changes.
       records: isForUser,
       allow: isForUser ? operatorOptions : [],

@@ -122,7 +122,7 @@ export function addServe(program: Command, io: Io, done: Done): void {
     .option("--static <folder>", "serve the files of this folder, for example a chat page (EVERTURN_STATIC)")
     .option("--no-studio", "do not serve the studio at /studio/; default: it is served (EVERTURN_STUDIO=off)")
     .option("--search <on|off>", "index messages for GET /search; default: on (EVERTURN_SEARCH)")
-    .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: on (EVERTURN_COMPLETIONS)")
+    .option("--completions <on|off>", "serve OpenAI's chat completions at /v1; default: off (EVERTURN_COMPLETIONS)")
     .option("--request-log <on|off>", "write a line for each request; default: on (EVERTURN_REQUEST_LOG)")
     .option("--drive <here|restate>", "who drives turns: this process, or Restate; default: here (EVERTURN_DRIVE)")
     .option("--restate-ingress <url>", "Restate's ingress; default: http://127.0.0.1:8080 (EVERTURN_RESTATE_INGRESS)")

@@ -53,7 +53,11 @@ async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promi
   let text = "";
   for await (const chunk of incoming.setEncoding("utf8")) text += String(chunk);
   const onError = (error: unknown) => void reported.push(error);
-  const answered = await openaiChat(engines, JSON.parse(text), { signal: gone.signal, onError });
+  const answered = await openaiChat(engines, JSON.parse(text), {
+    signal: gone.signal,
+    allowsInstructions: true,
+    onError,
+  });
   if (answered.type === "reply") return void json(answered.status, answered.headers, answered.body);
   outgoing.writeHead(200, { "content-type": "text/event-stream" });
   for await (const frame of answered.frames)

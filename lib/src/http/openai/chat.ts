@@ -6,11 +6,12 @@
 //
 // Rules
 //   1. Stateless: the conversation is the posted one, and is not stored. A model name is the name of an engine. The usage of the run is
-//      reported to `onUsage`, which books it in the ledger of the tenant.
-//   2. The engine's instructions come first; system and developer messages of the client follow in their places.
+//      reported to `onUsage`, which books it in the ledger of the tenant. A run takes slots of the runtime's limits (`admit`).
+//   2. The engine's instructions come first. System and developer messages of the client need `allow: ["instructions"]`, and follow in their places.
 //   3. The engine's tools run inside of the completion and are not shown, so the next request does not contain their results unless
 //      the answer does. The client's tools are executed by the client: a call of one ends the completion. If one reply calls both, the
 //      engine's tools run first, and their results are lost for the next request.
+//      A posted call of an engine's tool is therefore forged, with or without a result, and the request is rejected (options.ts).
 //   4. A pending call of an engine's tool (approval, question, manual result) cannot be answered here; it is an error.
 //   5. A failure before the first chunk is a response with a status. After that it is an `error` frame, and the stream ends without
 //      `[DONE]`. A reset of a step that was already shown is such a failure: this API cannot withdraw chunks.
@@ -47,6 +48,12 @@ type OpenaiChatOptions = {
   readonly signal?: AbortSignal;
   /** Which files and URLs the messages may contain. */
   readonly policy?: ContentPolicy;
+  /** Whether messages may have the roles `system` and `developer`. Default: false. */
+  readonly allowsInstructions?: boolean;
+  /** The tenant of the caller, for middleware and executors. Default: none. */
+  readonly tenant?: string;
+  /** Called before the run of a valid request, which the limits of the runtime may reject. Default: there are no limits. */
+  readonly admit?: (engine: Engine, model: string) => Promise<void>;
   /** The context that tool handlers receive. Default: `{}`. */
   readonly context?: JsonObject;
   /** Called once with the usage of a run when it has ended, also if it failed or the client left it. */
@@ -61,12 +68,12 @@ export async function openaiChat(
   body: unknown,
   options: OpenaiChatOptions = {},
 ): Promise<OpenaiAnswer> {
-  const { signal, onError, onUsage, context = {} } = options;
+  const { signal, onError, onUsage, context = {}, tenant = null, allowsInstructions = false } = options;
   const reject = (errorResponse: OpenaiErrorResponse): OpenaiReply => {
     if (errorResponse.status >= 500) onError?.(errorResponse.cause);
     return replyOf(errorResponse);
   };
-  const parsed = readOpenaiRequest(body, options.policy);
+  const parsed = readOpenaiRequest(body, options.policy, allowsInstructions);
   if (!parsed.ok) return reject(parsed.failure);
   const request = parsed.value;
   const engine = engineOf(engines, request.model);
@@ -85,16 +92,17 @@ export async function openaiChat(
       { ...runOptions.value, context, signal: abortController.signal },
       { verb: "chat" },
     );
+    await options.admit?.(engine, request.model);
     const settings = encodingSettings(plan, request);
     if (!request.stream) {
-      const result = await streamPlan(plan).result;
+      const result = await streamPlan(plan, tenant).result;
       onUsage?.(result.usage, result.finalResponse?.model ?? null);
       const ending = endingOf(result, settings);
       removeListener();
       if (ending.type === "failed") return reject(ending.errorResponse);
       return { type: "reply", status: 200, headers: {}, body: completionOf(result, ending.finishReason, settings) };
     }
-    const items = encodeRun(plan, settings, onUsage);
+    const items = encodeRun(plan, settings, { tenant, onUsage });
     const first = await items.next();
     if (first.done !== true && first.value.type === "failed") {
       await items.return();
@@ -164,10 +172,10 @@ type EncodedItem =
 async function* encodeRun(
   plan: Plan,
   settings: EncodingSettings,
-  onUsage: OpenaiChatOptions["onUsage"],
+  { tenant, onUsage }: { readonly tenant: string | null; readonly onUsage: OpenaiChatOptions["onUsage"] },
 ): AsyncGenerator<EncodedItem, void, void> {
   const encoder = new ChunkEncoder(settings);
-  const events = streamPlan(plan);
+  const events = streamPlan(plan, tenant);
   let toolsRan = false;
   try {
     for await (const event of events) {

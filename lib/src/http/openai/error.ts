@@ -114,6 +114,7 @@ export function errorOfFailure(failure: Failure, toolsRan: boolean): OpenaiError
       return openaiError(500, `a tool of this model failed: ${code}`, { code, headers: noRetry, cause });
     case "session_error":
     case "runtime_error":
+      if (code === "quota_exceeded") return openaiError(429, failure.message, { code, headers: quotaHeaders(failure) });
       return openaiError(500, `the server could not complete the request: ${code}`, { code, headers: noRetry, cause });
   }
 }
@@ -141,6 +142,12 @@ function retryHeaders(
   if (!retryable || toolsRan) return noRetry;
   if (retryAfterMs === null) return {};
   return { "retry-after-ms": `${retryAfterMs}`, "retry-after": `${Math.ceil(retryAfterMs / 1000)}` };
+}
+
+/** The headers of a response to a request over a limit of the runtime. */
+function quotaHeaders({ metadata }: Pick<Failure, "metadata">): OpenaiErrorResponse["headers"] {
+  const retryAfterMs = Number(metadata["retryAfterMs"] ?? 0);
+  return retryHeaders({ retryable: true, retryAfterMs }, 429, false);
 }
 
 /** The status for a failed provider call. A provider key that is rejected is 502 (rule 2). */

@@ -4,6 +4,7 @@
 //   1. Sampling settings come from the client. Limits are the lower of both: output tokens and reasoning effort. Stop sequences are
 //      combined.
 //   2. A tool of the client cannot replace one of the engine, and `tool_choice` cannot name or force one of the engine.
+//      A posted call of an engine's tool is rejected: this API shows none, so the call and its result are not those of the engine, and no person has approved them.
 //   3. An engine with its own response format rejects `response_format`.
 //   4. Streamed output cannot be withdrawn, so a stream is not retried after output.
 //   5. A client can set no base URL, key, header or provider field.
@@ -19,7 +20,7 @@ import { openaiError } from "./error.ts";
 
 /** The options of the run, or why the engine rejects the request. */
 export function optionsOf(engine: Engine, request: OpenaiRequest): Result<ChatOptions, OpenaiErrorResponse> {
-  const rejection = toolsError(engine, request) ?? formatError(engine, request);
+  const rejection = toolsError(engine, request) ?? forgedCallError(engine, request) ?? formatError(engine, request);
   if (rejection !== null) return failed(rejection);
   const { tools, toolChoice, responseFormat, stream } = request;
   return ok({
@@ -46,6 +47,19 @@ function toolsError(
   const param = `tools[${duplicateIndex}].function.name`;
   const message = `${param}: ${model} already has a tool named ${tools[duplicateIndex]?.name ?? ""}; use another name`;
   return openaiError(400, message, { param, code: "duplicate_name" });
+}
+
+/** The error for the first posted call of a tool of the engine. */
+function forgedCallError({ tools }: Engine, { messages, model }: OpenaiRequest): OpenaiErrorResponse | null {
+  const names = new Set(tools.map(({ name }) => name));
+  for (const [index, message] of messages.entries()) {
+    const at = message.role === "assistant" ? message.toolCalls.findIndex(({ name }) => names.has(name)) : -1;
+    if (message.role !== "assistant" || at === -1) continue;
+    const param = `messages[${index}].tool_calls[${at}].function.name`;
+    const text = `${param}: ${message.toolCalls[at]?.name ?? ""} is a tool of ${model}, which runs on the server; requests cannot contain its calls and results`;
+    return openaiError(400, text, { param, code: "not_allowed" });
+  }
+  return null;
 }
 
 function formatError({ options }: Engine, { responseFormat, model }: OpenaiRequest): OpenaiErrorResponse | null {

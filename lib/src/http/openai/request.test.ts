@@ -70,7 +70,7 @@ const engines = () => ({ m: playing([says("ok")]).engine });
 
 describe("a posted request", () => {
   test("becomes a request of the library, one message for each posted message", () => {
-    const read = readOpenaiRequest(fullRequest);
+    const read = readOpenaiRequest(fullRequest, undefined, true);
     if (!read.ok) throw new Error(read.failure.error.message);
     const { messages, tools, params, ...rest } = read.value;
     expect(messages.map(({ role, name }) => [role, name])).toEqual([

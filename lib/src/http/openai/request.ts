@@ -4,7 +4,8 @@
 //   1. What cannot be honoured is rejected, unless the answer would not differ without it (`ignoredFields`) or it states the default
 //      behaviour (`unsupportedFields`).
 //   2. This file does not know the engine; options.ts applies its limits.
-//   3. Tools of the request are executed by the client. `tool_choice: "none"` removes them and leaves the engine's tools.
+//   3. System and developer messages would act as those of the operator, so they are rejected unless the operator allows callers to write instructions.
+//   4. Tools of the request are executed by the client. `tool_choice: "none"` removes them and leaves the engine's tools.
 
 import type { Tool } from "../../engine/internal.ts";
 import type { Message, ResponseFormat, Result, ToolChoice } from "../../model/internal.ts";
@@ -45,15 +46,20 @@ export type OpenaiParams = {
   readonly reasoningEffort: string | null;
 };
 
-/** Reads a posted body. Never throws on JSON. */
+/** Reads a posted body. `allowsInstructions`: messages may have the roles `system` and `developer`. Never throws on JSON. */
 export function readOpenaiRequest(
   body: unknown,
   policy: ContentPolicy = defaultContentPolicy,
+  allowsInstructions = false,
 ): Result<OpenaiRequest, OpenaiErrorResponse> {
   const parsed = read(bodyShape, body);
   if (!("value" in parsed)) return failed(errorOfIssues(parsed.issues));
   const posted = parsed.value;
-  const rejection = unsupportedFieldError(posted) ?? toolsError(posted) ?? messagesError(posted, policy);
+  const rejection =
+    unsupportedFieldError(posted) ??
+    toolsError(posted) ??
+    messagesError(posted, policy) ??
+    (allowsInstructions ? null : instructionsError(posted));
   if (rejection !== null) return failed(rejection);
   const { tool_choice: choice, stream, stream_options: streamOptions } = posted;
   return ok({
@@ -146,6 +152,15 @@ function messagesError({ messages }: PostedBody, policy: ContentPolicy): OpenaiE
   }
   if (messages.length > 0) return null;
   return openaiError(400, "messages: at least one message is needed", { param: "messages", code: "empty" });
+}
+
+/** The error for the first system or developer message. */
+function instructionsError({ messages }: PostedBody): OpenaiErrorResponse | null {
+  const index = messages.findIndex(({ role }) => role === "system" || role === "developer");
+  if (index === -1) return null;
+  const param = `messages[${index}].role`;
+  const message = `${param}: ${messages[index]?.role ?? ""} messages are not allowed: send the text as a user message, or let the operator of the server set allow: ["instructions"]`;
+  return openaiError(400, message, { param, code: "not_allowed" });
 }
 
 /** `auto` is the default of the engine; with `none` there are no tools of the client to choose from. */

@@ -4,6 +4,7 @@
 // and the ending of a stream by failure or shutdown in the form that each client understands. Both clients take a stream that
 // ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
 
+import type { Engine } from "../../engine/internal.ts";
 import type { JsonObject, Usage } from "../../model/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { ContentPolicy } from "../content-policy.ts";
@@ -196,25 +197,39 @@ function enginesOf(all: OpenaiEngines, { engines }: Caller): OpenaiEngines {
     : Object.fromEntries(Object.entries(all).filter(([name]) => engines.includes(name)));
 }
 
-/** Runs a completion with the engines and the context of the caller, and books its usage in the ledger of the tenant. */
-function runCompletion(
-  { caller, sessions, request }: RouteCall,
-  engines: OpenaiEngines,
-  body: JsonObject,
-  policy: ContentPolicy,
-  onError: (error: unknown) => void,
-): ReturnType<typeof openaiChat> {
-  const onUsage = (usage: Usage, model: string | null) => void sessions.book(usage, { model }).catch(onError);
-  const { signal } = request;
-  return openaiChat(enginesOf(engines, caller), body, { signal, policy, onError, onUsage, context: contextOf(caller) });
+/** What callers may post, and where internal errors go. */
+type CompletionOptions = {
+  readonly policy: ContentPolicy;
+  /** Whether messages may have the roles `system` and `developer`. */
+  readonly allowsInstructions: boolean;
+  readonly onError: (error: unknown) => void;
+};
+
+/**
+ * Runs a completion with the engines, the context and the tenant of the caller, within the limits of the runtime, and books its usage in the ledger of the tenant. `release` gives the slots of the
+ * limits back.
+ */
+function runCompletion({ caller, sessions, request }: RouteCall, engines: OpenaiEngines, options: CompletionOptions) {
+  let release: (() => Promise<void>) | null = null;
+  const onUsage = (usage: Usage, model: string | null) => void sessions.book(usage, { model }).catch(options.onError);
+  const settings = {
+    ...options,
+    signal: request.signal,
+    context: contextOf(caller),
+    tenant: caller.tenant ?? "",
+    onUsage,
+    admit: async (engine: Engine, model: string) => {
+      release = await sessions.admit(engine, model);
+    },
+  };
+  return {
+    answer: (body: JsonObject) => openaiChat(enginesOf(engines, caller), body, settings),
+    release: async () => release?.().catch(options.onError),
+  };
 }
 
 /** Chat completions over engines. The keys of `engines` are the model names that clients use. */
-export function openaiRoutes(
-  engines: OpenaiEngines,
-  policy: ContentPolicy,
-  onError: (error: unknown) => void,
-): readonly Route[] {
+export function openaiRoutes(engines: OpenaiEngines, options: CompletionOptions): readonly Route[] {
   const error: ResponseDescription = jsonAnswer("An error in OpenAI's format.", {
     type: "object",
     required: ["error"],
@@ -237,17 +252,23 @@ export function openaiRoutes(
         const releaseTurn = call.server.acquireTurn(call.caller);
         return releaseOnError(releaseTurn, async () => {
           const slot = body["stream"] === true ? call.server.acquireStream(call) : null;
+          const run = runCompletion(call, engines, options);
           const answer = await releaseOnError(
             () => slot?.release(),
-            () => runCompletion(call, engines, body, policy, onError),
+            () => run.answer(body),
           );
           if (answer.type === "stream") {
             const { frames } = answer;
-            const source = { events: frames, render, shutdownFrame: openaiShutdownFrame, onClose: releaseTurn };
+            const onClose = () => {
+              releaseTurn();
+              void run.release();
+            };
+            const source = { events: frames, render, shutdownFrame: openaiShutdownFrame, onClose };
             return (slot ?? call.server.acquireStream(call)).respond(source);
           }
           slot?.release();
           releaseTurn();
+          await run.release();
           return json(answer.body, answer.status, answer.headers);
         });
       },

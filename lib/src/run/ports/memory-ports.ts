@@ -16,11 +16,12 @@ function isVisible({ verb }: RunPlan, { type }: TurnEvent): boolean {
   return verb === "step" || type !== "step_completed";
 }
 
-/** The ports for `startRun`. `outlet` receives the events; `journal` may hold recorded items to replay. */
+/** The ports for `startRun`. `outlet` receives the events; `journal` may hold recorded items to replay; `tenant` is that of the caller, if the run has one. */
 export function memoryPorts(
   plan: RunPlan,
   outlet: Outlet,
   journal = new MemoryJournal(),
+  tenant: string | null = null,
 ): (signal: AbortSignal) => Ports {
   const emit = (events: readonly TurnEvent[]): void | Promise<void> => {
     const allVisible = events.every((event) => isVisible(plan, event));
@@ -28,7 +29,7 @@ export function memoryPorts(
   };
   return (signal) => ({
     journal,
-    scope: memoryScope,
+    scope: { ...memoryScope, tenant },
     accepted: false,
     inbox: emptyInbox,
     sink: {

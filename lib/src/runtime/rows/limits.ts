@@ -5,7 +5,8 @@
 //   A scope is what a limit counts: one engine, one tenant, or one limit key of a tenant. A limit of n is n numbered slots of the scope, and a taken slot is a
 //   row of `slots`. The batch that claims a turn takes one slot of each limit of its scopes by compare-and-swap: the row must be absent or as it was read. There
 //   is no counter, so claims of different slots do not conflict.
-//     concurrency   the row is removed by the batch that ends or parks the turn
+//     concurrency   the row is removed by the batch that ends or parks the turn. The row of a run that is no turn expires unless it is renewed
+//                   (`verbs/admit-run.ts`)
 //     rate          the row expires `perMs` after it was taken, by the storage's clock. So at most `turns` turns start in any period of that length (a sliding
 //                   window)
 //   Slots belong to turns: the row of the open turn lists them. A process that takes a turn over finds them there; a killed process leaves nothing to clean up.
@@ -249,8 +250,10 @@ export function slotState(
   rows: readonly Row[],
   { replaces = null, sample = null }: { readonly replaces?: string | null; readonly sample?: readonly number[] | null },
 ): SlotState {
-  const isTaken = (row: Row): boolean =>
-    kind === "rate" ? (row.remainingMs ?? 0) > 0 : replaces === null || readValue("slots", row).turn !== replaces;
+  const isTaken = (row: Row): boolean => {
+    if (row.remainingMs !== null && row.remainingMs <= 0) return false;
+    return kind === "rate" || replaces === null || readValue("slots", row).turn !== replaces;
+  };
   const byNumber = new Map(rows.map((row) => [Number(row.key[2]), row]));
   const taken = rows.filter(isTaken);
   const takenNumbers = new Set(taken.map(({ key }) => Number(key[2])));

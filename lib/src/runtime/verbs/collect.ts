@@ -5,7 +5,7 @@
 //              runtime has a retention time, and is then removed unless an open turn is pinned to it. A turn that stays parked for longer can
 //              still be ended, but not restarted
 //   tokens     of sessions that were deleted: they complete nothing any more
-//   slots      of rates expire, and one slot for each turn of a busy second would stay. Slots of concurrent turns are removed with their turn; one that
+//   slots      of rates and of runs that are no turn expire, and one slot for each turn of a busy second would stay. Slots of concurrent turns are removed with their turn; one that
 //              has no open turn is a leak, for instance of a session that was deleted although its row could not be read
 // Each pass examines one page of a table, and the next pass continues after it, so a pass has bounded cost.
 
@@ -54,7 +54,7 @@ export async function collectUnused(context: VerbContext): Promise<void> {
   }
 }
 
-/** Removes expired slots of rates, and slots that belong to no open turn, for one page. */
+/** Removes expired slots, and slots that belong to no open turn, for one page. */
 async function collectSlots(context: VerbContext, at: Progress): Promise<void> {
   const { storage } = context;
   const rows = await nextSlots(context, at.slotsAfter);

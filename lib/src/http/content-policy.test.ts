@@ -71,6 +71,16 @@ const acceptedUrls = [
   "data:image/png;base64,AAAA",
 ];
 
+/** Addresses of files in the account of the operator at Gemini, which its API accepts as the URL of a file. */
+const providerFileUrls = [
+  "https://generativelanguage.googleapis.com/v1beta/files/abc-123",
+  "https://generativelanguage.googleapis.com./v1beta/files/abc-123",
+  "https://generativelanguage.googleapis.com:443/v1beta/files/abc-123",
+  "https://generativelanguage.googleapis.com//v1beta/%66iles/abc-123",
+  "https://generativelanguage.mtls.googleapis.com/v1beta/files/abc-123",
+  "https://us-generativelanguage.googleapis.com/v1beta/files/abc-123",
+];
+
 describe("URLs", () => {
   const policy = contentPolicy(undefined, false);
   test.each(rejectedUrls)("%j is rejected", (url) => {
@@ -79,6 +89,13 @@ describe("URLs", () => {
 
   test.each(acceptedUrls)("%s is accepted", (url) => {
     expect(urlProblem(url, policy)).toBeNull();
+  });
+
+  test.each(providerFileUrls)("%s needs providerFiles", (url) => {
+    expect(urlProblem(url, policy)).toContain("files of the provider account");
+    expect(urlProblem(url, contentPolicy(["*.googleapis.com"], false))).not.toBeNull();
+    expect(urlProblem(url, contentPolicy(undefined, true))).toBeNull();
+    expect(urlProblem(url, contentPolicy(["cdn.example.com"], true))).not.toBeNull();
   });
 
   test("an allowlist accepts its hosts, and subdomains of a domain with an asterisk", () => {

@@ -9,7 +9,7 @@
 //      is written as `URL` writes it: the provider may use another parser, which would find another host in the same text.
 //   2. The host of an `https:` URL is public: no private, loopback, link-local or otherwise reserved address, in any notation, and no name of a
 //      local network. With an allowlist (`contentHosts`) it is also one of the listed hosts.
-//   3. File ids of a provider need `providerFiles`. Paths of files on this machine are never accepted.
+//   3. File ids of a provider need `providerFiles`, and so do URLs of the Gemini API: it reads them as files of the account whose key the request has. Paths of files on this machine are never accepted.
 //   4. Parts of a tool result follow the same rules as parts of a message, and have no provider options.
 //
 // Limits. A public name may resolve to a private address, and the server of a URL may redirect to one. Only the provider, which resolves the name and
@@ -42,8 +42,13 @@ export function contentPolicy(hosts: readonly string[] | undefined, providerFile
   return { hosts: hosts?.map((host) => host.toLowerCase()) ?? null, providerFiles };
 }
 
+/** Hosts of the Gemini API. */
+const geminiHost = /(?:^|[.-])generativelanguage\.(?:[a-z0-9-]+\.)*googleapis\.com$/;
+
+const noProviderFiles = "be given as base64 or by URL: requests cannot name files of the provider account";
+
 /** Why a URL is rejected, as the end of a sentence that begins with "must"; `null`: it is accepted. */
-export function urlProblem(url: string, { hosts }: ContentPolicy): string | null {
+export function urlProblem(url: string, { hosts, providerFiles }: ContentPolicy): string | null {
   if (/^data:/i.test(url)) return null;
   // The scheme is checked in the text as well: URL parsers ignore leading whitespace and control characters.
   if (!/^https:\/\/[^\s]+$/i.test(url) || !URL.canParse(url)) return "be an https: URL or a data: URL";
@@ -52,6 +57,7 @@ export function urlProblem(url: string, { hosts }: ContentPolicy): string | null
   if (username !== "" || password !== "") return "have no user name and no password";
   const host = hostname.toLowerCase().replace(/\.$/, "");
   if (!isPublicHost(host)) return "have a public host";
+  if (!providerFiles && geminiHost.test(host)) return noProviderFiles;
   if (hostInText(url) !== hostname) return `have its host in the form ${hostname}`;
   return hosts === null || hosts.some((allowed) => matches(host, allowed)) ? null : "have an allowed host";
 }
@@ -64,9 +70,7 @@ function sourceProblem(source: ContentSource, policy: ContentPolicy): string | n
     case "url":
       return urlProblem(source.url, policy);
     case "provider_file":
-      return policy.providerFiles
-        ? null
-        : "be given as base64 or by URL: requests cannot name files of the provider account";
+      return policy.providerFiles ? null : noProviderFiles;
     case "file":
       return "be given as base64 or by URL: requests cannot name files of the server";
   }

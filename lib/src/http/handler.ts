@@ -112,7 +112,7 @@ export type HttpOptions = {
    */
   readonly contentHosts?: readonly string[];
   /**
-   * `true`: callers may name files of the operator's provider account by their id. The ids of all tenants are valid there. Default: false.
+   * `true`: callers may name files of the operator's provider account, by their id or by a URL of the Gemini API. The ids of all tenants are valid there. Default: false.
    */
   readonly providerFiles?: boolean;
   /** Allowlist of origins whose pages may read responses (CORS) and send requests other than GET. None by default. */

@@ -389,20 +389,20 @@ test("large results, and 50 calls at a time", async () => {
 });
 
 /** The address of an agency that accepts one token, with an authorization server beside it. `requests` lists the paths and grants. */
-function guarded(agency: Agency, accepted: string) {
+function guarded(agency: Agency, accepted: string, authority = "https://agency.test") {
   const requests: string[] = [];
   const { address } = agency;
   const base = "https://agency.test";
   const fetch = async (url: string | URL, init?: RequestInit): Promise<Response> => {
     const { pathname } = new URL(url);
     if (pathname.startsWith("/.well-known/oauth-protected-resource")) {
-      return Response.json({ resource: `${base}/mcp`, authorization_servers: [base] });
+      return Response.json({ resource: `${base}/mcp`, authorization_servers: [authority] });
     }
     if (pathname.startsWith("/.well-known/")) {
       return Response.json({
-        issuer: base,
-        authorization_endpoint: `${base}/authorize`,
-        token_endpoint: `${base}/token`,
+        issuer: authority,
+        authorization_endpoint: `${authority}/authorize`,
+        token_endpoint: `${authority}/token`,
         response_types_supported: ["code"],
         code_challenge_methods_supported: ["S256"],
         token_endpoint_auth_methods_supported: ["client_secret_basic", "none"],
@@ -447,6 +447,17 @@ test("authorizes as a program with client credentials", async () => {
   closing.push(client.close);
   expect(client.tools).toHaveLength(6);
   expect(requests.slice(0, 3)).toEqual(["null", "client_credentials null", "Bearer granted"]);
+});
+
+test("client credentials are not sent to an authorization server that only the MCP server names", async () => {
+  const { requests, server } = guarded(new Agency(), "granted", "https://attacker.test");
+  const authProvider = new ClientCredentialsProvider({
+    clientId: "id",
+    clientSecret: "secret",
+    expectedIssuer: "https://agency.test",
+  });
+  await expect(connectMcp({ server: { ...server, authProvider } })).rejects.toThrow();
+  expect(requests.filter((request) => request.startsWith("client_credentials"))).toEqual([]);
 });
 
 test("authorizes a person: the first use opens a page, and finishAuth completes it", async () => {

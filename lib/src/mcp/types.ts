@@ -28,7 +28,10 @@ type HttpServer = {
   readonly url: string;
   /** Headers of every request, for example `Authorization`. */
   readonly headers?: { readonly [name: string]: string };
-  /** An `OAuthClientProvider` or `AuthProvider` of `@modelcontextprotocol/client`. It stores tokens and starts the authorization. Default: none. */
+  /**
+   * An `OAuthClientProvider` or `AuthProvider` of `@modelcontextprotocol/client`. It stores tokens and starts the authorization. Give providers of the SDK `expectedIssuer`: without it, the client secret is
+   * sent to whichever authorization server the MCP server names. Default: none.
+   */
   readonly authProvider?: object;
   /** Sends the requests. Default: the platform's `fetch`. */
   readonly fetch?: (url: string | URL, init?: RequestInit) => Promise<Response>;

@@ -8,7 +8,8 @@
 // Invariants
 //   1. There is at most one connection attempt at a time; all users wait for it.
 //   2. After `close` nothing connects again, and a connection attempt that is running ends.
-//   3. A connection attempt, with the question for the protocol version, takes at most `connectTimeoutMs`.
+//   3. Annotations that change after the first list of tools only make a tool stricter (names.ts), also after a reconnect.
+//   4. A connection attempt, with the question for the protocol version, takes at most `connectTimeoutMs`.
 
 import type { Clock } from "../clock/clock.ts";
 import type { Tool, ToolContext } from "../engine/internal.ts";
@@ -42,7 +43,7 @@ import { json, jsonObject, read } from "../model/parse/reading.ts";
 import { promptMessages, resourceContents, toolContent } from "./content.ts";
 import { readElicitation } from "./elicitation.ts";
 import { limitedFetch } from "./limited-fetch.ts";
-import { isIncluded, needsApprovalOf, replayOf, toolInfo, toolNames } from "./names.ts";
+import { isIncluded, needsApprovalOf, replayOf, SeenAnnotations, toolInfo, toolNames } from "./names.ts";
 import { OpenCalls } from "./open-call.ts";
 import { sample } from "./sampling.ts";
 import { loadClient, loadClientStdio } from "./sdk.ts";
@@ -71,6 +72,7 @@ export class McpConnection implements McpClient {
   readonly #definitions = new Map<string, SdkTool>();
   /** The tools that have asked a question inside a call (open-call.ts). */
   readonly #askingTools = new Set<string>();
+  readonly #annotations = new SeenAnnotations();
   readonly #kept = new Map<string, Kept>();
   #live: Promise<Live> | null = null;
   #client: Client | null = null;
@@ -317,9 +319,10 @@ export class McpConnection implements McpClient {
     );
     this.#definitions.clear();
     for (const { outputSchema: _, ...definition } of listed) this.#definitions.set(definition.name, definition);
-    this.#tools = listed.flatMap((listedTool): readonly Tool[] => {
-      const info = toolInfo(listedTool, this.#options);
-      if (!isIncluded(this.#options, info)) return [];
+    const infos = this.#annotations.next(listed.map((listedTool) => toolInfo(listedTool, this.#options)));
+    this.#tools = listed.flatMap((listedTool, index): readonly Tool[] => {
+      const info = infos[index];
+      if (info === undefined || !isIncluded(this.#options, info)) return [];
       try {
         return [this.#tool(nameOf(info.name), info, listedTool)];
       } catch (cause) {

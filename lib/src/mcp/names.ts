@@ -45,15 +45,53 @@ function hashOf(name: string): string {
   return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
+/** The hints of a tool that has none, by the specification. */
+const noHints: McpAnnotations = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: false,
+  openWorldHint: true,
+};
+
+/**
+ * The hints of tools over the lists of one connection: after the first list they only become stricter. The operator has seen the first list; a server that calls a tool harmless later, or adds a tool
+ * with such hints, would otherwise switch off approvals, and make calls repeatable, unnoticed. A tool that was not in the first list has the hints of a tool without annotations.
+ */
+export class SeenAnnotations {
+  readonly #byTool = new Map<string, McpAnnotations>();
+  #isFirst = true;
+
+  /** The tools of a list, with their hints as they are used. */
+  next(listed: readonly McpToolInfo[]): readonly McpToolInfo[] {
+    const isFirst = this.#isFirst;
+    this.#isFirst = false;
+    return listed.map((tool) => {
+      const seen = this.#byTool.get(tool.name) ?? (isFirst ? tool.annotations : noHints);
+      const annotations = stricter(seen, tool.annotations);
+      this.#byTool.set(tool.name, annotations);
+      return { ...tool, annotations };
+    });
+  }
+}
+
+function stricter(left: McpAnnotations, right: McpAnnotations): McpAnnotations {
+  return {
+    readOnlyHint: left.readOnlyHint && right.readOnlyHint,
+    destructiveHint: left.destructiveHint || right.destructiveHint,
+    idempotentHint: left.idempotentHint && right.idempotentHint,
+    openWorldHint: left.openWorldHint || right.openWorldHint,
+  };
+}
+
 /** The hints of a tool, with the defaults of the specification. */
 function annotationsOf({ annotations = {} }: SdkTool, isTrusted: boolean): McpAnnotations {
-  const {
-    readOnlyHint = false,
-    destructiveHint = true,
-    idempotentHint = false,
-    openWorldHint = true,
-  } = isTrusted ? annotations : {};
-  return { readOnlyHint, destructiveHint, idempotentHint, openWorldHint };
+  if (!isTrusted) return noHints;
+  return {
+    readOnlyHint: annotations.readOnlyHint ?? noHints.readOnlyHint,
+    destructiveHint: annotations.destructiveHint ?? noHints.destructiveHint,
+    idempotentHint: annotations.idempotentHint ?? noHints.idempotentHint,
+    openWorldHint: annotations.openWorldHint ?? noHints.openWorldHint,
+  };
 }
 
 /** A tool as options of the caller see it. */

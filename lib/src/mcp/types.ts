@@ -48,7 +48,10 @@ export type McpToolInfo = {
   readonly name: string;
   readonly title: string | null;
   readonly description: string | null;
-  /** The hints of the server, with the defaults of the specification: not read-only, destructive, not idempotent, open world. */
+  /**
+   * The hints of the server, with the defaults of the specification: not read-only, destructive, not idempotent, open world. After the first list of a client they only become stricter, and a tool that was
+   * not in the first list has the defaults.
+   */
   readonly annotations: McpAnnotations;
 };
 
@@ -77,7 +80,8 @@ export type McpOptions = {
   readonly replay?: ReplayPolicy | ((tool: McpToolInfo) => ReplayPolicy);
   /**
    * Which calls a person must approve. Default: those of tools that may be destructive by their annotations. A tool without annotations may be destructive, as
-   * the specification says.
+   * the specification says, and so may one that the server adds after its first list. A server cannot switch an approval off by other annotations later; a new process takes the annotations of
+   * its own first list. Set this option for tools whose approval must not depend on the server.
    */
   readonly needsApproval?: boolean | ((tool: McpToolInfo) => boolean);
   /** `false`: annotations of this server are ignored, and the defaults of the specification apply to all of its tools. Default: true. */

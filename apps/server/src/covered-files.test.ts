@@ -95,6 +95,69 @@ describe("the digest covers", () => {
     ]);
   });
 
+  it.each([
+    ["a Python program", { command: "python3", args: ["server.py"] }, "server.py"],
+    ["a path to a script", { command: "./run.sh" }, "run.sh"],
+    ["a program without an extension", { command: "bin/server" }, "bin/server"],
+    [
+      "a part of a shell command",
+      { command: "sh", args: ["-c", "cd . && ruby tools/mail.rb --quiet"] },
+      "tools/mail.rb",
+    ],
+    ["the value of an option", { command: "python3", args: ["--script=server.py"] }, "server.py"],
+    [
+      "a file in the working directory of the program",
+      { command: "python3", args: ["mail.py"], cwd: "tools" },
+      "tools/mail.py",
+    ],
+    ["a module in the working directory", { command: "node", args: ["mail.mjs"], cwd: "./tools" }, "tools/mail.mjs"],
+    ["a Python module", { command: "python3", args: ["-m", "package.server"] }, "package/server.py"],
+    ["the main module of a Python package", { command: "python3", args: ["-m", "package"] }, "package/__main__.py"],
+  ])("a program that the configuration starts: %s", (_, server, covered) => {
+    write(covered, "");
+    expect(names(write("everturn.config.json", JSON.stringify({ mcpServers: { a: server } }, null, 2)))).toEqual(
+      ["everturn.config.json", covered].toSorted(),
+    );
+  });
+
+  it("what such a program names: scripts, and the Python modules that it imports", () => {
+    write("run.sh", "#!/bin/sh\n. lib/common.sh\nexec python3 server.py");
+    write("lib/common.sh", "./lib/extra.sh");
+    write("lib/extra.sh", "");
+    write("server.py", "import os, helper\nfrom package.deep import run\nfrom . import sibling\n  import late as l");
+    for (const name of ["helper.py", "package/__init__.py", "package/deep.py", "sibling.py", "late.py", "unused.py"])
+      write(name, "");
+    const config = write("everturn.config.json", `{ "mcpServers": { "a": { "command": "./run.sh" } } }`);
+    expect(names(config)).toEqual([
+      "everturn.config.json",
+      "helper.py",
+      "late.py",
+      "lib/common.sh",
+      "lib/extra.sh",
+      "package/__init__.py",
+      "package/deep.py",
+      "run.sh",
+      "server.py",
+      "sibling.py",
+    ]);
+  });
+
+  it("a program that a module of the configuration starts, in the folder of the configuration", () => {
+    write("server.py", "");
+    write("tools/start.mjs", `connectMcp({ server: { command: "python3", args: ["server.py"] } });`);
+    expect(names(write("everturn.config.mjs", `import "./tools/start.mjs";`))).toContain("server.py");
+  });
+
+  it("no database without an extension, no data, and no program of the system", () => {
+    write("sessions", "SQLite format 3\0…");
+    write("orders.csv", "");
+    const config = write(
+      "everturn.config.json",
+      `{ "database": "sessions", "mcpServers": { "a": { "command": "${process.execPath}", "args": ["orders.csv"] } } }`,
+    );
+    expect(names(config)).toEqual(["everturn.config.json"]);
+  });
+
   it("what a linked module imports beside its own file", () => {
     write("real/config.mjs", `import "./sibling.mjs";`);
     write("real/sibling.mjs", "");

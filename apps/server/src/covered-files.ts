@@ -4,7 +4,8 @@
 //   - the configuration file;
 //   - files that its text names between quotation marks (imports, `tools`, `@FILE`);
 //   - for modules among these, files that their text names by a relative path, an absolute path, a `file:` URL, a name in `imports` of their package.json
-//     (`#tools`) or the name of their own package; and so on. That package.json is covered too.
+//     (`#tools`) or the name of their own package; and so on. That package.json is covered too;
+//   - programs that these start, by name (started-programs.ts).
 //
 // The search is textual: it finds `import`, `export … from`, `import("./x.js")`, `require` and `new URL("./x", import.meta.url)` with literal names, also in
 // comments. It decodes escape sequences (`"./\x61.js"`) and percent-encoding (`"./%61.js"`), as the module loader does. It covers every file that a name may
@@ -13,11 +14,12 @@
 // Not covered are names that are computed, `paths` of tsconfig.json, and packages in node_modules: whoever can change these can change the command too.
 
 import { createHash } from "node:crypto";
-import { readFileSync, realpathSync, statSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { isMap, SettingsError, thrownText } from "./setting-readers.ts";
+import { isFile, isScript, programFiles } from "./started-programs.ts";
 
 /** The covered files of a configuration file: SHA-256 as hexadecimal text, by the path relative to the folder of the configuration file. */
 export type CoveredFiles = { readonly [path: string]: string };
@@ -33,6 +35,7 @@ const notName = /^\s|\s$|[{};<>|*\0]/;
 export function coveredFiles(configPath: string): CoveredFiles {
   const root = dirname(configPath);
   const files: { [path: string]: string } = {};
+  const folders = new Set<string>();
   const queue = [configPath];
   for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
     const key = relative(root, path).split(sep).join("/");
@@ -42,7 +45,10 @@ export function coveredFiles(configPath: string): CoveredFiles {
     const isConfig = path === configPath;
     // Node resolves relative imports from the real path of a module.
     const real = realpathSync(path);
-    if (isConfig || moduleFile.test(path)) queue.push(...namedFiles(content.toString("utf8"), real, isConfig));
+    const isModule = isConfig || moduleFile.test(path);
+    const text = isModule || isScript(path) ? content.toString("utf8") : "";
+    if (isModule) queue.push(...namedFiles(text, real, isConfig));
+    queue.push(...programFiles(unescaped(text), { from: real, root, isConfig, folders }));
   }
   return files;
 }
@@ -167,14 +173,5 @@ function nearestManifest(folder: string): Manifest | null {
     return isMap(fields) ? { path, fields } : null;
   } catch {
     return null;
-  }
-}
-
-function isFile(path: string): boolean {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-  } catch {
-    // A part of the path is a file, or the path is too long: texts between quotation marks are not all names.
-    return false;
   }
 }

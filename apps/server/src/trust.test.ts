@@ -57,6 +57,18 @@ describe("a configuration file is trusted", () => {
     expect(refusal(join(moved, "everturn.config.mjs")).changed).toEqual([]);
   });
 
+  it("with the programs that it starts: a change of one needs trust again", () => {
+    const path = write(
+      "everturn.config.json",
+      `{ "mcpServers": { "a": { "command": "python3", "args": ["server.py"] } } }`,
+    );
+    const program = write("server.py", "print(1)");
+    trustConfig(path, system());
+    checkTrusted(path, system());
+    writeFileSync(program, "print(2)");
+    expect(refusal(path).changed).toEqual(["server.py"]);
+  });
+
   it("by any path of its folder", () => {
     const path = write("everturn.config.mjs", "");
     symlinkSync(folder, join(base, "link"));

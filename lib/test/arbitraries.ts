@@ -614,6 +614,7 @@ const suspendedCell = record<SuspendedCell>({
   executor: record({ name: text, version: text }),
   environment,
   calls: few(record({ call: toolCall, answer: orNull(toolOutcome) })),
+  ranMs: fc.nat(),
 });
 
 const haltDetails = {

@@ -23,7 +23,15 @@ export type {
   SlottedCall,
   Transition,
 } from "./machine/turn.ts";
-export { cellCalls, isSameBatch, kernelRevision, pendingEffect, pendingEffects, storableTurn } from "./machine/turn.ts";
+export {
+  cellCalls,
+  cellRanMs,
+  isSameBatch,
+  kernelRevision,
+  pendingEffect,
+  pendingEffects,
+  storableTurn,
+} from "./machine/turn.ts";
 
 // From the model layer.
 export { canonicalJson } from "../model/internal.ts";

@@ -56,6 +56,7 @@ describe("effects are performed once", () => {
       code: "1",
       executor: { name: "x", version: "1" },
       calls: [],
+      ranMs: 0,
     };
     const environment = { instructions: null, model: null, tools: [], providerTools: [], params: {} };
     const waits = newSession({ suspendedCell: { ...cell, environment } });

@@ -62,7 +62,15 @@ async function talked(client: EverturnClient): Promise<Json> {
 /** Runs cells in a web worker: one that never ends, and one after it. */
 async function ranCells(): Promise<Json> {
   try {
-    const limits = { instructions: 1e9, memoryBytes: 64e6, calls: 1, output: 1000, data: 1000, timeMs: 500 };
+    const limits = {
+      instructions: 1e9,
+      memoryBytes: 64e6,
+      calls: 1,
+      output: 1000,
+      data: 1000,
+      timeMs: 500,
+      totalTimeMs: 5000,
+    };
     const cell = { cellId: "cell", calls: [], tools: [], limits, signal: new AbortController().signal };
     const executor = quickjs({ workers: 1 });
     let [ticks, last, longest] = [0, performance.now(), 0];

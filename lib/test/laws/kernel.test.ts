@@ -97,6 +97,7 @@ const suspended: SuspendedCell = {
     { call: weatherCall, answer: null },
     { call: weatherCall, answer: null },
   ],
+  ranMs: 0,
 };
 
 /** The inputs of a turn: a user message, answers to pending calls (some with equal ids), or a suspended cell. */

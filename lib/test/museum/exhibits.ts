@@ -250,6 +250,7 @@ const cell: SuspendedCell = {
     { call, answer: { type: "success", value: 21, control: null } },
     { call: signs, answer: null },
   ],
+  ranMs: 4200,
 };
 const waiting = newSession({
   id: "s1",

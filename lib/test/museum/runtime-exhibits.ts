@@ -103,6 +103,7 @@ const waitingCell: SuspendedCell = {
   executor,
   environment: chatting.environment,
   calls: [{ call: call("sign", 0, { place: 0 }), answer: { type: "success", value: "signed", control: null } }],
+  ranMs: 1250,
 };
 const cancelled: Cancellation = {
   evidence: { requestId: "t1", origin: "Ada", reason: "enough" },
@@ -203,7 +204,7 @@ const stories: readonly SampleTurn[] = [
     history: asked,
     items: [
       ["0/model", says("Let me see.\n```javascript\nprint(await weather({ place: 0 }))\n```")],
-      ["0/code/0", (id) => codeCalls(id, [call("weather", 0, { place: 0 })], executor)],
+      ["0/code/0", (id) => codeCalls(id, [call("weather", 0, { place: 0 })], executor, { ranMs: 340 })],
       ["0/cell/0", returns("21 °C")],
       ["0/code/1", (id) => codeFinished(id, { observations: ["21 °C"] })],
     ],

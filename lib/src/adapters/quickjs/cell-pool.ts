@@ -36,7 +36,8 @@ type Run = {
 
 /** The state of a worker. `starting` and `running` have a run and the timer that limits it. */
 type State =
-  | { readonly type: "starting" | "running"; readonly run: Run; readonly stopTimer: () => void }
+  | { readonly type: "starting"; readonly run: Run; readonly stopTimer: () => void }
+  | { readonly type: "running"; readonly run: Run; readonly startedAt: number; readonly stopTimer: () => void }
   | { readonly type: "idle" }
   | { readonly type: "ended" };
 
@@ -137,7 +138,7 @@ export class CellPool {
         )
       : () => undefined;
     worker.tenant = run.tenant;
-    worker.state = { type: "running", run, stopTimer };
+    worker.state = { type: "running", run, startedAt: this.#options.clock.now(), stopTimer };
     worker.thread.hold(true);
     worker.thread.run(run.request);
   }
@@ -157,7 +158,11 @@ export class CellPool {
         state.stopTimer();
         worker.state = { type: "idle" };
         worker.thread.hold(false);
-        state.run.resolve(reply.result);
+        state.run.resolve(
+          reply.result.type === "calls"
+            ? { ...reply.result, ranMs: this.#options.clock.now() - state.startedAt }
+            : reply.result,
+        );
         return this.#next();
       case "idle":
         if (state.type === "idle") this.#stop(worker, () => undefined);

@@ -10,6 +10,7 @@ const limitUnits: { readonly [L in keyof CellLimits]: string } = {
   output: "characters of output",
   data: "characters of arguments and results",
   timeMs: "milliseconds",
+  totalTimeMs: "milliseconds in all runs of the cell",
 };
 
 /** The result of a cell whose turn was cancelled. */

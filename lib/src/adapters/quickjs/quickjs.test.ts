@@ -77,7 +77,11 @@ describe("a cell", () => {
   test("has a global function for each tool whose name is an identifier, and all tools in `tools`", async () => {
     const code = `print(typeof search, typeof send, Object.keys(tools), search === tools.search, Object.isFrozen(tools));
       tools["web-search"]({ q: 1 })`;
-    expect(await run(code)).toEqual({ type: "calls", calls: [{ name: "web-search", arguments: { q: 1 } }] });
+    expect(await run(code)).toEqual({
+      type: "calls",
+      ranMs: expect.any(Number),
+      calls: [{ name: "web-search", arguments: { q: 1 } }],
+    });
     expect(await run(code, { calls: [recorded("web-search", { q: 1 }, success(1))] })).toEqual(
       printed('function function ["search","send","web-search","print","JSON"] true true'),
     );
@@ -86,6 +90,7 @@ describe("a cell", () => {
   test("has a tool that is named like a global only in `tools`", async () => {
     expect(await run("print('seen'); tools.print({ a: 1 }); print(typeof JSON.parse)")).toEqual({
       type: "calls",
+      ranMs: expect.any(Number),
       calls: [{ name: "print", arguments: { a: 1 } }],
     });
   });
@@ -190,6 +195,7 @@ describe("calls", () => {
     const code = "await Promise.all([search({ q: 1 }), Promise.resolve().then(() => send({ to: 'a' })), search()])";
     expect(await run(code)).toEqual({
       type: "calls",
+      ranMs: expect.any(Number),
       calls: [
         { name: "search", arguments: { q: 1 } },
         { name: "search", arguments: {} },
@@ -263,7 +269,11 @@ describe("calls", () => {
   test("that are not awaited are made before the cell ends, however it ends", async () => {
     for (const end of ["", "finish(1)", "throw new Error('x')"]) {
       const code = `send({ to: 'a' }); print('sent'); ${end}`;
-      expect(await run(code)).toEqual({ type: "calls", calls: [{ name: "send", arguments: { to: "a" } }] });
+      expect(await run(code)).toEqual({
+        type: "calls",
+        ranMs: expect.any(Number),
+        calls: [{ name: "send", arguments: { to: "a" } }],
+      });
       const calls = [recorded("send", { to: "a" }, { type: "failure", failure: toolFailure("handler_failed") })];
       expect(await run(code, { calls })).toMatchObject({ type: "finished", observations: ["sent"] });
     }
@@ -276,7 +286,11 @@ describe("calls", () => {
   });
 
   test("take one object; no argument is an empty object, other values reject with a TypeError", async () => {
-    expect(await run("search(undefined)")).toEqual({ type: "calls", calls: [{ name: "search", arguments: {} }] });
+    expect(await run("search(undefined)")).toEqual({
+      type: "calls",
+      ranMs: expect.any(Number),
+      calls: [{ name: "search", arguments: {} }],
+    });
     const code = `for (const given of [null, 1, "a", [], () => 1, 1n]) {
       await search(given).then(() => print("called"), (error) => print(error instanceof TypeError));
     }`;
@@ -368,7 +382,11 @@ describe("isolation", () => {
       Array.prototype[Symbol.iterator] = null; Function.prototype.call = null; Map = null;
       const found = await search({ q: 1 }); print(found); finish("text")`;
     const calls = [recorded("search", { forged: true }, success("found"))];
-    expect(await run(code)).toEqual({ type: "calls", calls: [{ name: "search", arguments: { forged: true } }] });
+    expect(await run(code)).toEqual({
+      type: "calls",
+      ranMs: expect.any(Number),
+      calls: [{ name: "search", arguments: { forged: true } }],
+    });
     expect(await run(code, { calls })).toEqual(
       finished({ observations: ["found"], finish: { type: "value", value: "text" } }),
     );

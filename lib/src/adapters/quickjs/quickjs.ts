@@ -93,5 +93,6 @@ function lowerLimits(cellLimits: Partial<CellLimits>, executorLimits: Partial<Ce
     output: lower("output"),
     data: lower("data"),
     timeMs: lower("timeMs"),
+    totalTimeMs: lower("totalTimeMs"),
   };
 }

@@ -7,7 +7,7 @@
 // Rules
 //   1. Determinism: the same code with the same answers makes the same calls. A cell has no clock and no random numbers.
 //   2. Calls are compared with the recorded ones, by name and arguments, in order; one that differs ends the cell as `diverged`.
-//   3. Limits count instructions, memory, calls, output and data: they stop a cell at the same point in a run and in its replay. `timeMs` is the last resort
+//   3. Each run has limits of its own; only `totalTimeMs` is counted over all runs, by the performer. Limits count instructions, memory, calls, output and data: they stop a cell at the same point in a run and in its replay. `timeMs` is the last resort
 //      for work that cannot be counted. A run that it ends fails, and the failure is recorded like every other result.
 
 import type { CellCall, Json, JsonObject, ToolSpec } from "../../model/internal.ts";
@@ -41,7 +41,7 @@ export type CellRun = {
   readonly tenant?: string;
 };
 
-/** Limits of one run of a cell. A cell that exceeds one fails with `limit_exceeded`. */
+/** Limits of one run of a cell, and of all of them. A cell that exceeds one fails with `limit_exceeded`. */
 export type CellLimits = {
   /** Interpreter steps, in the executor's own unit. Default: 50,000,000. */
   readonly instructions: number;
@@ -55,6 +55,11 @@ export type CellLimits = {
   readonly data: number;
   /** Milliseconds that one run of the cell may take, without the tools. Each run starts again at 0. Default: 10,000. */
   readonly timeMs: number;
+  /**
+   * Milliseconds that all runs of the cell may take together, without the tools: a cell runs again after each batch of its calls. The engine counts them, also over the turns of a cell that waits for a person,
+   * and lowers `timeMs` of a run to what is left. Default: 120,000.
+   */
+  readonly totalTimeMs: number;
 };
 
 export const defaultCellLimits: CellLimits = {
@@ -64,12 +69,18 @@ export const defaultCellLimits: CellLimits = {
   output: 50_000,
   data: 1_000_000,
   timeMs: 10_000,
+  totalTimeMs: 120_000,
 };
 
 /** The end of one run of a cell. */
 export type CellResult =
   /** The cell is suspended until these calls are answered. They may run concurrently. */
-  | { readonly type: "calls"; readonly calls: readonly { readonly name: string; readonly arguments: JsonObject }[] }
+  | {
+      readonly type: "calls";
+      readonly calls: readonly { readonly name: string; readonly arguments: JsonObject }[];
+      /** Milliseconds that the run took, for `totalTimeMs`. Absent: the time until `run` returned, also that in which the run waited for a worker. */
+      readonly ranMs?: number;
+    }
   | {
       readonly type: "finished";
       /** What the cell printed, for the model. */

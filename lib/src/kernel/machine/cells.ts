@@ -38,13 +38,16 @@ function startCell<P extends TurnProtocol>(
   { language, code, driverState }: Extract<DriverAction<P>, { readonly type: "start_exec" }>,
 ): void {
   const { turnId, step } = builder.turn;
-  const initial = { executor: null, calls: [], environmentAfter: null };
+  const initial = { executor: null, calls: [], ranMs: 0, environmentAfter: null };
   const cell = { id: `${turnId}/${step}/cell`, language, code, driverState, ...initial };
   builder.wait({ type: "awaiting_code", cell });
 }
 
 /** Starts the calls that a cell made. Calls of unknown tools and of manual tools are answered at once, without an effect. */
-function startCellCalls<P extends TurnProtocol>(builder: TransitionBuilder<P>, { calls, executor }: CodeCalls): void {
+function startCellCalls<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  { calls, executor, ranMs }: CodeCalls,
+): void {
   const { phase } = builder.turn;
   if (phase.type !== "awaiting_code") return;
   if (calls.length === 0) {
@@ -52,7 +55,12 @@ function startCellCalls<P extends TurnProtocol>(builder: TransitionBuilder<P>, {
   }
   const first = phase.cell.calls.length;
   const unanswered = calls.map((call): CellCall => ({ call, answer: null }));
-  const cell: BegunCell<P> = { ...phase.cell, executor, calls: [...phase.cell.calls, ...unanswered] };
+  const cell: BegunCell<P> = {
+    ...phase.cell,
+    executor,
+    calls: [...phase.cell.calls, ...unanswered],
+    ranMs: phase.cell.ranMs + ranMs,
+  };
   const slotted = calls.map((call, index) => ({ call, slot: first + index, decision: null, idempotencyKey: null }));
   startCalls(builder, cell, slotted);
 }
@@ -62,10 +70,10 @@ function startCellCalls<P extends TurnProtocol>(builder: TransitionBuilder<P>, {
  * restores the environment of this turn when the cell ends (Q5).
  */
 function resumeCell<P extends TurnProtocol>(builder: TransitionBuilder<P>, suspended: SuspendedCell): void {
-  const { environment, id, language, code, executor, calls } = suspended;
+  const { environment, id, language, code, executor, calls, ranMs } = suspended;
   const { approved } = builder.turn;
   const environmentAfter = builder.turn.environment;
-  const cell: BegunCell<P> = { id, language, code, executor, calls, driverState: null, environmentAfter };
+  const cell: BegunCell<P> = { id, language, code, executor, calls, ranMs, driverState: null, environmentAfter };
   builder.update({ resumes: null, approved: [], ...environmentFields(environment) });
   if (approved.length === 0) return builder.wait({ type: "awaiting_code", cell });
   startCalls(builder, cell, approved);
@@ -123,10 +131,10 @@ function suspend<P extends TurnProtocol>(
   waits: readonly PendingToolCall[],
 ): void {
   const { turnId, step, environment } = builder.turn;
-  const { id, language, code, calls, executor } = cell;
+  const { id, language, code, calls, executor, ranMs } = cell;
   const question = waits.find(({ reason }) => reason === "question");
   if (question !== undefined) builder.append([questionMessage(question, `${turnId}/${step}/question`)]);
-  const suspendedCell: SuspendedCell = { id, language, code, executor, environment, calls };
+  const suspendedCell: SuspendedCell = { id, language, code, executor, environment, calls, ranMs };
   endOpenStep(builder, waits, suspendedCell);
   const outcome = waitingOutcome(waits) ?? { type: "outcome_unknown" };
   builder.end({ ...ending(outcome), pendingToolCalls: waits, suspendedCell });

@@ -261,6 +261,8 @@ export type CodeCalls = {
   readonly calls: readonly ToolCall[];
   /** The executor that runs the cell. */
   readonly executor: SuspendedCell["executor"];
+  /** How long this run of the cell took, in milliseconds, without the time in which it waited for a worker. */
+  readonly ranMs: number;
   /** Wall time of the effect, in milliseconds. */
   readonly durationMs: number;
 };
@@ -273,7 +275,7 @@ export type CodeFailed = {
   readonly type: "code_failed";
   /** The id of the effect that this responds to. */
   readonly id: string;
-  /** `limit_exceeded`: a limit on instructions, memory, calls or output. `diverged`: the cell made different calls when it ran again. */
+  /** `limit_exceeded`: a limit on instructions, memory, calls, output or time. `diverged`: the cell made different calls when it ran again. */
   readonly reason: "failed" | "limit_exceeded" | "diverged";
   /** Why, for the model. */
   readonly message: string;

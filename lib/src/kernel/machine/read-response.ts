@@ -182,6 +182,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     id: required(string),
     calls: required(array(toolCallShape)),
     executor: required(executorShape),
+    ranMs: fallback(number, 0),
     durationMs,
   }),
   code_failed: object<Of<"code_failed">>({

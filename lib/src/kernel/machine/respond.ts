@@ -100,7 +100,7 @@ export function codeCalls(
   executor: CodeCalls["executor"],
   fields: OtherFields<CodeCalls, "calls" | "executor"> = {},
 ): CodeCalls {
-  return { type: "code_calls", id, calls, executor, durationMs: 0, ...fields };
+  return { type: "code_calls", id, calls, executor, ranMs: 0, durationMs: 0, ...fields };
 }
 
 /** Builds the response of a cell that could not be run to its end. The reason is `failed` by default. */

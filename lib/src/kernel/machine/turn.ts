@@ -259,6 +259,8 @@ export type Cell<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly executor: SuspendedCell["executor"] | null;
   /** The calls it made, in order; the index of a call is its slot. */
   readonly calls: readonly CellCall[];
+  /** How long its runs have taken, in milliseconds. */
+  readonly ranMs: number;
   readonly driverState: P["driverState"] | null;
   /** For a resumed cell: the environment of the turn, which is restored when the cell ends. `null` for a cell of this turn. */
   readonly environmentAfter: Environment | null;
@@ -476,6 +478,11 @@ export function callEffectId(turn: Turn<TurnProtocol>, slot: number): string {
 /** The calls that the running cell has made so far, with their answers. The performer of `run_code` passes them to the executor. */
 export function cellCalls(turn: Turn<TurnProtocol>): readonly CellCall[] {
   return turn.phase.type === "awaiting_code" ? turn.phase.cell.calls : [];
+}
+
+/** How long the runs of the current cell have taken, in milliseconds. */
+export function cellRanMs(turn: Turn<TurnProtocol>): number {
+  return turn.phase.type === "awaiting_code" ? turn.phase.cell.ranMs : 0;
 }
 
 /**

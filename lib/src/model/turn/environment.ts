@@ -11,7 +11,7 @@ import type { ProviderTool, ToolCall, ToolSpec } from "../tool/tool.ts";
 
 import { modelNameShape } from "../call/model-ref.ts";
 import { emptyObject } from "../parse/json.ts";
-import { array, fallback, nullable, object, required, settings, string } from "../parse/shape.ts";
+import { array, fallback, nullable, number, object, required, settings, string } from "../parse/shape.ts";
 import { toolOutcomeShape } from "../tool/tool-outcome.ts";
 import { providerToolShape, toolCallShape, toolShape } from "../tool/tool.ts";
 
@@ -45,6 +45,8 @@ export type SuspendedCell = {
   readonly environment: Environment;
   /** The calls of the cell in call order. `answer` is `null` while a call waits. */
   readonly calls: readonly CellCall[];
+  /** How long the runs of the cell have taken, in milliseconds. */
+  readonly ranMs: number;
 };
 
 /** One call of a suspended cell and its answer. */
@@ -68,4 +70,5 @@ export const suspendedCellShape: Shape<SuspendedCell> = object<SuspendedCell>({
     array(object<CellCall>({ call: required(toolCallShape), answer: fallback(nullable(toolOutcomeShape), null) })),
     [],
   ),
+  ranMs: fallback(number, 0),
 });

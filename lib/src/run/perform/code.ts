@@ -2,6 +2,8 @@
 //
 // The executor gets the code and the calls made so far with their answers. It resumes a paused cell, or runs the cell again from the start and answers the
 // same calls from the list. It returns the next calls, or the end of the cell.
+//
+// Each run has limits of its own, and the number of runs grows with the calls. So the time of all runs is summed up with the cell (`ranMs`), and a run gets at most what `totalTimeMs` leaves.
 
 import type { CodeSettings } from "../../engine/internal.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, RunCode, Turn } from "../../kernel/internal.ts";
@@ -10,7 +12,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { RunSpans } from "../run-spans.ts";
 
 import { checkValue, defaultCellLimits } from "../../engine/internal.ts";
-import { cellCalls, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
+import { cellCalls, cellRanMs, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
 import { EngineError, isEverturnError, toCause, toolCall } from "../../model/internal.ts";
 import { forModel } from "./tool-answer.ts";
 
@@ -42,6 +44,13 @@ export async function performCode(
       : call,
   );
   const { tools } = turn.environment;
+  const cellLimits = { ...defaultCellLimits, ...limits };
+  const leftMs = cellLimits.totalTimeMs - cellRanMs(turn);
+  const overTotal = (durationMs: number): CodeFailed => {
+    const message = `more than ${cellLimits.totalTimeMs} milliseconds in all runs of the cell (limits.totalTimeMs)`;
+    return codeFailed(id, message, { reason: "limit_exceeded", durationMs });
+  };
+  if (leftMs <= 0) return overTotal(0);
   const span = spans.start("code", id, 1, { cellId, answers: calls.length }, { arguments: { code } });
   try {
     const result = await span.within(() =>
@@ -50,7 +59,7 @@ export async function performCode(
         code,
         calls,
         tools,
-        limits: { ...defaultCellLimits, ...limits },
+        limits: { ...cellLimits, timeMs: Math.min(cellLimits.timeMs, leftMs) },
         signal,
         ...(tenant === null ? {} : { tenant }),
       }),
@@ -63,9 +72,12 @@ export async function performCode(
         const toolCalls = result.calls.map(({ name, arguments: args }, index) =>
           toolCall({ id: `${cellId}/${calls.length + index}`, name, arguments: args }),
         );
-        return codeCalls(id, toolCalls, current, { durationMs });
+        return codeCalls(id, toolCalls, current, { ranMs: result.ranMs ?? durationMs, durationMs });
       }
       case "failed":
+        // The executor names the limit of the run, which was lowered to the rest of the total.
+        if (result.reason === "limit_exceeded" && leftMs < cellLimits.timeMs && durationMs >= leftMs)
+          return overTotal(durationMs);
         return codeFailed(id, result.message, { reason: result.reason, durationMs });
       case "finished": {
         const { observations, error, finish: cellEnd } = result;

@@ -1,6 +1,6 @@
 // The adapter of Anthropic's models: the Messages API.
 
-import type { Adapter } from "../engine/internal.ts";
+import type { Adapter, KeySource } from "../engine/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
 import { anthropicMessagesLoader } from "../wire/internal.ts";
@@ -11,6 +11,11 @@ import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 export type AnthropicOptions = ProviderOptions & {
   /** Beta features, sent as the header `anthropic-beta`. Default: none. */
   readonly betas?: readonly string[];
+  /**
+   * Tokens of MCP servers that the provider calls, by `name` in `mcp_servers`: a text, or a function that returns it for each call. They are sent as `authorization_token` and never stored; in `options` and `providerOptions`, which durable turns
+   * store, they are rejected. A token is sent to the provider for every server of that name. Default: none.
+   */
+  readonly mcpAuthorization?: { readonly [server: string]: KeySource };
 };
 
 /**
@@ -18,8 +23,8 @@ export type AnthropicOptions = ProviderOptions & {
  * (without `/v1`, as in Anthropic's SDK).
  */
 export function anthropic(options: AnthropicOptions = {}): Adapter {
-  checkProviderOptions("anthropic", options, { ...providerOptionNames, betas: true });
-  const { betas = [], ...providerOptions } = options;
+  checkProviderOptions("anthropic", options, { ...providerOptionNames, betas: true, mcpAuthorization: true });
+  const { betas = [], mcpAuthorization = {}, ...providerOptions } = options;
   const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...providerOptions.headers };
   const profile = {
     provider: "anthropic",
@@ -29,6 +34,7 @@ export function anthropic(options: AnthropicOptions = {}): Adapter {
     auth: "x-api-key",
     betaHeader: "anthropic-beta",
     variables: ["ANTHROPIC_API_KEY"],
+    mcp: { list: "mcp_servers", type: null, name: "name", token: "authorization_token", sources: mcpAuthorization },
   } as const;
   return httpAdapter(profile, { ...providerOptions, headers });
 }

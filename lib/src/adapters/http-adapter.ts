@@ -8,6 +8,7 @@ import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLim
 import type { ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
 import type { CodecLoader, Quirks } from "../wire/internal.ts";
 import type { BaseURLVariable } from "./base-url.ts";
+import type { McpPlace } from "./mcp-authorization.ts";
 import type { ModelOwner } from "./model-name.ts";
 
 import { defaultTimeouts } from "../engine/internal.ts";
@@ -68,6 +69,8 @@ export type ProviderProfile = ModelOwner & {
   readonly needsFinalize?: (request: ModelRequest) => boolean;
   /** Start responses in the background unless a request decides. Default: `false`. */
   readonly background?: boolean;
+  /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
+  readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
   /** The header for beta features, in lower case. Default: the provider has none. */
   readonly betaHeader?: string;
 };

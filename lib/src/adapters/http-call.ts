@@ -3,7 +3,8 @@
 // Theory of operation of one call
 //   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
 //   2. codec.encode  writes the request; throws for content that cannot be sent
-//   3. keyOf         resolves the key: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere
+//   3. keyOf         resolves the key: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere. So are tokens of
+//                    MCP servers (mcp-authorization.ts)
 //   4. send          awaits `beforeRequest`, which rejects if this process has lost the lease of the turn (fencing), then calls the transport
 //   5. by the type of the response:
 //        stream      decoder.push for each batch of frames, one yield a batch
@@ -23,6 +24,7 @@ import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } fro
 import type { Codec, EncodedRequest, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
 import type { ProviderProfile, Server } from "./http-adapter.ts";
+import type { McpTokens } from "./mcp-authorization.ts";
 
 import {
   defaultLimits,
@@ -41,14 +43,23 @@ import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
 import { keyHeader, requiredModelName } from "./http-adapter.ts";
+import { resolveTokens, withTokens } from "./mcp-authorization.ts";
+
+/** A server with the tokens of one call. */
+type CallServer = Server & { readonly tokens: McpTokens };
+
+async function withTokensOf(server: Server): Promise<CallServer> {
+  return { ...server, tokens: await resolveTokens(server.profile.mcp?.sources ?? {}) };
+}
 
 /** One call: encodes, sends and decodes. See the theory of operation above. */
 export async function* streamReply(
-  server: Server,
+  adapterServer: Server,
   codec: Codec,
   request: ModelRequest,
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
+  const server = await withTokensOf(adapterServer);
   const { profile } = server;
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
@@ -102,12 +113,13 @@ export async function* streamReply(
 
 /** Continues a background response by its reference. */
 export async function* resumeReply(
-  server: Server,
+  adapterServer: Server,
   codec: Codec,
   reference: JsonObject,
   request: ModelRequest,
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
+  const server = await withTokensOf(adapterServer);
   const context = contextOf(server, request, call);
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
@@ -117,11 +129,12 @@ export async function* resumeReply(
 
 /** Cancels a background response by its reference. */
 export async function cancelReply(
-  server: Server,
+  adapterServer: Server,
   codec: Codec,
   reference: JsonObject,
   call: AdapterCall,
 ): Promise<void> {
+  const server = { ...adapterServer, tokens: {} };
   const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
   const encoded = { path: "", body: {}, headers: {}, omissions: [] };
   const key = await keyOf(server, call);
@@ -131,7 +144,7 @@ export async function cancelReply(
 
 /** Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`. */
 function createExchange(
-  server: Server,
+  server: CallServer,
   codec: Codec,
   context: WireContext,
   call: AdapterCall,
@@ -177,15 +190,17 @@ function opening({ omissions }: EncodedRequest): (events: readonly ModelEvent[])
 
 /** Sends one request after the check of `beforeRequest` (fencing). */
 async function send(
-  server: Server,
+  server: CallServer,
   call: AdapterCall,
   key: string | null,
   { path, headers }: Pick<EncodedRequest, "path" | "headers">,
   method: "GET" | "POST",
   bodyFields: JsonObject | null,
 ): Promise<HttpAnswer> {
-  const { profile, baseURL, options } = server;
-  const body = bodyFields === null ? null : JSON.stringify(bodyFields);
+  const { profile, baseURL, options, tokens } = server;
+  const authorized =
+    bodyFields === null || profile.mcp === undefined ? bodyFields : withTokens(bodyFields, profile.mcp, tokens);
+  const body = authorized === null ? null : JSON.stringify(authorized);
   const permission = call.beforeRequest?.();
   if (permission instanceof Promise) await permission;
   return sendRequest({
@@ -313,14 +328,17 @@ function redactedChunk(event: Extract<ModelEvent, { readonly type: "raw_chunk" }
 const publicHeaders = /^(?:accept.*|content-.*|user-agent|referer|http-referer|x-title|.*-(?:version|beta))$/;
 
 /** The secrets of a call: the key, and the values of headers that the program added to the adapter or to the call. */
-function secretsOf({ profile, options }: Server, call: AdapterCall, key: string | null): Secrets {
+function secretsOf({ profile, options, tokens }: CallServer, call: AdapterCall, key: string | null): Secrets {
   const added = {
     ...lowerCaseNames(options.headers ?? {}),
     ...headersOfCall(profile.provider, call.options, profile.betaHeader ?? null),
   };
   const values = Object.entries(added).flatMap(([name, value]) => (publicHeaders.test(name) ? [] : [value]));
   // A scheme such as `Bearer` is no part of the secret.
-  return [...(key === null ? [] : [key]), ...values.map((value) => value.replace(/^(?:Bearer|Basic|Token) /i, ""))];
+  return [
+    ...(key === null ? [] : [key]),
+    ...[...values, ...Object.values(tokens)].map((value) => value.replace(/^(?:Bearer|Basic|Token) /i, "")),
+  ];
 }
 
 function isTerminal({ type }: ModelEvent): boolean {

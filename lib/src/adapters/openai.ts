@@ -1,6 +1,6 @@
 // The adapter of OpenAI's chat models: the Responses API, or Chat Completions.
 
-import type { Adapter } from "../engine/internal.ts";
+import type { Adapter, KeySource } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
 import type { NamesOf } from "./option-names.ts";
@@ -21,6 +21,11 @@ export type OpenAIOptions = ProviderOptions & {
    * (`store: true`). A request decides for itself with `options: { background }`. Default: `false`.
    */
   readonly background?: boolean;
+  /**
+   * Tokens of MCP servers that the provider calls, by `server_label`: a text, or a function that returns it for each call. They are sent as `authorization` and never stored; in `providerTools`, which durable turns
+   * store, they are rejected. A token is sent to the provider for every server of that name. Default: none.
+   */
+  readonly mcpAuthorization?: { readonly [server: string]: KeySource };
   /** Sent as the header `openai-organization`. */
   readonly organization?: string;
   /** Sent as the header `openai-project`. */
@@ -31,6 +36,7 @@ const optionNames: NamesOf<OpenAIOptions> = {
   ...providerOptionNames,
   api: true,
   background: true,
+  mcpAuthorization: true,
   organization: true,
   project: true,
 };
@@ -41,7 +47,14 @@ const optionNames: NamesOf<OpenAIOptions> = {
  */
 export function openai(options: OpenAIOptions = {}): Adapter {
   checkProviderOptions("openai", options, optionNames);
-  const { api = "responses", background = false, organization, project, ...providerOptions } = options;
+  const {
+    api = "responses",
+    background = false,
+    mcpAuthorization = {},
+    organization,
+    project,
+    ...providerOptions
+  } = options;
   checkApi("openai", api);
   if (background && api === "chat") {
     const message = 'openai: background responses need the Responses API; leave out api: "chat"';
@@ -61,6 +74,7 @@ export function openai(options: OpenAIOptions = {}): Adapter {
     variables: ["OPENAI_API_KEY"],
     quirks: api === "responses" ? {} : chat,
     background,
+    mcp: { list: "tools", type: "mcp", name: "server_label", token: "authorization", sources: mcpAuthorization },
   };
   return httpAdapter(profile, { ...providerOptions, headers });
 }

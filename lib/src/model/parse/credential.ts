@@ -12,6 +12,13 @@ export function isCredential(key: string, value: unknown): boolean {
   return /^bearer [\w.~+/=-]{8,}$/i.test(text) || credentialNames.some((ending) => name.endsWith(ending));
 }
 
+/** What to do in place of storing the entry, as the end of a message. */
+export function insteadOfStoring(key: string): string {
+  return /^authorization_?(?:token)?$/i.test(key)
+    ? "; tokens of MCP servers that a provider calls go into mcpAuthorization of the adapter: openai({ mcpAuthorization }), anthropic({ mcpAuthorization })"
+    : "";
+}
+
 const credentialNames = [
   "apikey",
   "secretkey",
@@ -22,5 +29,6 @@ const credentialNames = [
   "secret",
   "password",
   "authorization",
+  "authorizationtoken",
   "cookie",
 ] as const;

@@ -23,7 +23,7 @@ import type { Json, JsonObject } from "./json.ts";
 import { renderIssue } from "../failure/issue.ts";
 import { MisuseError } from "../failure/misuse.ts";
 import { textHead } from "../message/truncate-text.ts";
-import { isCredential } from "./credential.ts";
+import { insteadOfStoring, isCredential } from "./credential.ts";
 import { describe, isPlainObject, ownValue } from "./json.ts";
 
 /** Returned by a shape that has reported at least one issue, or by a read that has stopped. */
@@ -379,7 +379,7 @@ function define(entries: { [key: string]: Json }, key: string, value: Json): voi
 }
 
 function reportCredential(key: string, reading: Reading): typeof invalid {
-  const message = "looks like a credential; API keys are resolved when a call is made and are never stored";
+  const message = `looks like a credential; API keys are resolved when a call is made and are never stored${insteadOfStoring(key)}`;
   return reading.at(key, (_, here) => here.report("credential", message), undefined);
 }
 

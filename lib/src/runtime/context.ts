@@ -70,6 +70,8 @@ export type VerbContext = RuntimeContext & {
   readonly drives: boolean;
   /** The limit key of turns whose verb has none (`Runtime.limitedBy`); `null`: none. */
   readonly limitKey: string | null;
+  /** The caller of the verbs (`Runtime.calledBy`); `null`: a program calls them for itself. */
+  readonly caller: string | null;
   readonly turns: ActiveTurns;
 };
 

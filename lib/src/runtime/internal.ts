@@ -19,6 +19,8 @@ export { readValue } from "./rows/stored.ts";
 export type { TableName } from "./rows/tables.ts";
 export type { JournalRow } from "./rows/values.ts";
 
+export { longestCallerName } from "./runtime.ts";
+
 // verbs
 export { branchId, isForkOfChat } from "./verbs/branches.ts";
 export type { VerbOptionsWith } from "./verbs/durable-options.ts";

@@ -63,7 +63,7 @@ import type { TurnRecord, TurnRecordPart } from "./verbs/record.ts";
 import type { SearchOptions } from "./verbs/search.ts";
 import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
-import type { Completion, TokenAnswer } from "./verbs/tokens.ts";
+import type { Completion, TokenAnswer, TokenOptions } from "./verbs/tokens.ts";
 
 import { systemClock } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
@@ -203,7 +203,7 @@ export type Runtime = {
   readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
   /**
    * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A session whose row
-   * cannot be read is left out; `get` reports the reason. `status` and `engine` select sessions. The statuses `waiting` and `parked` have an index. Other
+   * cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner` and the function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other
    * filters examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
    */
   readonly list: (options?: SessionPageOptions) => Promise<Page<SessionSummary>>;
@@ -284,7 +284,7 @@ export type Runtime = {
    * Returns a capability token that completes this pending call once, while the call is pending with its current arguments. Whoever has
    * the token can answer the call and nothing else.
    */
-  readonly token: (id: string, toolCallId: string) => Promise<string>;
+  readonly token: (id: string, toolCallId: string, options?: TokenOptions) => Promise<string>;
   /**
    * Completes the call of a token. The first answer is recorded; later ones change nothing, and the result says so.
    */
@@ -353,6 +353,12 @@ export type Runtime = {
    * key of the authenticated user. Throws `MisuseError` for a key that is empty or longer than 256 characters.
    */
   readonly limitedBy: (limitKey: string) => Runtime;
+  /**
+   * Returns the same runtime for one caller of the tenant, which `everturn/http` does for the caller of each request. Sessions that its verbs start belong to the caller
+   * (`owner`), and turns are stored as started by it (`startedBy`). Its verbs still reach every session of the tenant; the rules of `createHandler` say who may do what
+   * over HTTP. Throws `MisuseError` for a name that is longer than 256 characters.
+   */
+  readonly calledBy: (caller: string) => Runtime;
 };
 
 /**
@@ -414,7 +420,14 @@ export function runtime(options: RuntimeOptions): Runtime {
     pinned: new StoredPinned(clock),
   };
   const drives = options.drive ?? true;
-  return runtimeOf({ ...context, turns: new ActiveTurns(context, drives), tenant: "", limitKey: null, drives });
+  return runtimeOf({
+    ...context,
+    turns: new ActiveTurns(context, drives),
+    tenant: "",
+    limitKey: null,
+    caller: null,
+    drives,
+  });
 }
 
 function runtimeOf(context: VerbContext): Runtime {
@@ -465,7 +478,19 @@ function runtimeOf(context: VerbContext): Runtime {
     },
     tenant: (name) => runtimeOf({ ...context, tenant: name }),
     limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }),
+    calledBy: (caller) => runtimeOf({ ...context, caller: checkedCaller(caller) }),
   };
+}
+
+/** The longest name of a caller, in UTF-16 code units: it is part of the key of a row. */
+export const longestCallerName = 256;
+
+function checkedCaller(caller: string): string {
+  if (typeof caller === "string" && caller.length <= longestCallerName) return caller;
+  throw new MisuseError(
+    "invalid_argument",
+    `calledBy: the name of a caller must be a string of up to ${longestCallerName} characters`,
+  );
 }
 
 function checkedCount(name: "maxTakeovers" | "maxActiveTurns", count: number): number {

@@ -305,6 +305,7 @@ async function startOf(pinned: Pinned, history: readonly Message[], begins: Samp
     engine: "default",
     options: { temperature: 0, waits: { approval: { afterMs: 60_000, onTimeout: "fail_turn" } } },
     context: { userId: 7 },
+    startedBy: ["ada"],
     revision: kernelRevision,
     base: length,
     digest,
@@ -366,6 +367,8 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     ...exhibits.session.map((one) => ({
       session: { ...one, thread: { ...one.thread, messages: [] } },
       engine: "default",
+      owner: "ada",
+      startedBy: ["ada", "key:0123456789abcdef"],
       length: one.thread.messages.length,
       digest: startHistory(one.thread.messages).digest,
       turn: "t1",
@@ -380,6 +383,8 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
     {
       session: newSession({ id: "s1" }),
       engine: null,
+      owner: null,
+      startedBy: [],
       length: 0,
       digest: startHistory([]).digest,
       turn: null,
@@ -431,7 +436,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       ...input,
       input: { type: "message", message: user("Stop. Do this.") },
       state: "pending",
-      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, interrupts: true, trace: null },
+      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, startedBy: ["bob"], interrupts: true, trace: null },
     },
     { ...input, input: { type: "transient", message: user("Hurry.") }, state: "claimed", turn: "t1", epoch: 4 },
     {

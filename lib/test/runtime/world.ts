@@ -151,7 +151,16 @@ export class World {
   /** Stores a session as another process would have left it. */
   async put(id: string, session: Session<JsonObject>): Promise<void> {
     const { entries, length, digest } = startHistory(session.thread.messages);
-    const none = { engine: null, turn: null, lastTurn: null, title: null, attention: null, deleted: false };
+    const none = {
+      engine: null,
+      owner: null,
+      startedBy: [],
+      turn: null,
+      lastTurn: null,
+      title: null,
+      attention: null,
+      deleted: false,
+    };
     const head = { ...none, sequence: 0, createdAt: 0, changedAt: 0 };
     const bare = { ...session, id, thread: { ...session.thread, messages: [] } };
     const value = writeValue("sessions", { ...head, session: bare, length, digest });

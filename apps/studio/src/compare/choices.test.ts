@@ -10,6 +10,8 @@ function session(id: string, origin: string | null): SessionSummary {
     id,
     title: id,
     engine: "default",
+    owner: null,
+    startedBy: [],
     status: "idle",
     version: 1,
     length: 2,

@@ -26,6 +26,8 @@ function head(length: number, openTurn: string | null): SessionView {
     version: length,
     length,
     engine: "default",
+    owner: null,
+    startedBy: [],
     forkedFrom: null,
     openTurn:
       openTurn === null

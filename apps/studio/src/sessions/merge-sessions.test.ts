@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 
 import { appendPage, mergeFirstPage } from "./merge-sessions.ts";
 
-const fields = { title: null, engine: "default" };
+const fields = { title: null, engine: "default", owner: null, startedBy: [] };
 
 function session(id: string, changedAt: number, version = 1): SessionSummary {
   return {

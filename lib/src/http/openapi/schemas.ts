@@ -78,6 +78,8 @@ export const schemas = {
     id: text,
     title: nullableText,
     engine: nullableText,
+    owner: nullableText,
+    startedBy: { type: "array", items: text },
     status: { enum: [...sessionStatuses] },
     version: countType,
     length: countType,
@@ -98,6 +100,8 @@ export const schemas = {
     session: objectWith({ status: { enum: [...sessionStatuses] }, thread: data }),
     version: countType,
     length: countType,
+    owner: nullableText,
+    startedBy: { type: "array", items: text },
     openTurn: {
       oneOf: [
         { type: "null" },

@@ -358,6 +358,8 @@ describe("a reply", () => {
       id: "s",
       title: null,
       engine: null,
+      owner: null,
+      startedBy: [],
       status: "error",
       version: 7,
       length: 1,

@@ -66,6 +66,10 @@ export type SessionSummary = {
   readonly title: string | null;
   /** The name of the engine of the newest turn; `null`: no turn was started, or by an older release. */
   readonly engine: string | null;
+  /** The caller that the session belongs to (`calledBy` of the runtime); `null`: a program started it, or an older release. */
+  readonly owner: string | null;
+  /** The callers whose input the newest turn has: the one that started it, and those of the turns that it continues. Empty: no caller did, or an older release. */
+  readonly startedBy: readonly string[];
   /** What the session waits for, as of its last committed turn. `turnStatus` is the state of the open turn. */
   readonly status: Session["status"];
   /** The number of changes. Pass it to a verb to detect a concurrent change. */
@@ -119,6 +123,10 @@ export type SessionView = {
   readonly length: number;
   /** The name of the engine that the session continues with. */
   readonly engine: string;
+  /** The caller that the session belongs to (`calledBy` of the runtime); `null`: a program started it, or an older release. */
+  readonly owner: string | null;
+  /** The callers whose input the newest turn has: the one that started it, and those of the turns that it continues. Empty: no caller did, or an older release. */
+  readonly startedBy: readonly string[];
   /** The turn that is running, queued or parked; `null` if there is none. */
   readonly openTurn: OpenTurnView | null;
   /** The ids of the turns that queued messages will start, in order of arrival. A turn is removed from the list when it starts. */

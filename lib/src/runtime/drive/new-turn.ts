@@ -34,12 +34,23 @@ const dayMs = 86_400_000;
 /** The fields of `TurnStart` that the caller decides. The others follow from the session. */
 export type TurnRequest = Pick<
   TurnStart,
-  "verb" | "engine" | "options" | "context" | "answers" | "cell" | "messages" | "turnCauses" | "inputs" | "trace"
+  | "verb"
+  | "engine"
+  | "options"
+  | "context"
+  | "startedBy"
+  | "answers"
+  | "cell"
+  | "messages"
+  | "turnCauses"
+  | "inputs"
+  | "trace"
 >;
 
-/** The defaults of a request: the context of the session, no answers and no input. */
+/** The defaults of a request: the context of the session, no caller, no answers and no input. */
 export const plainRequest = {
   context: null,
+  startedBy: [],
   answers: [],
   cell: null,
   messages: [],
@@ -188,7 +199,7 @@ export function inputOf(
 }
 
 /** The turn that has ended. */
-type LastTurn = Pick<TurnStart, "engine" | "options" | "context" | "trace"> & { readonly id: string };
+type LastTurn = Pick<TurnStart, "engine" | "options" | "context" | "startedBy" | "trace"> & { readonly id: string };
 
 /** The trace context of a turn that continues the last one. */
 export function continuedTrace({ id, trace }: Pick<LastTurn, "id" | "trace">): JsonObject | null {
@@ -199,13 +210,13 @@ export function continuedTrace({ id, trace }: Pick<LastTurn, "id" | "trace">): J
 async function turnOfInput(
   context: RuntimeContext,
   key: SessionKey,
-  { engine, options, context: turnContext, id, trace }: LastTurn,
+  { engine, options, context: turnContext, startedBy, id, trace }: LastTurn,
   session: Session<JsonObject>,
   history: TurnHistory,
   entries: readonly InboxEntry[],
   now: number,
 ): Promise<PlannedTurn | null> {
-  const start = { engine, options, context: turnContext, trace };
+  const start = { engine, options, context: turnContext, startedBy, trace };
   const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, entries) } as const;
   try {
     return await newTurn(context, key, id, session, history, request, now);

@@ -38,6 +38,7 @@ const start: TurnStart = {
   engine: "default",
   options: {},
   context: null,
+  startedBy: [],
   revision: 1,
   base: 0,
   digest: "d",

@@ -12,7 +12,7 @@
 //
 // Which rows follow from what
 //   every change             events: the events it caused
-//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages); attention if the session waits for an answer or its
+//   a change of the session  sessions (version + 1), recent (moved to now), entries (the new messages); attention if it has an owner, waits for an answer or its
 //                            turn is parked, or did before
 //   a turn begins            starts, turn_times, turns (queued), contents (or a check of it), open, due; and the session row
 //   a turn advances          turns (commit count + 1); the session row only at a boundary, where the history grew
@@ -207,16 +207,16 @@ type WrittenTurn = {
   readonly open: string | null;
   /** `lastTurn` of the session row after the change. */
   readonly last: string | null;
-  /** The engine of a turn that the change begins; absent: it begins none. */
-  readonly engine?: string;
+  /** The start row of a turn that the change begins; `null`: it begins none. */
+  readonly begun: TurnStart | null;
 };
 
 /** The rows of the turn for a change, and the turn ids for the session row. */
 function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null, sequence: number): WrittenTurn {
-  if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn };
+  if (change === null) return { changes: noChanges, stored: turn, open: head.turn, last: head.lastTurn, begun: null };
   if (change.type === "begin") {
     const begun = beginTurn(key, change.turn, sequence, change.due, change.limit);
-    return { ...begun, open: change.turn.id, last: head.lastTurn, engine: change.turn.start.engine };
+    return { ...begun, open: change.turn.id, last: head.lastTurn, begun: change.turn.start };
   }
   if (turn === null) throw new Error(`${change.type}: the row of the turn has not been read`);
   const { id, commits, engine, due, limitKey, limit } = turn;
@@ -231,13 +231,14 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
   const closed = closedTurn(key, turn);
   switch (change.type) {
     case "advance":
-      return { changes: row, stored, open: id, last: head.lastTurn };
+      return { changes: row, stored, open: id, last: head.lastTurn, begun: null };
     case "park":
       return {
         changes: merge(row, { ...noChanges, removals: closed }),
         stored: { ...stored, limit: null },
         open: id,
         last: head.lastTurn,
+        begun: null,
       };
     case "restart": {
       // The slots were released when the turn was parked. The process that claims the turn takes new ones.
@@ -247,6 +248,7 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
         stored: { ...stored, due: change.due, limit: null },
         open: id,
         last: head.lastTurn,
+        begun: null,
       };
     }
     case "end": {
@@ -258,13 +260,12 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
         puts: change.retainedUntil === null ? [] : [retainedPut(key, id, change.retainedUntil)],
       };
       const changes = merge(row, ended, next?.changes ?? noChanges);
-      const engineOfNext = change.next === null ? {} : { engine: change.next.start.engine };
       return {
         changes,
         stored: next?.stored ?? { ...stored, limit: null },
         open: change.next?.id ?? null,
         last: id,
-        ...engineOfNext,
+        begun: change.next?.start ?? null,
       };
     }
   }
@@ -349,7 +350,7 @@ function beginTurn(
 function writeHead(
   { key, head: before, version }: StoredSession,
   { session, now, turn }: SessionChange,
-  { open, last, engine: begunEngine }: WrittenTurn,
+  { open, last, begun }: WrittenTurn,
   sequence: number,
 ): { readonly head: SessionHead; readonly version: number; readonly changes: Changes } {
   const { after = before.session, messages = [], history = before } = session ?? {};
@@ -359,7 +360,8 @@ function writeHead(
     title: before.title ?? (before.length === 0 ? titleOf(messages) : null),
     attention,
     session: { ...after, thread: { ...after.thread, messages: [] } },
-    engine: begunEngine ?? before.engine,
+    engine: begun?.engine ?? before.engine,
+    startedBy: begun?.startedBy ?? before.startedBy,
     length: history.length,
     digest: history.digest,
     turn: open,
@@ -381,6 +383,16 @@ function writeHead(
         ...(attention === null
           ? []
           : [{ table: "attention", key: [key.tenant, attention, now, key.session], tag: 0, value: "" } as const]),
+        ...(head.owner === null
+          ? []
+          : [
+              {
+                table: "attention",
+                key: [key.tenant, ownerLabel(head.owner), now, key.session],
+                tag: 0,
+                value: "",
+              } as const,
+            ]),
         ...messages.map((message, index): Put => {
           const at = [...keyOf(key), before.length + index];
           return { table: "entries", key: at, tag: 0, value: writeValue("entries", message) };
@@ -397,7 +409,7 @@ function writeHead(
 export function deleteRows({ key, head, version }: StoredSession, empty: Session<JsonObject>): Changes {
   const { length, digest } = startHistory([]);
   const cleared = { session: empty, length, digest, turn: null, lastTurn: null, title: null, attention: null };
-  const tombstone = { ...head, ...cleared, deleted: true };
+  const tombstone = { ...head, ...cleared, owner: null, startedBy: [], deleted: true };
   return merge(sessionRow(key, version, tombstone), {
     ...noChanges,
     removals: [...tablesOfSession.map((table): Removal => ({ table, prefix: keyOf(key) })), ...listRemovals(key, head)],
@@ -408,7 +420,17 @@ export function deleteRows({ key, head, version }: StoredSession, empty: Session
 export function emptyHead(session: Session<JsonObject>, now: number): SessionHead {
   const { length, digest } = startHistory([]);
   const empty = { ...session, thread: { ...session.thread, messages: [] } };
-  const none = { engine: null, turn: null, lastTurn: null, title: null, attention: null, sequence: 0, deleted: false };
+  const none = {
+    engine: null,
+    owner: null,
+    startedBy: [],
+    turn: null,
+    lastTurn: null,
+    title: null,
+    attention: null,
+    sequence: 0,
+    deleted: false,
+  };
   return { session: empty, length, digest, ...none, createdAt: now, changedAt: now };
 }
 
@@ -423,12 +445,19 @@ function sessionRow(key: SessionKey, version: number | null, head: SessionHead):
 }
 
 /** Removes a session from the indexes of `list`. It is not known under which status an older release would have listed it. */
-function listRemovals({ tenant, session }: SessionKey, { changedAt, attention }: SessionHead): readonly Removal[] {
-  const listed = attention === null ? [] : attention === "unknown" ? attentions : [attention];
+function listRemovals({ tenant, session }: SessionKey, head: SessionHead): readonly Removal[] {
+  const { changedAt, attention, owner } = head;
+  const statuses = attention === null ? [] : attention === "unknown" ? attentions : [attention];
+  const listed = owner === null ? statuses : [...statuses, ownerLabel(owner)];
   return [
     { table: "recent", prefix: [tenant, changedAt, session] },
-    ...listed.map((status): Removal => ({ table: "attention", prefix: [tenant, status, changedAt, session] })),
+    ...listed.map((label): Removal => ({ table: "attention", prefix: [tenant, label, changedAt, session] })),
   ];
+}
+
+/** The label under which `attention` lists the sessions of a caller. */
+export function ownerLabel(owner: string): string {
+  return `owner:${owner}`;
 }
 
 /** The status under which `attention` lists a session after a change; `null`: it is not listed. `open`: its open turn after the change. */

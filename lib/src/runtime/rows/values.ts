@@ -26,6 +26,10 @@ export type SessionHead = {
   readonly session: Session<JsonObject>;
   /** The name of the engine of the newest turn, with which the session continues; `null` in rows of older releases. */
   readonly engine: string | null;
+  /** The caller that the session belongs to (`Runtime.calledBy`); `null`: a program started it, or an older release. */
+  readonly owner: string | null;
+  /** `startedBy` of the newest turn: the open one, or the one that ended last, whose calls are pending. */
+  readonly startedBy: readonly string[];
   /** The number of messages. */
   readonly length: number;
   /** The rolling digest of the messages. */
@@ -61,6 +65,11 @@ export type TurnStart = {
   readonly options: JsonObject;
   /** The context that tool handlers receive in this turn; `null`: that of the session. */
   readonly context: JsonObject | null;
+  /**
+   * The callers whose input the turn has: the one that started it, and those of the turns that it continues. Empty: a program started the turn, or an older
+   * release. Who decided about a call is not among them.
+   */
+  readonly startedBy: readonly string[];
   /** The kernel revision under which the turn was started, and is replayed and continued (Q6). */
   readonly revision: number;
   /** The number of messages of the session before the turn. */
@@ -174,6 +183,8 @@ export type OwnTurn = {
   readonly options: JsonObject;
   /** The context of the turn; `null`: that of the session. */
   readonly context: JsonObject | null;
+  /** The caller that queued the input, or none. */
+  readonly startedBy: readonly string[];
   /** The input cancelled the open turn (`whenBusy: "interrupt"`): its turn starts before the turns of other queued input. */
   readonly interrupts: boolean;
   /** The trace context of the call that queued the input; see `TurnStart`. */

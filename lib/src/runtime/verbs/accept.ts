@@ -62,6 +62,8 @@ export type Acceptance = {
   readonly key: AcceptedKey | null;
   /** The start row of the turn that the verb continues: the trace of that turn goes on. Default: `null`, the verb starts something new. */
   readonly continues?: TurnStart | null;
+  /** `true`: the caller decides about a pending call, which adds no input, so the caller is not among those that started the turn. Default: `false`. */
+  readonly isDecision?: boolean;
   /** Input that the turn starts with and that the history does not keep: a transient message or a turn cause. */
   readonly input?: InboxEntry;
   /** Further rows of the same batch. */
@@ -195,6 +197,7 @@ function turnOf(
     context: turnContext,
     input,
     continues = null,
+    isDecision = false,
   }: Acceptance & { readonly verb: "chat" | "step" },
   history: TurnHistory,
   now: number,
@@ -206,7 +209,9 @@ function turnOf(
     id: head.lastTurn ?? "",
     trace: head.lastTurn === null ? null : (continues?.trace ?? null),
   });
-  const request = { ...plainRequest, verb, engine, options, context: turnContext, ...turnInput, trace };
+  const caller = context.caller === null || isDecision ? [] : [context.caller];
+  const startedBy = [...new Set([...(continues?.startedBy ?? []), ...caller])];
+  const request = { ...plainRequest, verb, engine, options, context: turnContext, startedBy, ...turnInput, trace };
   return newTurn(context, key, id, session, history, request, now);
 }
 

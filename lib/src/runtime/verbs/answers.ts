@@ -52,7 +52,8 @@ export async function decide(
   checkOptions("decide", options);
   const { type } = parseDecision(decision);
   const content = ["decide", toolCallId, decision];
-  return answer(context, id, options, { ...decisionAnswer(toolCallId, decision), denies: type === "deny" }, content);
+  const change = { ...decisionAnswer(toolCallId, decision), denies: type === "deny" };
+  return answer(context, id, options, change, content, { isDecision: true });
 }
 
 /** Records an answer, and starts a turn if no call is open afterwards. `content`: what is compared under the idempotency key. */
@@ -62,7 +63,7 @@ export async function answer(
   options: AnswerOptions<unknown>,
   { change, denies }: Answer,
   content: unknown,
-  also: Changes = noChanges,
+  { also = noChanges, isDecision = false }: { readonly also?: Changes; readonly isDecision?: boolean } = {},
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
   const keyContent = [content, stored, options.engine ?? null, options.continue ?? true, ...contextContent(options)];
@@ -82,6 +83,7 @@ export async function answer(
       context: options.turnContext ?? last?.context ?? null,
       key: await acceptedKey(options.key, keyContent),
       continues: last,
+      isDecision,
       also,
     });
   });

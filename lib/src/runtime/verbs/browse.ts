@@ -28,6 +28,7 @@ import {
 import { loadHistory, readMessages } from "../history-cache.ts";
 import { rowLength } from "../rows/large-values.ts";
 import { keyOf } from "../rows/session-key.ts";
+import { ownerLabel } from "../rows/session-write.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { forkOriginOf } from "./fork-origin.ts";
 import { summary } from "./handles.ts";
@@ -69,6 +70,8 @@ export async function getSession(
     version: row.tag,
     length: head.length,
     engine: await engineOfSession(context, { key, head }),
+    owner: head.owner,
+    startedBy: head.startedBy,
     openTurn: await openTurn(context, key, head.turn),
     queuedTurns: inbox.flatMap((inputRow) => readValue("inbox", inputRow).ownTurn?.id ?? []),
     forkedFrom: forkOriginOf(session.metadata),
@@ -225,7 +228,19 @@ function checkLimit(verb: string, limit: number): void {
 }
 
 /** Options of `list`. */
-export type SessionPageOptions = SessionFilter & { readonly limit?: number; readonly after?: string };
+export type SessionPageOptions = SessionFilter &
+  SessionChoice & {
+    readonly limit?: number;
+    readonly after?: string;
+    /** Only sessions of this caller. Default: of all. */
+    readonly owner?: string;
+  };
+
+/** A function of the program that selects sessions. */
+export type SessionChoice = {
+  /** Only sessions for which the function returns `true`. Default: all. */
+  readonly where?: (session: SessionSummary) => boolean | Promise<boolean>;
+};
 
 /** How many rows of an index are read at a time while sessions are filtered. */
 const rowsPerRead = 64;
@@ -237,12 +252,12 @@ const maxScannedRows = 1024;
  * A page of sessions, most recently changed first. A session whose row cannot be read is left out; `get` with its id reports the error. A
  * session that changes between two pages moves to the front, so it may be missing or appear twice.
  *
- * The statuses `waiting` and `parked` have an index (`attention`), so their pages cost what they return. Other filters examine sessions in the order of the list: a page
+ * The statuses `waiting` and `parked` and the owner have an index (`attention`), so their pages cost what they return. Other filters examine sessions in the order of the list: a page
  * examines at most 1,024 of them, may have fewer items than `limit`, also none, and still have a `next`.
  */
 export async function listSessions(
   context: VerbContext,
-  { limit = 50, after, status, engine }: SessionPageOptions = {},
+  { limit = 50, after, status, engine, owner, where }: SessionPageOptions = {},
 ): Promise<Page<SessionSummary>> {
   checkLimit("list", limit);
   if (status !== undefined && !sessionFilterStatuses.includes(status)) {
@@ -251,13 +266,18 @@ export async function listSessions(
     });
   }
   const { tenant } = context;
-  const isIndexed = status === "waiting" || status === "parked";
-  const index = isIndexed
-    ? ({ table: "attention", prefix: [tenant, status] } as const)
-    : ({ table: "recent", prefix: [tenant] } as const);
-  const isFiltered = engine !== undefined || (status !== undefined && !isIndexed);
-  const matches = (item: SessionSummary): boolean =>
-    (status === undefined || filterStatus(item) === status) && (engine === undefined || item.engine === engine);
+  const label = owner !== undefined ? ownerLabel(owner) : status === "waiting" || status === "parked" ? status : null;
+  const index =
+    label === null
+      ? ({ table: "recent", prefix: [tenant] } as const)
+      : ({ table: "attention", prefix: [tenant, label] } as const);
+  const isFiltered =
+    engine !== undefined || where !== undefined || (status !== undefined && status !== label) || owner !== undefined;
+  const matches = async (item: SessionSummary): Promise<boolean> =>
+    (status === undefined || filterStatus(item) === status) &&
+    (engine === undefined || item.engine === engine) &&
+    (owner === undefined || item.owner === owner) &&
+    (where === undefined || (await where(item)));
   const items: SessionSummary[] = [];
   let from = after === undefined ? null : pageCursor(after);
   for (let scanned = 0; ;) {
@@ -266,7 +286,7 @@ export async function listSessions(
     for (const [position, row] of rows.entries()) {
       const item = summaries[position] ?? null;
       from = row;
-      if (item === null || !matches(item)) continue;
+      if (item === null || !(await matches(item))) continue;
       items.push(item);
       if (items.length >= limit) {
         const isEnd = isLast && position === rows.length - 1;

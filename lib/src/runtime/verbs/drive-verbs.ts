@@ -22,21 +22,28 @@ export async function start(
   options: StartOptions<unknown> = {},
 ): Promise<TurnHandle> {
   const stored = storedStartOptions(options);
-  const { id = await newSessionId(options.key), engine = "default" } = options;
+  const { id = await newSessionId(context, options.key), engine = "default" } = options;
   const initial = sessionOf(input, options);
   checkStatus(initial, "start", null);
-  const content = ["start", { ...initial, id: null }, stored, engine, ...contextContent(options)];
+  // A key of one caller does not find the session of another.
+  const owner = context.caller === null ? [] : [{ owner: context.caller }];
+  const content = ["start", { ...initial, id: null }, stored, engine, ...contextContent(options), ...owner];
   return acceptOnce(context, sessionKey(context, id), options.key, content, options, async (rows) => {
     const key = await acceptedKey(options.key, content);
     const session = { ...initial, id };
-    return accept(context, absentSession(rows, session, context.clock.now()), {
-      session,
-      verb: "chat",
-      options: { ...outputOptions(initial), ...stored },
-      engine,
-      context: options.turnContext ?? null,
-      key,
-    });
+    const absent = absentSession(rows, session, context.clock.now());
+    return accept(
+      context,
+      { ...absent, head: { ...absent.head, owner: context.caller } },
+      {
+        session,
+        verb: "chat",
+        options: { ...outputOptions(initial), ...stored },
+        engine,
+        context: options.turnContext ?? null,
+        key,
+      },
+    );
   });
 }
 
@@ -47,9 +54,10 @@ function outputOptions({ pendingOutput }: Session): JsonObject {
   return { output: schema, ...(repair === null ? {} : { repair }) };
 }
 
-/** A new session id. It is derived from the idempotency key if there is one, so that a repeated `start` finds the same session. */
-async function newSessionId(key: string | undefined): Promise<string> {
-  const name = key === undefined ? randomText(10) : (await sha256(JSON.stringify(["start", key]))).slice(0, 20);
+/** A new session id. It is derived from the idempotency key and the caller if there is a key, so that a repeated `start` finds the same session. */
+async function newSessionId({ caller }: VerbContext, key: string | undefined): Promise<string> {
+  const named = ["start", key, ...(caller === null ? [] : [caller])];
+  const name = key === undefined ? randomText(10) : (await sha256(JSON.stringify(named))).slice(0, 20);
   return `session-${name}`;
 }
 

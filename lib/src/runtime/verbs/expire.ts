@@ -88,7 +88,7 @@ async function timeOut(
     const metadata = { ...head.session.metadata, error: { ...failure } };
     return replaceSession(context, before, { ...head.session, status: "error", metadata }, also);
   }
-  await answer(context, id, { version }, deadlineAnswerOf(wait, toolCallId, why), null, also);
+  await answer(context, id, { version }, deadlineAnswerOf(wait, toolCallId, why), null, { also });
 }
 
 /** The answer to a wait whose deadline has passed. */

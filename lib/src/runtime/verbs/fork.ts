@@ -58,7 +58,8 @@ export async function fork(context: VerbContext, id: string, options: ForkOption
 async function forkNow(context: VerbContext, id: string, options: ForkOptions): Promise<string> {
   const original = await find(context, id);
   const { key, head } = original;
-  const { length, session } = head;
+  // The copy belongs to the owner of the original, whoever makes it.
+  const { length, session, owner } = head;
   const { at = length, copiedLengthPerHour } = options;
   if (!Number.isSafeInteger(at) || at < 0 || at > length) {
     throw new MisuseError(
@@ -95,7 +96,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   // The fork continues with the engine of the original, also if it ends earlier.
   const engine = await engineOfSession(context, original);
   const write = writeSession(
-    { ...absent, head: { ...absent.head, engine } },
+    { ...absent, head: { ...absent.head, engine, owner, startedBy: isComplete ? head.startedBy : [] } },
     {
       now,
       session: { after: forked, messages, history },

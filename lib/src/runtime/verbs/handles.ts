@@ -302,13 +302,15 @@ async function aimedAt(context: VerbContext, key: SessionKey, aim: HandleAim): P
 
 /** A session as `list` and results show it: without messages. */
 export function summary(head: SessionHead, version: number, open: OpenTurnStatus | null): SessionSummary {
-  const { session, length, turn, engine, createdAt, changedAt } = head;
+  const { session, length, turn, engine, owner, startedBy, createdAt, changedAt } = head;
   const { id, status, pendingToolCalls, pendingQuestion, usage, metadata } = session;
   const { title } = metadata;
   return {
     id: id ?? "",
     title: typeof title === "string" ? titleText(title) : head.title,
     engine,
+    owner,
+    startedBy,
     status,
     version,
     length,

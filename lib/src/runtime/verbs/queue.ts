@@ -65,7 +65,12 @@ export async function queueMessage(
   if (startRow === undefined || turnRow === undefined) return null;
   if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
   const engine = checkedEngine(key, openTurn, readValue("starts", startRow).engine, options.engine);
-  const own = { engine, options: withLimitKey(context, storedOptions(options)), context: options.turnContext ?? null };
+  const own = {
+    engine,
+    options: withLimitKey(context, storedOptions(options)),
+    context: options.turnContext ?? null,
+    startedBy: context.caller === null ? [] : [context.caller],
+  };
   const ownTurn = { id: newTurnId(), ...own, interrupts, trace: traceOfTurn(null) };
   const now = clock.now();
   const id = options.key ?? `input-${randomText(8)}`;

@@ -8,6 +8,7 @@
 
 import type { Message, SearchHit } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { SessionChoice } from "./browse.ts";
 
 import { redacted } from "../../engine/internal.ts";
 import { MisuseError, raisedToolReasons, RuntimeError } from "../../model/internal.ts";
@@ -21,7 +22,7 @@ import { summary } from "./handles.ts";
 export type SearchOptions = {
   /** The largest number of messages, from 1 to 100. Default: 20. */
   readonly limit?: number;
-};
+} & SessionChoice;
 
 /** The largest `limit`, and how many messages the storage is asked for. */
 const maxLimit = 100;
@@ -39,7 +40,7 @@ const messagesPerRead = 16;
 export async function search(
   { storage, tenant }: VerbContext,
   text: string,
-  { limit = 20 }: SearchOptions = {},
+  { limit = 20, where }: SearchOptions = {},
 ): Promise<readonly SearchHit[]> {
   if (typeof text !== "string") throw new MisuseError("invalid_argument", "search: the query must be a text");
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > maxLimit) {
@@ -71,10 +72,11 @@ export async function search(
       // The session was deleted since the search, or its row cannot be read.
       if (row === undefined || head === null || head.deleted || position >= head.length) continue;
       const message = readValue("entries", row);
-      const { title } = summary(head, headRow?.tag ?? 0, null);
+      const found = summary(head, headRow?.tag ?? 0, null);
       const excerpt = isRaised(message) ? null : excerptOf(message, words);
       if (excerpt === null || hits.length === limit) continue;
-      const hit = { sessionId: session, title, position, role: message.role };
+      if (where !== undefined && !(await where(found))) continue;
+      const hit = { sessionId: session, title: found.title, position, role: message.role };
       hits.push({ hit: { ...hit, ...excerpt }, changedAt: head.changedAt });
     }
   }

@@ -70,6 +70,7 @@ export async function steer(
       if (turnId !== null) return { inputId, turnId };
       continue;
     }
+    checkCaller(context, id, head, head.turn);
     if (turnContext !== null) await checkContext(context, key, head, head.turn, turnContext);
     const written = await storage.write({
       checks: [
@@ -191,6 +192,18 @@ async function checkContext(
   if (canonicalJson(openContext) === canonicalJson(turnContext)) return;
   throw new RuntimeError("conflict", {
     message: `turn ${turn} of session ${key.session} runs with the context of another caller and accepts no input with this one; wait for its end, or queue the message`,
+    metadata: { turnId: turn },
+  });
+}
+
+/**
+ * Throws `conflict` if the open turn was started by other callers: who started a turn does not decide in it, and input of another caller would not be counted among
+ * theirs.
+ */
+function checkCaller({ caller }: VerbContext, id: string, { startedBy }: SessionHead, turn: string): void {
+  if (caller === null || startedBy.length === 0 || startedBy.includes(caller)) return;
+  throw new RuntimeError("conflict", {
+    message: `turn ${turn} of session ${id} was started by another caller and accepts no input of this one; wait for its end, or queue the message`,
     metadata: { turnId: turn },
   });
 }

@@ -15,6 +15,7 @@ import { readOne } from "../context.ts";
 import { putting } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
+import { checkVersion } from "./accept.ts";
 import { answer as answerCall, decisionAnswer } from "./answers.ts";
 import { find } from "./session-rows.ts";
 import { withPendingQuestion, waitDigest, pendingWait } from "./waits.ts";
@@ -33,9 +34,22 @@ export type Completion =
   | { readonly type: "completed"; readonly tenant: string; readonly turn: TurnHandle }
   | { readonly type: "already_completed" | "revoked" | "unknown" };
 
+/** Options of `token`. */
+export type TokenOptions = {
+  /** Optimistic concurrency: the verb rejects with a conflict unless the session has this version. Default: no check. */
+  readonly version?: number;
+};
+
 /** Creates a token for a pending call or question. Rejects with `not_found` if it is not pending. */
-export async function token(context: VerbContext, id: string, toolCallId: string): Promise<string> {
-  const { key, head } = await find(context, id);
+export async function token(
+  context: VerbContext,
+  id: string,
+  toolCallId: string,
+  { version }: TokenOptions = {},
+): Promise<string> {
+  const stored = await find(context, id);
+  checkVersion(stored, version);
+  const { key, head } = stored;
   const wait = pendingWait(head.session, toolCallId);
   if (wait === null) {
     throw new RuntimeError("not_found", {
@@ -85,7 +99,7 @@ export async function complete(context: VerbContext, token: string, answer: Toke
     // Conditional on the version that was read above.
     const { version } = before;
     const change = changeOf(stored.call, answer);
-    const turn = await answerCall(inTenant, stored.session, { version }, change, null, also);
+    const turn = await answerCall(inTenant, stored.session, { version }, change, null, { also });
     return { type: "completed", tenant: stored.tenant, turn };
   } catch (error) {
     if (!(error instanceof RuntimeError) || error.reason !== "conflict") throw error;

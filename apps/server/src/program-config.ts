@@ -49,9 +49,11 @@ const runtimeNames: { readonly [Name in keyof ConfigRuntime]-?: true } = {
 const httpNames: { readonly [Name in keyof ConfigHttp]-?: true } = {
   allow: true,
   contentHosts: true,
+  decide: true,
   inspect: true,
   limits: true,
   openai: true,
+  owns: true,
   providerFiles: true,
   records: true,
 };

@@ -8,6 +8,7 @@ import type { ClientOptions } from "./index.ts";
 import { expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
+import { sharedSessions } from "../../test/shared-sessions.ts";
 import { fake } from "../adapters/internal.ts";
 import { askUser, engine, systemClock, tool } from "../engine/internal.ts";
 import { memoryStorage } from "../host/memory/index.ts";
@@ -39,7 +40,7 @@ function world(
   const agent = engine({ adapter, model: "fake:m", tools: [ask, pay, lookup] });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const http = { limits, basePath, clock: serverClock, records: true };
-  const handler = createHandler({ sessions, auth: [{ token, tenant: "ada" }], ...http });
+  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token, tenant: "ada" }], ...http });
   const requests: Request[] = [];
   const client = createClient({
     url: `http://localhost${basePath}`,

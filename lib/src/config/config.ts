@@ -25,7 +25,7 @@ export type ConfigRuntime = Omit<
 /** Options of the HTTP handler that a configuration file may set. The command sets the others. */
 export type ConfigHttp = Pick<
   HttpOptions,
-  "allow" | "contentHosts" | "inspect" | "limits" | "openai" | "providerFiles" | "records"
+  "allow" | "contentHosts" | "decide" | "inspect" | "limits" | "openai" | "owns" | "providerFiles" | "records"
 >;
 
 /**

@@ -12,6 +12,7 @@ import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
 import { pendingDigest } from "../../test/pending-digest.ts";
+import { sharedSessions } from "../../test/shared-sessions.ts";
 
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
@@ -61,7 +62,7 @@ function world(auth: Auth, options: Partial<HttpOptions> = {}) {
   const strict = engineWith(amount);
   const lax = engineWith({ type: "object" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: asking, strict, lax } });
-  const handler = createHandler({ sessions, auth, ...options });
+  const handler = createHandler({ sessions, ...sharedSessions, auth, ...options });
   const ask = async (token: string, method: string, path: string, body?: unknown, headers: object = {}) => {
     const response = await handler(
       new Request(`http://localhost${path}`, {
@@ -309,9 +310,11 @@ describe("context", () => {
 });
 
 describe("the usage of chat completions", () => {
+  const carl = "the-token-of-carl-00";
   const auth = [
-    { token: ada, tenant: "ada" },
-    { token: bob, tenant: "bob" },
+    { token: ada, tenant: "ada", operator: true },
+    { token: bob, tenant: "bob", operator: true },
+    { token: carl, tenant: "ada" },
   ];
   const spent = { inputTokens: 10, outputTokens: 2 };
   const script = [{ type: "text", text: "Hello." } as const, { type: "usage", usage: spent } as const];
@@ -328,6 +331,8 @@ describe("the usage of chat completions", () => {
       .toMatchObject({ inputTokens: 20, outputTokens: 4 });
     expect((await ask(ada, "GET", "/usage")).json.total).toMatchObject({ inputTokens: 20, outputTokens: 4 });
     expect((await ask(bob, "GET", "/usage")).json).toMatchObject({ lines: [] });
+    // The sums are those of all callers of the tenant.
+    expect((await ask(carl, "GET", "/usage")).status).toBe(403);
   });
 
   test("is added up over concurrent bookings", async () => {

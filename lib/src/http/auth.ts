@@ -3,6 +3,13 @@
 // A caller is a tenant, a name, a context, a list of engines, and whether it operates the server. All of them come from the operator's configuration and never from the
 // request, so a request cannot choose another tenant's sessions, the name in a decision, or the data that tools receive about its caller.
 //
+// Identity
+//   Sessions belong to callers (access.ts), so each caller of a tenant has an identity, which is stored with the sessions that it starts:
+//     its name                        callers with a name. Two keys with one name are one caller, so a token can be replaced by a new one
+//     `key:` and a digest             API keys without a name: 16 hexadecimal digits of the SHA-256 of the token. Another token is another caller
+//     the empty string                callers of an `auth` function without a name: they cannot be told apart, and are one caller of their tenant
+//     none                            operators without a name, and `auth: "none"`
+//
 // Invariants
 //   1. Tokens are compared as SHA-256 digests with a constant-time comparison, and every configured key is compared, so the
 //      response time reveals neither a prefix of a token nor which key matched.
@@ -14,14 +21,18 @@ import type { JsonObject } from "../model/internal.ts";
 
 import { MisuseError } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
-import { isLimitKey, limitKeyRule } from "../runtime/internal.ts";
+import { isLimitKey, limitKeyRule, longestCallerName } from "../runtime/internal.ts";
 import { HttpError } from "./failure.ts";
 
 /** The authenticated caller of a request. */
 export type Caller = {
   /** The tenant whose sessions the caller reaches. Default: the shared tenant without a name. */
   readonly tenant?: string;
-  /** The identity of the caller, recorded with approvals and denials. A request cannot state another one. Default: none is recorded. */
+  /**
+   * The identity of the caller in its tenant: the sessions that it starts belong to it, and it is recorded with approvals and denials. A request cannot state another
+   * one. Up to 256 characters, not beginning with `key:`. Default: an API key without a name is a caller of its own as long as its token is not changed; callers without
+   * a name of an `auth` function are one caller of their tenant; and no name is recorded with decisions.
+   */
   readonly name?: string;
   /** The context of turns that this caller starts, in sessions of any caller. Tool handlers receive it. Default: `{}`. */
   readonly context?: JsonObject;
@@ -36,8 +47,9 @@ export type Caller = {
    */
   readonly engines?: readonly string[];
   /**
-   * `true`: the caller operates the server. The inspection routes (`inspect` of the handler) show an operator the instructions of engines, the workers and the sums of
-   * all tenants, and let it start scenarios. Sessions of other tenants stay out of reach. Default: `false`; `true` with `auth: "none"`.
+   * `true`: the caller operates the server. It reads all sessions of its tenant and decides in all of them. The inspection routes (`inspect` of the handler) show an
+   * operator the instructions of engines, the workers and the sums of all tenants, and let it start scenarios. Sessions of other tenants stay out of reach. Default:
+   * `false`; `true` with `auth: "none"`.
    */
   readonly operator?: boolean;
 };
@@ -58,12 +70,15 @@ export type Auth = "none" | readonly ApiKey[] | ((request: Request) => Caller | 
 /** Shorter tokens are rejected at start-up because they can be guessed. */
 const minTokenLength = 16;
 
+/** The caller of a request, and its identity in its tenant; `null`: it has none. */
+export type Authenticated = { readonly caller: Caller; readonly id: string | null };
+
 /** Resolves to the caller of a request, or rejects with 401 (`unauthorized`). */
-export type Authenticate = (request: Request) => Promise<Caller>;
+export type Authenticate = (request: Request) => Promise<Authenticated>;
 
 /** Builds the authentication step of a handler. Throws `MisuseError` if `auth` is not usable. */
 export function authenticator(auth: Auth): Authenticate {
-  if (auth === "none") return async () => ({ operator: true });
+  if (auth === "none") return async () => ({ caller: { operator: true }, id: null });
   if (typeof auth === "function") {
     return async (request) => {
       const caller: unknown = await auth(request);
@@ -76,7 +91,7 @@ export function authenticator(auth: Auth): Authenticate {
         throw new Error(
           "the auth function must return { tenant?, name?, context?, engines?, limitKey?, operator? }, or null to reject the request",
         );
-      return caller;
+      return { caller, id: nameOf(caller) ?? (caller.operator === true ? null : "") };
     };
   }
   checkKeys(auth);
@@ -93,8 +108,30 @@ export function authenticator(auth: Auth): Authenticate {
     for (const [index, keyDigest] of digests.entries())
       if (constantTimeEqual(presentedDigest, keyDigest)) matchedKey = auth[index] ?? null;
     if (matchedKey === null) throw unauthorized("the bearer token is not valid");
-    return matchedKey;
+    const id = nameOf(matchedKey) ?? (matchedKey.operator === true ? null : await keyIdentity(matchedKey));
+    return { caller: matchedKey, id };
   };
+}
+
+/** The name of a caller; `null`: it has none. */
+function nameOf({ name }: Caller): string | null {
+  return name === undefined || name === "" ? null : name;
+}
+
+/** Identities of keys without a name begin with it; names do not. */
+const keyPrefix = "key:";
+
+/** The identity of a key without a name. The digest has a prefix of its own, and is cut off, so that it is no digest with which a token can be looked up. */
+async function keyIdentity({ token }: ApiKey): Promise<string> {
+  const digest = await digestOf(`everturn caller\n${token}`);
+  return keyPrefix + Array.from(digest.subarray(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The rule for names in words. */
+const nameRule = `a string of up to ${longestCallerName} characters that does not begin with "${keyPrefix}"`;
+
+function isName(value: unknown): boolean {
+  return typeof value === "string" && value.length <= longestCallerName && !value.startsWith(keyPrefix);
 }
 
 /** The context of a turn that the caller starts. Never that of another caller, so a caller without a context has an empty one. */
@@ -127,7 +164,7 @@ function isCaller(value: unknown): value is Caller {
   if (limitKey !== undefined && !isLimitKey(limitKey)) return false;
   return (
     isOptionalString(tenant) &&
-    isOptionalString(name) &&
+    (name === undefined || isName(name)) &&
     (operator === undefined || typeof operator === "boolean") &&
     (context === undefined || isPlainObject(context)) &&
     (engines === undefined || isNameList(engines))
@@ -148,7 +185,11 @@ function checkKeys(keys: readonly ApiKey[]): void {
       },
     );
   }
-  for (const [index, { token, limitKey, engines, operator }] of keys.entries()) {
+  for (const [index, { token, name, limitKey, engines, operator }] of keys.entries()) {
+    if (name !== undefined && !isName(name)) {
+      const message = `auth: the name of key ${index} must be ${nameRule}`;
+      throw new MisuseError("invalid_argument", message, { path: ["auth", index, "name"] });
+    }
     if (operator !== undefined && typeof operator !== "boolean") {
       const message = `auth: operator of key ${index} must be true or false`;
       throw new MisuseError("invalid_argument", message, { path: ["auth", index, "operator"] });

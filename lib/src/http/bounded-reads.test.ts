@@ -13,6 +13,8 @@ import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 const pageLength = 100_000;
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
@@ -46,6 +48,7 @@ async function world(limits: HttpOptions["limits"] = {}) {
   const serve = () =>
     createHandler({
       sessions: runtime({ host, engines }),
+      ...sharedSessions,
       auth: [
         { token: ada, tenant: "ada" },
         { token: bob, tenant: "bob" },
@@ -210,6 +213,7 @@ describe("results that are larger than the memory for unread responses", () => {
     const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
     const handler = createHandler({
       sessions,
+      ...sharedSessions,
       auth: [{ token: ada }],
       limits,
       ...(clock === undefined ? {} : { clock }),
@@ -292,6 +296,7 @@ describe("pages in memory at the same time", () => {
     const token = (tenant: string) => `the-token-of-${tenant}-000`;
     const handler = createHandler({
       sessions: all,
+      ...sharedSessions,
       auth: tenants.map((tenant) => ({ tenant, token: token(tenant), operator: true })),
       inspect: true,
     });

@@ -10,6 +10,8 @@ import { RuntimeError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 type Options = Parameters<typeof createHandler>[0];
 type World = {
   readonly http?: Partial<Options>;
@@ -40,7 +42,13 @@ function stuck() {
 function world({ http = {}, agent = talker(), host = memoryStorage(), drive = true }: World = {}) {
   const sessions = runtime({ host, engines: { default: agent }, drive });
   const failures: unknown[] = [];
-  const handler = createHandler({ sessions, auth: [{ token }], onError: (error) => failures.push(error), ...http });
+  const handler = createHandler({
+    sessions,
+    ...sharedSessions,
+    auth: [{ token }],
+    onError: (error) => failures.push(error),
+    ...http,
+  });
   const ask = (method: string, path: string, body?: unknown, headers: { readonly [name: string]: string } = {}) =>
     handler(
       new Request(`http://localhost${path}`, {

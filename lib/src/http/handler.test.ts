@@ -16,6 +16,7 @@ import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
 import { pendingDigest } from "../../test/pending-digest.ts";
+import { sharedSessions } from "../../test/shared-sessions.ts";
 
 type Script = FakeScript;
 
@@ -43,7 +44,7 @@ function world(scripts: readonly Script[], options: Partial<HttpOptions> = {}): 
   const host = memoryStorage();
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
   const sessions = runtime({ host, engines: { default: agent } });
-  const handler = createHandler({ sessions, auth: [{ token }], ...options });
+  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }], ...options });
   const ask: World["ask"] = async (method, path, body, headers = {}) => {
     const response = await handler(
       new Request(`http://localhost${path}`, {
@@ -382,7 +383,7 @@ describe("sessions", () => {
       cancel: (...args) => (seen.push(args), sessions.cancel(...args)),
       steer: (...args) => (seen.push(args), sessions.steer(...args)),
     };
-    const { ask } = world([], { sessions: recording });
+    const { ask } = world([], { sessions: recording, auth: [{ token, operator: true }] });
     const message = user("go on");
     await ask("POST", "/sessions/s1/recover", { from: "step" });
     await ask("POST", "/sessions/s1/continue", { message });
@@ -462,7 +463,7 @@ describe("authentication and origins", () => {
     ["two tokens", { authorization: `Bearer ${token} ${token}` }],
   ])("rejects %s with 401", async (_, headers) => {
     const { sessions } = world([]);
-    const handler = createHandler({ sessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
     const answer = await handler(new Request("http://localhost/sessions", { headers }));
     expect(answer.status).toBe(401);
     expect(answer.headers.get("www-authenticate")).toContain("Bearer");
@@ -541,7 +542,7 @@ describe("authentication and origins", () => {
     ["a limit key that is empty", [{ token, limitKey: "" }]],
   ])("rejects unusable keys at start-up: %s", (_, auth) => {
     const { sessions } = world([]);
-    expect(() => createHandler({ sessions, auth })).toThrow(/auth: /);
+    expect(() => createHandler({ sessions, ...sharedSessions, auth })).toThrow(/auth: /);
   });
 
   test("rejects requests of other origins (CSRF) and lets them read nothing (CORS) unless the origin is allowed", async () => {
@@ -780,6 +781,7 @@ test("reports the caller of an authenticated request to onAuthenticated, without
   const callers: unknown[] = [];
   const handler = createHandler({
     sessions,
+    ...sharedSessions,
     auth: [{ token: "0123456789abcdef", tenant: "acme", name: "ann", context: { plan: "pro" } }],
     onAuthenticated: (request, caller) => {
       callers.push([new URL(request.url).pathname, caller]);
@@ -940,7 +942,7 @@ describe("a message while a turn is open", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m", ...fields }) },
     });
-    const handler = createHandler({ sessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
     const send = (method: string, path: string, body?: unknown, accept = "application/json") => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", accept };
       const payload = body === undefined ? {} : { body: JSON.stringify(body) };

@@ -20,7 +20,7 @@
 //      At most `startsPerTurn` requests of a tenant begin in one turn of the event loop (tenant-turns.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
-//   9. The route: checks body and query against its schema, takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
+//   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the caller (access.ts), takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
 //      be large (pages, results of turns, the row of a session before a turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts in the budget of
 //      unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read and rendered at the same time.
 //  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
@@ -36,7 +36,7 @@
 //
 // Invariants
 //   1. No session is read or written before steps 3 to 6 have passed.
-//   2. The tenant, its context and the limit key come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
+//   2. The tenant, the identity of the caller, its context and the limit key come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
 //      names the caller.
 //   3. Every acquired slot is released, also when a route throws or a client disconnects.
 //   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with `records: true`.
@@ -45,6 +45,7 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Engine } from "../engine/internal.ts";
 import type { Runtime } from "../runtime/internal.ts";
+import type { AccessRules } from "./access.ts";
 import type { Auth, Caller } from "./auth.ts";
 import type { HttpLimits } from "./limits.ts";
 import type { InspectOptions } from "./routes/inspection-routes.ts";
@@ -55,6 +56,7 @@ import { nextTask, systemClock } from "../clock/clock.ts";
 import { startTimer } from "../clock/timer.ts";
 import { MisuseError } from "../model/internal.ts";
 import { ReadSlots } from "../runtime/internal.ts";
+import { callerSessions, checkedRules } from "./access.ts";
 import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
@@ -83,6 +85,17 @@ export type HttpOptions = {
   readonly sessions: Runtime;
   /** How requests are authenticated. */
   readonly auth: Auth;
+  /**
+   * Widens to whom a session belongs: returns `true` if the caller may read, continue, fork and delete it like the caller that started it. Called for every session that
+   * a caller did not start itself; operators are not limited. Default: a session belongs to the caller that started it, and one that a program started to operators.
+   */
+  readonly owns?: NonNullable<AccessRules["owns"]>;
+  /**
+   * Who decides about calls that need an approval, or whose outcome is unknown. `"own"`: every caller to whom the session belongs, also the one that started the turn.
+   * A function: returns `true` if the caller may decide; such a caller may also read the session while the call is pending. Default: a caller to whom the session
+   * belongs, except the callers that started the turn. Operators always decide.
+   */
+  readonly decide?: NonNullable<AccessRules["decide"]>;
   /** The mount path, for example `/api/everturn`. Default: the root. */
   readonly basePath?: string;
   /**
@@ -173,6 +186,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const limits = checkedLimits(options.limits ?? {});
   const policy = contentPolicy(options.contentHosts, options.providerFiles ?? false);
   const authenticate = authenticator(auth);
+  const rules = checkedRules(options);
   const requestSlots = new RequestSlots(limits);
   const starts = new TenantTurns(startsPerTurn);
   const largeBodies = new TenantTurns(1);
@@ -207,7 +221,9 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     if (shutdown?.aborted === true) throw new HttpError("shutting_down", "this process is shutting down; try again");
     checkHost(request, hosts);
     const url = new URL(request.url);
-    const caller = matched.access === "open" ? {} : await authenticate(request);
+    // Without authentication there is no caller, to which nothing belongs.
+    const authenticated = matched.access === "open" ? { caller: {}, id: null } : await authenticate(request);
+    const { caller } = authenticated;
     if (matched.access !== "open") reportCaller(request, caller);
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) checkOrigin(request, url, origins);
@@ -228,6 +244,10 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
         : `t${tenantKey(caller)}`;
       await starts.next(turnKey);
+      const isOperator = caller.operator === true;
+      if (matched.access === "operator" && !isOperator) {
+        throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
+      }
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
       const input =
@@ -239,7 +259,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         request,
         url,
         caller,
-        sessions: tenantSessions,
+        sessions: callerSessions(tenantSessions, authenticated, rules),
+        runtime: isOperator ? tenantSessions : null,
         input,
         param: boundedParam,
         key,

@@ -1,5 +1,6 @@
 // Entry point `everturn/http`: sessions over HTTP, as a function from `Request` to `Response`.
 
+export type { CallToDecide, OwnedSession } from "./access.ts";
 export type { ApiKey, Auth, Caller } from "./auth.ts";
 export type { HttpReason } from "../model/internal.ts";
 export type { HttpFailure } from "./failure.ts";

@@ -10,6 +10,8 @@ import { MisuseError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 const operator = "the-token-of-operators";
 const caller = "the-token-of-a-caller-";
 
@@ -35,7 +37,7 @@ function world(options: Partial<HttpOptions> = {}, auth: Auth = "none") {
       other: engine({ adapter: hello(), params: { temperature: 0.5 }, adapterOptions: { headers: { "x-team": "t" } } }),
     },
   });
-  const handler = createHandler({ sessions, auth, inspect: true, ...options });
+  const handler = createHandler({ sessions, ...sharedSessions, auth, inspect: true, ...options });
   const fetchFrom = (token?: string) => ({
     url: "http://localhost",
     fetch: (input: string | URL | Request, init?: RequestInit) => handler(new Request(input, init)),
@@ -186,6 +188,7 @@ describe("what a turn did", () => {
     const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
     const handler = createHandler({
       sessions,
+      ...sharedSessions,
       auth: [{ token: operator, operator: true }, { token: caller }],
       inspect: true,
       ...options,

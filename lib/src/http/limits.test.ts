@@ -11,6 +11,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../test/hand-model.ts";
+import { sharedSessions } from "../../test/shared-sessions.ts";
 import { ConcurrencyLimit } from "./limits.ts";
 
 function world(limits: NonNullable<HttpOptions["limits"]>) {
@@ -94,7 +95,12 @@ test("a request releases its slot whatever its status", async () => {
 test("a tenant over its stream limit takes no slot of the total", async () => {
   const keys = ["ada", "bob", "cid"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
   const { sessions } = world({});
-  const handler = createHandler({ sessions, auth: keys, limits: { streams: 2, streamsPerTenant: 1 } });
+  const handler = createHandler({
+    sessions,
+    ...sharedSessions,
+    auth: keys,
+    limits: { streams: 2, streamsPerTenant: 1 },
+  });
   for (const { tenant } of keys) await sessions.tenant(tenant).start([], { id: "s" });
   const open: Response[] = [];
   const watch = async (tenant: string) => {
@@ -113,7 +119,7 @@ test("a tenant over its stream limit takes no slot of the total", async () => {
 test("a tenant at its turn limit does not block other tenants", async () => {
   const keys = ["ada", "bob"].map((tenant) => ({ tenant, token: `the-token-of-${tenant}` }));
   const { sessions } = world({});
-  const handler = createHandler({ sessions, auth: keys, limits: { turnsPerTenant: 1 } });
+  const handler = createHandler({ sessions, ...sharedSessions, auth: keys, limits: { turnsPerTenant: 1 } });
   const begin = async (tenant: string) => {
     const headers = { authorization: `Bearer the-token-of-${tenant}`, "content-type": "application/json" };
     const body = JSON.stringify({ input: "x" });
@@ -231,7 +237,7 @@ describe("unfinished request bodies", () => {
 
   function server(options: Partial<HttpOptions> = {}) {
     const { sessions, clock } = world({});
-    const handler = createHandler({ sessions, auth: keys, clock, ...options });
+    const handler = createHandler({ sessions, ...sharedSessions, auth: keys, clock, ...options });
     const request = (path: string, tenant: string | null, init: RequestInit = {}) =>
       new Request(`http://localhost${path}`, {
         ...init,

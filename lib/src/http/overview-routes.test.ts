@@ -11,6 +11,7 @@ import { expect, test } from "vitest";
 
 const auth: Auth = [
   { token: "the-token-of-operators", operator: true },
+  { token: "the-token-of-an-operator", operator: true, engines: ["default"] },
   { token: "the-token-of-a-caller-", tenant: "acme", engines: ["default"] },
 ];
 
@@ -34,12 +35,12 @@ async function served(options: { readonly inspect?: boolean } = { inspect: true 
   return (token: string) => createInspector({ url: "http://localhost", token, fetch: fetchHere });
 }
 
-test("a caller sees its own tenant and its own engines, and an operator all tenants", async () => {
+test("only operators read the sums, which are those of all callers, and a key that lists engines reads no other by name", async () => {
   const inspector = await served();
-  const own = await inspector("the-token-of-a-caller-").overview();
-  expect(own.total.turns).toBe(2);
-  expect(own.tenants.map(({ name }) => name)).toEqual(["acme"]);
-  expect(own.engines.map(({ name, turns }) => [name, turns])).toEqual([["default", 1]]);
+  await expect(inspector("the-token-of-a-caller-").overview()).rejects.toMatchObject({ status: 403 });
+  const some = await inspector("the-token-of-an-operator").overview();
+  expect(some.total.turns).toBe(3);
+  expect(some.engines.map(({ name, turns }) => [name, turns])).toEqual([["default", 2]]);
   const all = await inspector("the-token-of-operators").overview();
   expect(all.total.turns).toBe(3);
   expect(all.tenants.map(({ name, turns }) => [name, turns])).toEqual([

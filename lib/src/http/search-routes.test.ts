@@ -11,6 +11,8 @@ import { runtime } from "everturn/runtime";
 import Database from "libsql";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 const tokens = { acme: "the-token-of-the-acme-", other: "the-token-of-another--" };
 
 afterEach(() => void configure({ redact: null }));
@@ -23,7 +25,7 @@ async function served(host: HostStorage) {
     .start("Where is the parcel?", { id: "s1", metadata: { title: "Parcel 7" } });
   await turn.result;
   const auth = Object.entries(tokens).map(([tenant, token]) => ({ tenant, token }));
-  const handler = createHandler({ sessions, auth, inspect: true });
+  const handler = createHandler({ sessions, ...sharedSessions, auth, inspect: true });
   return (tenant: keyof typeof tokens) =>
     createInspector({
       url: "http://localhost",

@@ -7,6 +7,8 @@ import { runtime } from "everturn/runtime";
 import Database from "libsql";
 import { expect, onTestFinished, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
 
@@ -37,6 +39,7 @@ async function world(hasData: boolean) {
   const turnId = hasData ? await start("ada", "s1") : null;
   const handler = createHandler({
     sessions,
+    ...sharedSessions,
     auth: [
       { token: ada, tenant: "ada" },
       { token: bob, tenant: "bob" },

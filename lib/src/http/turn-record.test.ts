@@ -8,6 +8,8 @@ import { createHandler } from "everturn/http";
 import { replayTurn, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 const token = "the-token-of-ada-000";
 const stepCount = 40;
 
@@ -46,7 +48,7 @@ async function world() {
   ).result;
   const { turnId, result } = await sessions.reply("s", "look", { maxTurns: 100 });
   await result;
-  const handler = createHandler({ sessions, auth: [{ token }], records: true });
+  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }], records: true });
   const ask = (path: string, method = "GET") =>
     handler(new Request(`http://localhost${path}`, { method, headers: { authorization: `Bearer ${token}` } }));
   Object.assign(reads, { longest: 0, length: 0, rowsConsidered: 0 });

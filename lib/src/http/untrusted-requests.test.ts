@@ -20,6 +20,8 @@ import {
 } from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { sharedSessions } from "../../test/shared-sessions.ts";
+
 const mine = "the-token-of-the-owner-0";
 const theirs = "the-token-of-another-one";
 const secret = "the launch code is 0000";
@@ -65,6 +67,7 @@ async function world() {
   const failures: unknown[] = [];
   const handler = createHandler({
     sessions: all,
+    ...sharedSessions,
     auth: [
       { token: mine, tenant: "acme" },
       { token: theirs, tenant: "globex" },

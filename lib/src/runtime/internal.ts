@@ -13,6 +13,7 @@ export { parseCursor } from "./read/cursor.ts";
 export { ReadSlots } from "./read/page-budget.ts";
 
 // rows
+export { randomText } from "./rows/digest.ts";
 export { isLimitKey, limitKeyRule } from "./rows/limits.ts";
 export type { Check, Key, Put, Written } from "./rows/storage.ts";
 export { readValue } from "./rows/stored.ts";

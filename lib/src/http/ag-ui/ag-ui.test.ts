@@ -15,6 +15,8 @@ import { toolCall, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { sharedSessions } from "../../../test/shared-sessions.ts";
+
 const token = "a-token-of-the-test";
 const url = "http://localhost/ag-ui";
 
@@ -59,7 +61,7 @@ const says = (text: string): FakeScript[number] => ({ type: "text", text });
 
 /** A server with a scripted model, and an agent of the real client on it. */
 function agentOf(scripts: readonly FakeScript[], threadId = "thread-1", sessions = sessionsOf(scripts)) {
-  const handler = createHandler({ sessions, auth: [{ token, name: "ada" }] });
+  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token, name: "ada" }] });
   const received: Json[] = [];
   const inputs: RunAgentInput[] = [];
   const agent = new HttpAgent({
@@ -773,6 +775,7 @@ describe("keys", () => {
     });
     const handler = createHandler({
       sessions,
+      ...sharedSessions,
       auth: [
         { token: "the-key-of-everyone", name: "any" },
         { token: "the-key-of-team-sales", name: "sales", engines: ["sales"] },
@@ -788,6 +791,7 @@ describe("keys", () => {
     const sessions = runtime({ host: memoryStorage(), engines: { default: says2("Hello.") } });
     const handler = createHandler({
       sessions,
+      ...sharedSessions,
       auth: [
         { token: "the-key-of-tenant-acme", tenant: "acme" },
         { token: "the-key-of-tenant-other", tenant: "other" },

@@ -12,7 +12,8 @@
 //   5. An input with nothing new reads the newest turn again, so a client that lost its connection gets the rest, also if the turn has ended meanwhile.
 
 import type { Json, JsonObject } from "../../model/internal.ts";
-import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { CallerSessions } from "../access.ts";
 import type { ChunkBatches } from "../turn-chunks.ts";
 import type { KeyedAnswer } from "../ui/answers.ts";
 import type { UiAnswer } from "../ui/request.ts";
@@ -50,7 +51,7 @@ export type AgUiOptions = {
 export type AgUiStream = { readonly turn: TurnHandle; readonly events: ChunkBatches<AgUiEvent> };
 
 /** Passes the input of a run to the session and streams the turn. Throws for an input that is refused, before anything is started. */
-export async function runAgUi(sessions: Runtime, input: AgUiInput, options: AgUiOptions): Promise<AgUiStream> {
+export async function runAgUi(sessions: CallerSessions, input: AgUiInput, options: AgUiOptions): Promise<AgUiStream> {
   const view = await sessions.get(input.threadId, { messages: 0 });
   switch (input.type) {
     case "message":
@@ -71,7 +72,7 @@ function newestTurn({ openTurn, session }: SessionView): string | null {
 }
 
 /** The events of the open turn, or of the last one. */
-async function newestStream(sessions: Runtime, view: SessionView | null, input: AgUiInput): Promise<AgUiStream> {
+async function newestStream(sessions: CallerSessions, view: SessionView | null, input: AgUiInput): Promise<AgUiStream> {
   const turnId = view === null ? null : newestTurn(view);
   if (turnId !== null) return streamOf(sessions, input, sessions.attach(input.threadId, turnId), []);
   throw new SessionError("invalid_status_for_operation", {
@@ -86,7 +87,7 @@ function required(view: SessionView | null, { threadId }: AgUiInput): SessionVie
 
 /** The message that started the session is sent to `start` again, which finds it by its key. */
 async function startOrContinue(
-  sessions: Runtime,
+  sessions: CallerSessions,
   view: SessionView | null,
   { threadId, messageId, message }: Extract<AgUiInput, { readonly type: "message" }>,
   { options, start }: AgUiOptions,
@@ -100,7 +101,7 @@ async function startOrContinue(
 
 /** Answers interrupts: approvals and questions. */
 async function answerInterrupts(
-  sessions: Runtime,
+  sessions: CallerSessions,
   view: SessionView,
   input: Extract<AgUiInput, { readonly type: "resume" }>,
   { options, by }: AgUiOptions,
@@ -184,7 +185,7 @@ const questionKey = (interruptId: string) => `ag-ui-answer:${interruptId}`;
 
 /** Answers questions in the order in which the session asks them. */
 async function answerQuestions(
-  sessions: Runtime,
+  sessions: CallerSessions,
   threadId: string,
   questions: readonly Question[],
   options: AgUiOptions["options"],
@@ -212,7 +213,7 @@ function startedTurn(before: TurnHandle | null, turn: TurnHandle | null): TurnHa
 
 /** Submits the results of tools that the client ran. Results of calls that do not wait are part of every posted conversation and are skipped. */
 async function submitResults(
-  sessions: Runtime,
+  sessions: CallerSessions,
   view: SessionView,
   input: Extract<AgUiInput, { readonly type: "results" }>,
   { options, by }: AgUiOptions,
@@ -271,7 +272,7 @@ function decisionOf({ interruptId, status, payload }: AgUiAnswer, index: number)
 
 /** The events of the turn of a run. `results`: results that this request gave, for which the turn has no event. */
 async function streamOf(
-  sessions: Runtime,
+  sessions: CallerSessions,
   { threadId, runId, messages }: AgUiInput,
   turn: TurnHandle,
   results: readonly SentResult[],

@@ -1,8 +1,8 @@
 // The inspection routes: what pages such as the studio read about the server, its engines and its turns. Served with the option `inspect` of the handler.
 //
 // What callers see
-//   every caller   its own tenant; the engines that it may use; no cause, provider message or storage message, unless the handler has `records: true`
-//   operators      also the instructions of engines and the workers of all tenants; the scenarios, unless the key lists engines
+//   every caller   its own sessions; the engines that it may use; no cause, provider message or storage message, unless the handler has `records: true`
+//   operators      all sessions of their tenant, the instructions of engines, the workers and sums of all tenants; the scenarios, unless the key lists engines
 //
 // Invariants
 //   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by name, model, instructions and tools.
@@ -20,7 +20,7 @@ import { checkQuery, queryParameter, wholeNumber } from "../input.ts";
 import { objectSchema } from "../openapi/body-schema.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
-import { bodyRoute, json, jsonText, route } from "./route.ts";
+import { bodyRoute, json, jsonText, operatorRoute, operatorRuntime, route } from "./route.ts";
 import { afterParameter, boundedPage, limitParameter, pageOptions } from "./session-routes.ts";
 
 /** Details for the inspection routes (`inspect` of {@link HttpOptions}). */
@@ -139,16 +139,15 @@ export function inspectionRoutes(
         return records ? jsonText(redactedRecord(detail)) : json(publicDetail(detail));
       },
     }),
-    route({
+    operatorRoute({
       method: "GET",
       path: "/workers",
       operationId: "listWorkers",
       summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
       answers: { 200: jsonAnswer("The processes.", schemaRef("WorkerList")) },
-      handle: async ({ sessions, caller, pageSlot }) => {
-        if (caller.operator !== true) throw new HttpError("forbidden", "only operators may list workers");
+      handle: async ({ pageSlot }, runtime) => {
         await pageSlot();
-        return json({ items: await sessions.workers() });
+        return json({ items: await runtime.workers() });
       },
     }),
     bodyRoute<object>({
@@ -158,11 +157,11 @@ export function inspectionRoutes(
       summary: "Starts a prepared conversation of the offline model. Only for operators.",
       body: objectSchema<object>({}),
       answers: { 201: jsonAnswer("The session of the conversation.", schemaRef("ScenarioStarted")) },
-      handle: async ({ sessions, caller, param }) => {
-        if (!mayStartScenarios(caller)) throw new HttpError("forbidden", "only operators may start scenarios");
-        const scenario = byName.get(param("name"));
+      handle: async (call) => {
+        if (!mayStartScenarios(call.caller)) throw new HttpError("forbidden", "only operators may start scenarios");
+        const scenario = byName.get(call.param("name"));
         if (scenario === undefined) throw noScenario();
-        const { sessionId } = await scenario.start(sessions);
+        const { sessionId } = await scenario.start(operatorRuntime(call));
         return json({ sessionId }, 201);
       },
     }),

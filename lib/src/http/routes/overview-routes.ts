@@ -1,6 +1,6 @@
 // The route of the overview: sums over ended turns. Part of the inspection routes (option `inspect`).
 //
-// Callers see the sums of their own tenant, operators those of all tenants. A key that lists engines sees no sums of other engines by name.
+// The sums are those of all callers of all tenants, so only operators read them. A key that lists engines sees no sums of other engines by name.
 
 import type { Overview } from "../../model/internal.ts";
 import type { Caller } from "../auth.ts";
@@ -8,7 +8,7 @@ import type { Parameter, Route } from "./route.ts";
 
 import { checkQuery, queryParameter, wholeNumber } from "../input.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
-import { json, route } from "./route.ts";
+import { json, operatorRoute } from "./route.ts";
 
 const fromParameter: Parameter = {
   name: "from",
@@ -24,22 +24,23 @@ const untilParameter: Parameter = {
 
 /** The routes of the overview. */
 export const overviewRoutes: readonly Route[] = [
-  route({
+  operatorRoute({
     method: "GET",
     path: "/overview",
     operationId: "getOverview",
-    summary: "Sums up the turns that ended in a period, by time, engine, tool and tenant. Operators get all tenants.",
+    summary:
+      "Sums up the turns that ended in a period, by time, engine, tool and tenant, of all tenants. Only for operators.",
     query: [fromParameter, untilParameter],
     answers: { 200: jsonAnswer("The sums.", schemaRef("Overview")) },
-    handle: async ({ sessions, caller, url, pageSlot }) => {
+    handle: async ({ caller, url, pageSlot }, runtime) => {
       checkQuery(url.searchParams, ["from", "until"]);
       const from = queryParameter(url.searchParams, "from", wholeNumber);
       const until = queryParameter(url.searchParams, "until", wholeNumber);
       await pageSlot();
-      const overview = await sessions.overview({
+      const overview = await runtime.overview({
         ...(from === undefined ? {} : { from }),
         ...(until === undefined ? {} : { until }),
-        allTenants: caller.operator === true,
+        allTenants: true,
       });
       return json(visibleTo(caller, overview));
     },

@@ -4,12 +4,13 @@
 import type { Clock } from "../../clock/clock.ts";
 import type { JsonObject } from "../../model/internal.ts";
 import type { Runtime } from "../../runtime/internal.ts";
+import type { CallerSessions } from "../access.ts";
 import type { Caller } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
 import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 
-import { redactedText } from "../failure.ts";
+import { HttpError, redactedText } from "../failure.ts";
 import { readBody } from "../input.ts";
 import { LargeText, sliceLength } from "../large-text.ts";
 
@@ -79,8 +80,10 @@ export type RouteCall = {
   readonly request: Request;
   readonly url: URL;
   readonly caller: Caller;
-  /** The runtime, restricted to the caller's tenant. */
-  readonly sessions: Runtime;
+  /** The sessions of the caller's tenant, as the caller may use them (access.ts). */
+  readonly sessions: CallerSessions;
+  /** The runtime, restricted to the caller's tenant; `null`: the caller is no operator. */
+  readonly runtime: Runtime | null;
   /** The parsed JSON body, not yet checked against the route's schema; `null` for routes without a body. */
   readonly input: unknown;
   /** The decoded value of a path parameter, of 1 to `idLength` characters. */
@@ -105,8 +108,8 @@ export type Route = {
   readonly path: string;
   readonly operationId: string;
   readonly summary: string;
-  /** `open`: needs no authentication. */
-  readonly access: "caller" | "open";
+  /** `open`: needs no authentication. `operator`: only operators may call the route, because it concerns other callers or the process. */
+  readonly access: "caller" | "open" | "operator";
   readonly query: readonly Parameter[];
   /** The JSON Schema of the body; `null`: the route reads no body. */
   readonly body: JsonObject | null;
@@ -126,7 +129,7 @@ export type ResponseDescription = {
 };
 
 type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
-  readonly access?: Route["access"];
+  readonly access?: "open";
   readonly keyed?: boolean;
   readonly pool?: Route["pool"];
   readonly query?: readonly Parameter[];
@@ -149,6 +152,22 @@ export function bodyRoute<Body>(
   const { body, handle, ...otherFields } = fields;
   const readAndHandle = (call: RouteCall) => handle(call, readBody(body, call.input));
   return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
+}
+
+/** A route for operators, without a body. */
+export function operatorRoute({
+  handle,
+  ...fields
+}: Omit<RouteFields, "access"> & {
+  readonly handle: (call: RouteCall, runtime: Runtime) => Promise<Response>;
+}): Route {
+  return { ...route({ ...fields, handle: (call) => handle(call, operatorRuntime(call)) }), access: "operator" };
+}
+
+/** The runtime of an operator. The handler rejects the requests of other callers before. */
+export function operatorRuntime({ runtime }: RouteCall): Runtime {
+  if (runtime !== null) return runtime;
+  throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
 }
 
 export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;

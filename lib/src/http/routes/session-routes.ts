@@ -22,7 +22,7 @@ import {
   withDescription,
 } from "../openapi/body-schema.ts";
 import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
-import { bodyRoute, inPageSlot, json, route } from "./route.ts";
+import { bodyRoute, inPageSlot, json, operatorRoute, route } from "./route.ts";
 
 export const limitParameter: Parameter = {
   name: "limit",
@@ -105,7 +105,7 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/sessions",
     operationId: "listSessions",
-    summary: "Lists sessions, most recently changed first.",
+    summary: "Lists the sessions that the caller may read, most recently changed first.",
     query: [limitParameter, afterParameter, statusParameter, engineParameter],
     answers: { 200: jsonAnswer("A page of summaries.", schemaRef("SessionPage")) },
     handle: async (call) => {
@@ -114,7 +114,8 @@ export const sessionRoutes: readonly Route[] = [
       const status = queryParameter(url.searchParams, "status", filterStatus);
       const engine = queryParameter(url.searchParams, "engine", boundedText(server.limits.idLength));
       const filter = { ...(status === undefined ? {} : { status }), ...(engine === undefined ? {} : { engine }) };
-      const isFiltered = status !== undefined || engine !== undefined;
+      // The rules of the handler filter too: a page may have fewer items than `limit`.
+      const isFiltered = status !== undefined || engine !== undefined || call.runtime === null;
       return json(await boundedPage(call, page, { isFiltered }, (part) => sessions.list({ ...part, ...filter })));
     },
   }),
@@ -167,15 +168,16 @@ export const sessionRoutes: readonly Route[] = [
       return json(await sessions.usage(param("id")));
     },
   }),
-  route({
+  operatorRoute({
     method: "GET",
     path: "/usage",
     operationId: "getUsageWithoutSession",
-    summary: "Returns the token usage and cost of the tenant's chat completions, which belong to no session.",
+    summary:
+      "Returns the token usage and cost of the tenant's chat completions, which belong to no session. Only for operators: the sums are those of all callers.",
     answers: { 200: jsonAnswer("The sums.", schemaRef("LedgerSum")) },
-    handle: async ({ sessions, pageSlot }) => {
+    handle: async ({ pageSlot }, runtime) => {
       await pageSlot();
-      return json(await sessions.usage(null));
+      return json(await runtime.usage(null));
     },
   }),
   route({

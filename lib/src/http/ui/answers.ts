@@ -10,8 +10,9 @@
 //   5. The approval id carries the digest of what was shown. If the pending call has another one, the answer is refused with what changed (A1).
 
 import type { Json, JsonObject, PendingToolCall } from "../../model/internal.ts";
-import type { DurableOptions, Runtime, SessionView, TurnHandle } from "../../runtime/internal.ts";
+import type { DurableOptions, SessionView, TurnHandle } from "../../runtime/internal.ts";
 import type { DecisionInput } from "../../session/internal.ts";
+import type { CallerSessions } from "../access.ts";
 import type { UiAnswer } from "./request.ts";
 
 import { answersByReason, canonicalJson, RuntimeError, SessionError } from "../../model/internal.ts";
@@ -66,7 +67,7 @@ export function pendingCallOf({ session }: SessionView, answer: UiAnswer): Pendi
 
 /** Submits an answer to the current version of the session. Throws a conflict if the call was answered differently in the meantime. */
 export async function submitAnswer(
-  sessions: Runtime,
+  sessions: CallerSessions,
   chatId: string,
   keyedAnswer: KeyedAnswer,
   options: AnswerOptions,
@@ -105,7 +106,7 @@ const impossibleVersion = -1;
  * so whether the accepted answer had edited arguments is found out by trying: a key that is repeated with other arguments is a conflict.
  */
 export async function acceptedBefore(
-  sessions: Runtime,
+  sessions: CallerSessions,
   chatId: string,
   keyedAnswer: KeyedAnswer,
   options: AnswerOptions,
@@ -127,7 +128,7 @@ export async function acceptedBefore(
 }
 
 function submit(
-  sessions: Runtime,
+  sessions: CallerSessions,
   chatId: string,
   keyedAnswer: KeyedAnswer,
   options: DurableOptions,

@@ -11,7 +11,8 @@
 // forked: the deletion removes the fork if it finds it, and else the fork finds that the chat is gone, and removes itself.
 
 import type { Message, Page } from "../../model/internal.ts";
-import type { Runtime, SessionView } from "../../runtime/internal.ts";
+import type { SessionView } from "../../runtime/internal.ts";
+import type { CallerSessions } from "../access.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { branchId, isForkOfChat } from "../../runtime/internal.ts";
@@ -27,29 +28,38 @@ export type Branch = {
   readonly view: SessionView;
 };
 
-/** Reads a branch; `null` if it does not exist. A session of that id which is not a fork of this chat is not a branch. */
-async function readBranch(sessions: Runtime, chatId: string, number: number): Promise<Branch | null> {
+/**
+ * Reads a branch; `null` if it does not exist. A session of that id which is not a fork of this chat, or has another owner than the chat, is not a branch: any caller
+ * can start a session with that id and that metadata.
+ */
+async function readBranch(
+  sessions: CallerSessions,
+  chatId: string,
+  number: number,
+  owner?: string | null,
+): Promise<Branch | null> {
   const sessionId = branchId(chatId, number);
   const view = await sessions.get(sessionId, { messages: 0 });
-  if (view === null) return null;
+  if (view === null || (owner !== undefined && view.owner !== owner)) return null;
   const isBranch = number === 0 || isForkOfChat(chatId, view.forkedFrom?.sessionId ?? null);
   return isBranch ? { chatId, number, sessionId, view } : null;
 }
 
 /** The current branch of a chat; `null` if there is no such chat. */
-export async function currentBranch(sessions: Runtime, chatId: string): Promise<Branch | null> {
+export async function currentBranch(sessions: CallerSessions, chatId: string): Promise<Branch | null> {
   let newest = await readBranch(sessions, chatId, 0);
   if (newest === null) return null;
   let missing = 1;
+  const { owner } = newest.view;
   for (;;) {
-    const branch = await readBranch(sessions, chatId, missing);
+    const branch = await readBranch(sessions, chatId, missing, owner);
     if (branch === null) break;
     newest = branch;
     missing *= 2;
   }
   while (missing - newest.number > 1) {
     const middle = Math.floor((newest.number + missing) / 2);
-    const branch = await readBranch(sessions, chatId, middle);
+    const branch = await readBranch(sessions, chatId, middle, owner);
     if (branch === null) missing = middle;
     else newest = branch;
   }
@@ -68,7 +78,7 @@ const searched = { limit: 64, maxLength: 1_048_576 };
  * Forks the current branch before a user message. Returns the id of the fork and the stored message; `null` if it is not stored.
  */
 export async function forkBefore(
-  sessions: Runtime,
+  sessions: CallerSessions,
   { chatId, number, sessionId, view }: Branch,
   messageId: string,
   copiedLengthPerHour: number | undefined,

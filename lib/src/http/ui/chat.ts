@@ -12,7 +12,8 @@
 //   3. All answers of a post are checked before any is submitted: one without a pending call rejects all of them.
 
 import type { Cancelled, Message, SessionStatus } from "../../model/internal.ts";
-import type { DurableOptions, Runtime, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
+import type { CallerSessions } from "../access.ts";
 import type { ContentPolicy } from "../content-policy.ts";
 import type { ChunkBatches } from "../turn-chunks.ts";
 import type { KeyedAnswer } from "./answers.ts";
@@ -80,7 +81,11 @@ export type UiChat = {
 };
 
 /** Passes a post to the session and streams the turn. Throws for an invalid post before anything is started. */
-export async function postUiChat(sessions: Runtime, body: unknown, options: UiChatOptions = {}): Promise<UiStream> {
+export async function postUiChat(
+  sessions: CallerSessions,
+  body: unknown,
+  options: UiChatOptions = {},
+): Promise<UiStream> {
   const post = readUiPost(body, { ...defaultUiLimits, ...options.limits }, options.policy);
   const branch = await currentBranch(sessions, post.chatId);
   switch (post.type) {
@@ -94,7 +99,7 @@ export async function postUiChat(sessions: Runtime, body: unknown, options: UiCh
 
 /** Streams the open turn from the start of the message that it extends; `null` if no turn is open. */
 export async function resumeUiChat(
-  sessions: Runtime,
+  sessions: CallerSessions,
   chatId: string,
   { sdk = 7 }: Pick<UiChatOptions, "sdk"> = {},
 ): Promise<UiStream | null> {
@@ -128,7 +133,11 @@ export async function resumeUiChat(
  * Cancels the open turn, or the given one; the client's own `stop()` only closes its connection, which does not affect the turn.
  * `nothing_open` if no turn is running.
  */
-export async function stopUiChat(sessions: Runtime, chatId: string, turnId: string | null = null): Promise<Cancelled> {
+export async function stopUiChat(
+  sessions: CallerSessions,
+  chatId: string,
+  turnId: string | null = null,
+): Promise<Cancelled> {
   const branch = await currentBranch(sessions, chatId);
   if (branch === null) throw noChat(chatId);
   return sessions.cancel(branch.sessionId, turnId === null ? {} : { turnId });
@@ -148,7 +157,7 @@ export type UiPage = {
  * `resumeUiChat` streams. A page begins with a message of the user, unless one reply is larger than the page.
  */
 export async function loadUiChat(
-  sessions: Runtime,
+  sessions: CallerSessions,
   chatId: string,
   { before, limit = 1000, maxLength = 1_048_576 }: UiPage = {},
 ): Promise<UiChat | null> {
@@ -189,7 +198,7 @@ export async function loadUiChat(
 
 /** Passes a user message to the session, or starts a session with it. The message that started the session is sent to `start` again, which finds it by its key. */
 async function postMessage(
-  sessions: Runtime,
+  sessions: CallerSessions,
   branch: Branch | null,
   { chatId, messageId, message, mode }: Extract<UiPost, { readonly type: "message" }>,
   posted: UiChatOptions,
@@ -218,7 +227,7 @@ async function postMessage(
 
 /** Continues the chat in a fork that ends before a user message, with that message as it is stored or as the user edited it. */
 async function answerAgain(
-  sessions: Runtime,
+  sessions: CallerSessions,
   chatId: string,
   forkId: string,
   message: Message,
@@ -230,7 +239,7 @@ async function answerAgain(
 
 /** Submits answers to pending calls. */
 async function postAnswers(
-  sessions: Runtime,
+  sessions: CallerSessions,
   { sessionId, view }: Branch,
   { chatId, messageId, answers, callIds }: Extract<UiPost, { readonly type: "answers" }>,
   { options = {}, by = null, sdk = 7 }: UiChatOptions,
@@ -290,7 +299,7 @@ function streamTurn(chatId: string, turn: TurnHandle, first: readonly UiChunk[],
 const waitingFinish: UiChunk = { type: "finish", finishReason: "tool-calls" };
 
 /** The stream for a message that was accepted without starting a turn, because calls are still pending: it repeats the open question, if there is one. */
-async function noTurnStarted(sessions: Runtime, chatId: string, turn: TurnHandle): Promise<UiStream> {
+async function noTurnStarted(sessions: CallerSessions, chatId: string, turn: TurnHandle): Promise<UiStream> {
   const { sessionId } = turn;
   const view = await sessions.get(sessionId, { messages: 0 });
   const newest = view === null ? null : await findNewest(sessions, sessionId, view);

@@ -10,7 +10,8 @@
 //   2. All batches together are the chunks of the whole message.
 
 import type { AssistantMessage, Message, ToolCall } from "../../model/internal.ts";
-import type { Runtime, SessionView } from "../../runtime/internal.ts";
+import type { SessionView } from "../../runtime/internal.ts";
+import type { CallerSessions } from "../access.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { NewestUiMessage, UiThread } from "./history.ts";
 
@@ -31,7 +32,7 @@ export type Newest = {
 };
 
 /** Finds the newest UI message of a session, without the output of an open turn. */
-export async function findNewest(sessions: Runtime, sessionId: string, view: SessionView): Promise<Newest> {
+export async function findNewest(sessions: CallerSessions, sessionId: string, view: SessionView): Promise<Newest> {
   const turnId = runningTurn(view);
   let outlines: readonly Message[] = [];
   for (let from = view.length; from > 0;) {
@@ -51,7 +52,7 @@ export async function findNewest(sessions: Runtime, sessionId: string, view: Ses
 
 /** The chunks of the newest UI message, without its `start` and `finish`. */
 export async function* replayBatches(
-  sessions: Runtime,
+  sessions: CallerSessions,
   sessionId: string,
   { view, outline, end }: Newest,
 ): AsyncGenerator<readonly UiChunk[], undefined> {

@@ -15,6 +15,7 @@ import { describe, expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";
 import { says } from "../../../test/runs.ts";
+import { sharedSessions } from "../../../test/shared-sessions.ts";
 import { sdk, TestChat } from "../../../test/ui-client.ts";
 
 const token = "a-secret-bearer-token";
@@ -75,7 +76,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       deciders.push(decision.by);
       return sessions.decide(id, call, decision, options);
     };
-    const auth = [{ token, name: "ada" }];
+    const auth = [{ token, name: "ada", operator: true }];
     const { chat, load, answers } = clientOf(createHandler({ sessions: { ...sessions, decide }, auth }));
     expect((await load()).error).toMatchObject({ reason: "not_found" });
     const first = chat();
@@ -102,7 +103,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m" }) },
     });
-    const { chat, load, answers } = clientOf(createHandler({ sessions, auth: [{ token }] }));
+    const { chat, load, answers } = clientOf(createHandler({ sessions, ...sharedSessions, auth: [{ token }] }));
     const left = chat();
     const sent = left.sendMessage({ text: "Go" });
     const call = await model.call(1);
@@ -126,7 +127,11 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m" }) },
     });
-    const { chat: newChat, load, answers } = clientOf(createHandler({ sessions, auth: [{ token }] }), { stops: true });
+    const {
+      chat: newChat,
+      load,
+      answers,
+    } = clientOf(createHandler({ sessions, ...sharedSessions, auth: [{ token }] }), { stops: true });
     const chat = newChat();
     const sent = chat.sendMessage({ text: "Go" });
     await (await model.call(1)).say("One ");
@@ -160,7 +165,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m" }) },
     });
-    const handler = createHandler({ sessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
     const stopped = new AbortController();
     // The response to the message is on its way until the client has stopped.
     const slowHandler = async (request: Request) => {
@@ -184,7 +189,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
   test("shows the reason of a rejected post, which starts nothing", async () => {
     const adapter = fake({ scripts: [says("One.")] });
     const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter, model: "fake:m" }) } });
-    const handler = createHandler({ sessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
     const stranger = clientOf(handler, { authorization: "Bearer token-of-another-tenant-123" });
     const refused = stranger.chat();
     await refused.sendMessage({ text: "Hi" });

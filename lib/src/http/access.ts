@@ -72,7 +72,14 @@ export function checkedRules({ owns, decide }: AccessRules): AccessRules {
 }
 
 /** The sessions of a tenant as one caller may use them. A dialect takes no more than this. */
-export type CallerSessions = Omit<Runtime, keyof LimitedVerbs | OperatorVerb> & LimitedVerbs;
+export type CallerSessions = Omit<Runtime, keyof LimitedVerbs | OperatorVerb> &
+  LimitedVerbs & {
+    /**
+     * Throws 403 if the caller may not answer one of these calls. For requests with several answers, which are accepted one after the other: a request that is refused
+     * changes nothing. Absent: the caller is not limited.
+     */
+    readonly checkAnswers?: (id: string, toolCallIds: readonly string[]) => Promise<void>;
+  };
 
 /** Verbs whose forms without an id concern other callers. */
 type LimitedVerbs = {
@@ -119,9 +126,24 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     return right === "none" ? absentTenant(sessions) : ofCaller;
   };
 
+  /** Evaluates the rules for answers to calls of these ids. Throws 403 if the caller may not answer one of them. `null`: the session does not exist for the caller. */
+  const assess = async (sessionId: string, answered: readonly string[]) => {
+    const view = await sessions.get(sessionId, { messages: 0 });
+    const session = view === null ? null : seen(sessionId, view);
+    const right = session === null ? "none" : await evaluate(session);
+    if (view === null || session === null || right === "none") return null;
+    // Also calls whose decision is recorded: who may not decide may not change a decision.
+    const pending = session.pendingToolCalls.filter(({ id: callId }) => answered.includes(callId));
+    const decided = pending.filter(needsDecision);
+    for (const call of decided) if (!(await mayDecide(session, call))) throw notDecider();
+    if (right === "read" && pending.length > decided.length) throw notOwner();
+    // A call that does not wait is not for a reader: only an answer that was accepted before is found, by its key.
+    return { right, version: right === "read" && pending.length === 0 ? impossibleVersion : view.version };
+  };
+
   /**
-   * Calls a verb that answers pending calls, if the caller may. `answered`: the ids of the calls. The verb gets the runtime, and the version that the rules were evaluated
-   * for, unless the caller has named another.
+   * Calls a verb that answers pending calls, if the caller may. `answered`: the ids of the calls. The verb gets the runtime and the version that the rules were evaluated
+   * for. `expected`: the version that the caller has named.
    */
   const answering = async <T>(
     sessionId: string,
@@ -130,29 +152,20 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     call: (runtime: Runtime, version: number) => Promise<T>,
   ): Promise<T> => {
     for (;;) {
-      const view = await sessions.get(sessionId, { messages: 0 });
-      const session = view === null ? null : seen(sessionId, view);
-      const right = session === null ? "none" : await evaluate(session);
-      if (view === null || session === null || right === "none") {
-        return call(absentTenant(sessions), expected ?? impossibleVersion);
-      }
-      const open = session.pendingToolCalls.filter(
-        (pending) => pending.decision === null && answered.includes(pending.id),
-      );
-      const decided = open.filter(needsDecision);
-      for (const pending of decided) if (!(await mayDecide(session, pending))) throw notDecider();
-      if (right === "read" && open.length > decided.length) throw notOwner();
-      // What does not wait for a decision is not for a reader: only an answer that was accepted before is found, by its key.
-      const version = right === "read" && open.length === 0 ? impossibleVersion : view.version;
+      const assessed = await assess(sessionId, answered);
+      if (assessed === null) return call(absentTenant(sessions), expected ?? impossibleVersion);
+      const { right, version } = assessed;
+      // A later version than the one that the rules were evaluated for may have other calls under the same ids.
+      const named = expected !== undefined && expected > version ? impossibleVersion : expected;
       try {
-        const result = await call(ofCaller, expected ?? version);
+        const result = await call(ofCaller, named ?? version);
         // Whoever decided reads the turn that follows, in the same request.
         rights.set(sessionId, Promise.resolve(right));
         return result;
       } catch (error) {
         // Another writer has changed the session since the rules were evaluated.
         const isStale = error instanceof RuntimeError && error.reason === "conflict" && expected === undefined;
-        if (!isStale || error.failure.metadata["wanted"] !== view.version) throw error;
+        if (!isStale || version === impossibleVersion || error.failure.metadata["wanted"] !== version) throw error;
       }
     }
   };
@@ -203,6 +216,7 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
       const before = await decidedBefore(sessionId, decision, options?.key, () => send(ofCaller, impossibleVersion));
       return before ?? answering(sessionId, [callId], options?.version, send);
     },
+    checkAnswers: async (sessionId, callIds) => void (await assess(sessionId, callIds)),
     token: (sessionId, callId, options) =>
       answering(sessionId, [callId], options?.version, (runtime, version) =>
         runtime.token(sessionId, callId, { version }),

@@ -116,6 +116,8 @@ async function answerInterrupts(
     if (call === null && !isTextAnswer(answer)) decisions.push(decisionOf(answer, index));
     else questions.push({ interruptId, text: answerText(answer, index), call });
   }
+  const asked = questions.flatMap(({ call }) => (call === null ? [] : [call.toolCallId]));
+  await sessions.checkAnswers?.(threadId, [...asked, ...decisions.map(({ toolCallId }) => toolCallId)]);
   let turn: TurnHandle | null = null;
   // An answer to a wait that is over counts only if it was accepted before, under its key.
   for (const { interruptId, text } of questions.filter(({ call }) => call === null)) {

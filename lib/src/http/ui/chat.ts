@@ -9,7 +9,7 @@
 //   1. History comes from the session. The client posts the whole chat; only its newest message, or its answers, are read.
 //   2. An approval is for one wait: for the call as it was pending when the user was asked. It is checked against the session and
 //      submitted for that version (answers.ts). A call that is pending again, also with the same id, needs a new approval.
-//   3. All answers of a post are checked before any is submitted: one without a pending call rejects all of them.
+//   3. All answers of a post are checked before any is submitted: one without a pending call, or one that the caller may not give, rejects all of them.
 
 import type { Cancelled, Message, SessionStatus } from "../../model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../runtime/internal.ts";
@@ -260,6 +260,8 @@ async function postAnswers(
     // Results of tools that the server ran are part of every posted message and are skipped.
     else if (uiAnswer.type === "decision") throw noPendingApproval(view, uiAnswer);
   }
+  const answeredIds = submissions.map(({ answer: { toolCallId } }) => toolCallId);
+  await sessions.checkAnswers?.(sessionId, answeredIds);
   for (const keyedAnswer of submissions) turn = await submitAnswer(sessions, sessionId, keyedAnswer, options);
   if (turn === null) {
     throw new SessionError("no_pending_tool_call", {

@@ -1,0 +1,181 @@
+// A server with sessions of one caller, for tests of who may do what over HTTP: requests of each kind of caller, and the rows that they leave.
+
+import type { Caller, CallToDecide, HttpOptions, OwnedSession } from "everturn/http";
+import type { Json } from "everturn/model";
+
+import { askUser, engine, fake, tool } from "everturn";
+import { sqliteStorage } from "everturn/host/sqlite";
+import { createHandler } from "everturn/http";
+import { runtime, storageTables } from "everturn/runtime";
+import Database from "libsql";
+import { onTestFinished } from "vitest";
+
+/** The kinds of callers. `owner` started all sessions of the tenant `shop`; `nobody` sends no token. */
+export const kinds = ["owner", "other", "decider", "operator", "stranger", "nobody"] as const;
+export type Kind = (typeof kinds)[number];
+
+export const tokens: { readonly [K in Exclude<Kind, "nobody">]: string } = {
+  owner: "the-token-of-the-owner",
+  other: "the-token-of-another-customer",
+  decider: "the-token-of-the-decider",
+  operator: "the-token-of-the-operator",
+  stranger: "the-token-of-another-tenant",
+};
+
+/** `pending`: waits for an approval of call `c1`. `manual`: waits for a result. `asking`: waits for an answer. `done`: has an answer. */
+export const sessionIds = ["pending", "manual", "asking", "done"] as const;
+
+/** The rule of the application: one caller decides, and nothing else is widened. */
+export const deciderRules: Pick<HttpOptions, "owns" | "decide"> = { decide: (_, { name }) => name === "decider" };
+
+/** Rules under which every caller of the tenant may do everything. */
+export const allowAll: Pick<HttpOptions, "owns" | "decide"> = {
+  owns: (_session: OwnedSession) => true,
+  decide: (_call: CallToDecide) => true,
+};
+
+export type Answer = { readonly status: number; readonly headers: string; readonly text: string; readonly raw: string };
+
+export type WorldSettings = {
+  readonly rules?: Pick<HttpOptions, "owns" | "decide">;
+  /** `false`: the server has no sessions. Default: true. */
+  readonly hasData?: boolean;
+  /**
+   * A defect of access itself. `allow_all`: no caller is limited. `deny_all`: no caller is recognised as the one that started a session. Default: none.
+   */
+  readonly mutation?: "allow_all" | "deny_all";
+};
+
+export async function accessWorld({ rules = deciderRules, hasData = true, mutation }: WorldSettings = {}) {
+  const database = new Database(":memory:");
+  onTestFinished(() => void database.close());
+  const paid: unknown[] = [];
+  const schema = { type: "object" } as const;
+  const pay = tool({
+    name: "pay",
+    description: "Pays.",
+    schema,
+    needsApproval: true,
+    handler: (args) => {
+      paid.push(args);
+      return "paid";
+    },
+  });
+  const lookUp = tool({ name: "look_up", description: "Runs at the caller.", schema, manual: true });
+  const ask = tool({
+    name: "ask",
+    description: "Asks.",
+    schema,
+    handler: () => askUser("Which color?"),
+  });
+  const text = { type: "text", text: "The secret parcel." } as const;
+  const calling = (name: string) =>
+    engine({
+      adapter: fake({
+        scripts: Array.from({ length: 99 }, () => [
+          [text, { type: "tool_call", id: "c1", name, arguments: { amount: 50 } } as const],
+          [text],
+        ]).flat(),
+      }),
+      model: "fake:m",
+      tools: [pay, lookUp, ask],
+    });
+  const done = engine({ adapter: fake({ scripts: Array.from({ length: 99 }, () => [text]) }), model: "fake:m" });
+  const engines = { default: done, done, pending: calling("pay"), manual: calling("look_up"), asking: calling("ask") };
+  const host = sqliteStorage(database, { search: true });
+  const sessions = runtime({ host, engines });
+  const keys = [
+    { token: tokens.owner, tenant: "shop", name: "owner" },
+    { token: tokens.other, tenant: "shop", name: "other" },
+    { token: tokens.decider, tenant: "shop", name: "decider" },
+    { token: tokens.operator, tenant: "shop", name: "operator", operator: true },
+    { token: tokens.stranger, tenant: "elsewhere", name: "owner" },
+  ];
+  let requests = 0;
+  const mutated = (request: Request): Caller | null => {
+    requests += 1;
+    const key = keys.find(({ token }) => request.headers.get("authorization") === `Bearer ${token}`);
+    if (key === undefined) return null;
+    const { token: _, ...caller } = key;
+    return mutation === "allow_all" ? { ...caller, operator: true } : { ...caller, name: `${caller.name} ${requests}` };
+  };
+  const handler = createHandler({
+    sessions,
+    auth: mutation === undefined ? keys : mutated,
+    inspect: { scenarios: [] },
+    records: true,
+    openai: { default: done },
+    ...rules,
+  });
+  const send = async (
+    kind: Kind,
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: object = {},
+  ): Promise<Answer> => {
+    const response = await handler(
+      new Request(`http://localhost${path}`, {
+        method,
+        headers: {
+          ...(kind === "nobody" ? {} : { authorization: `Bearer ${tokens[kind]}` }),
+          "content-type": "application/json",
+          prefer: "wait=20",
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    );
+    // The stream of a session does not end.
+    const isEndless = /\/sessions\/[^/]+\/events$/.test(path) && response.status === 200;
+    const raw = isEndless ? await firstPart(response) : await response.text();
+    return { status: response.status, headers: plain(JSON.stringify([...response.headers])), text: plain(raw), raw };
+  };
+  const tenant = sessions.tenant("shop");
+  if (hasData) {
+    for (const id of sessionIds) {
+      await send("owner", "POST", "/sessions", { id, input: `the secret of ${id}`, options: { engine: id } });
+    }
+  }
+  /** All rows of the storage, of all tenants. */
+  const rows = async (): Promise<string> => {
+    const names = Object.keys(storageTables).filter(isTable);
+    const found = await host.read(names.map((table) => ({ table, prefix: [] })));
+    return JSON.stringify(
+      found.map((table, index) => [names[index], table.map(({ key, tag, value }) => [key, tag, value])]),
+    );
+  };
+  const turnOf = async (id: string) => (await tenant.get(id))?.session.lastRun?.turnId ?? "no-turn";
+  /** The pending call of a session, as the native API shows it. */
+  const callOf = async (id: string): Promise<{ readonly [name: string]: Json }> => {
+    const view = JSON.parse((await send("operator", "GET", `/sessions/${id}`)).raw);
+    return view.session?.pendingToolCalls?.[0] ?? {};
+  };
+  /** The id of the approval, as a chat of the AI SDK shows it. */
+  const approvalOf = async (id: string): Promise<string> =>
+    /"approval":\{"id":"([^"]+)"/.exec((await send("operator", "GET", `/ui/chat/${id}`)).raw)?.[1] ?? "no-approval";
+  return { handler, send, sessions: tenant, rows, turnOf, callOf, approvalOf, paid };
+}
+
+export type AccessWorld = Awaited<ReturnType<typeof accessWorld>>;
+
+function isTable(name: string): name is keyof typeof storageTables {
+  return Object.hasOwn(storageTables, name);
+}
+
+async function firstPart(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  const { value } = (await reader?.read()) ?? {};
+  await reader?.cancel();
+  return value === undefined ? "" : "a stream";
+}
+
+/** A response without ids and times that differ between two servers. */
+export function plain(text: string): string {
+  return text
+    .replaceAll(/(?:turn|chatcmpl|scenario|session|req)-[\w-]+/g, "an-id")
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "an-id")
+    .replaceAll(/\b\d{10,13}\b/g, "a-time")
+    .replaceAll(/"p\d\d":\d+/g, '"percentile":"a-time"')
+    .replaceAll(/"[\w-]{20,}"/g, '"an-id"');
+}

@@ -15,6 +15,7 @@
 // Decisions
 //   A decision is `decide`, a result for a call that waits for an approval or whose outcome is unknown, and a token for such a call. By default, an owner decides only
 //   in turns that other callers started: `startedBy` of the session. It is empty if a program or an older release started the turn, and then only operators decide.
+//   A decision does not change the context of the turn, which stays that of the caller that started it.
 //   The rule is evaluated for a version of the session, and the verb is called for that version: a call that is pending again under the same id is another call.
 //
 // Invariants
@@ -105,7 +106,14 @@ const impossibleVersion = -1;
 export function callerSessions(sessions: Runtime, { caller, id }: Authenticated, rules: AccessRules): CallerSessions {
   const ofCaller = id === null ? sessions : sessions.calledBy(id);
   // A turn that an operator continues stays that of the callers that started it.
-  if (caller.operator === true) return { ...sessions, start: ofCaller.start };
+  if (caller.operator === true) {
+    return {
+      ...sessions,
+      start: ofCaller.start,
+      decide: (sessionId, callId, decision, options) =>
+        sessions.decide(sessionId, callId, decision, withoutContext(options)),
+    };
+  }
   const { evaluate, mayDecide, isVisible } = accessOf(caller, id, rules);
   const rights = new Map<string, Promise<Right>>();
 
@@ -212,7 +220,7 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
       ),
     decide: async (sessionId, callId, decision, options) => {
       const send = (runtime: Runtime, version: number) =>
-        runtime.decide(sessionId, callId, decision, { ...options, version });
+        runtime.decide(sessionId, callId, decision, { ...withoutContext(options), version });
       const before = await decidedBefore(sessionId, decision, options?.key, () => send(ofCaller, impossibleVersion));
       return before ?? answering(sessionId, [callId], options?.version, send);
     },
@@ -309,6 +317,12 @@ function seen(id: string, { owner, startedBy, session }: SessionView): SeenSessi
 
 function owned({ id, owner, startedBy, metadata }: OwnedSession): OwnedSession {
   return { id, owner, startedBy, metadata };
+}
+
+/** The options of a decision. The turn goes on with the context that it has: its tools act for the caller that started it, not for the one that decides. */
+function withoutContext<Options extends { readonly turnContext?: JsonObject }>(options: Options | undefined) {
+  const { turnContext: _, ...others } = options ?? {};
+  return others;
 }
 
 /** The caller of a bearer token is its `ApiKey`; rules of the program need no token. */

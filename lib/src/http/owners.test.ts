@@ -25,10 +25,12 @@ type ShopOptions = Partial<HttpOptions> & {
   readonly sameIds?: boolean;
   /** `true`: a call of a manual tool waits beside the first one. */
   readonly withManual?: boolean;
+  /** Receives the context of each refund. */
+  readonly onContext?: (context: unknown) => void;
 };
 
 /** A shop whose model asks to refund 50, twice in each turn. */
-function shop({ sameIds = false, withManual = false, ...options }: ShopOptions = {}) {
+function shop({ sameIds = false, withManual = false, onContext, ...options }: ShopOptions = {}) {
   const refunds: unknown[] = [];
   const schema = { type: "object", properties: { amount: { type: "number" } } } as const;
   const refund = tool({
@@ -36,7 +38,8 @@ function shop({ sameIds = false, withManual = false, ...options }: ShopOptions =
     description: "Refunds an order.",
     schema,
     needsApproval: true,
-    handler: (args) => {
+    handler: (args, { context }) => {
+      onContext?.(context);
       refunds.push(args["amount"]);
       return "refunded";
     },
@@ -54,7 +57,13 @@ function shop({ sameIds = false, withManual = false, ...options }: ShopOptions =
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [refund, lookUp] });
   const sessions = options.sessions ?? runtime({ host: memoryStorage(), engines: { default: agent } });
   const handler = () => createHandler({ auth, inspect: true, ...options, sessions });
-  const ask = async (token: string, method: string, path: string, body?: unknown, headers: object = {}) => {
+  /** The digest of what is shown of a pending call: of the one that a decision names. */
+  const digestOf = async (id: string, { toolCallId }: { readonly toolCallId?: string }) =>
+    (await sessions.tenant("").get(id))?.session.pendingToolCalls.find((call) => call.id === toolCallId)?.digest ??
+    "gone";
+  const ask = async (token: string, method: string, path: string, given?: object, headers: object = {}) => {
+    const [, id = ""] = /^\/sessions\/([^/]+)\/decisions$/.exec(path) ?? [];
+    const body = id === "" || given === undefined ? given : { digest: await digestOf(id, given), ...given };
     const response = await handler()(
       new Request(`http://localhost${path}`, {
         method,
@@ -247,15 +256,16 @@ describe("the rules of the application", () => {
   });
 
   test("a decision that is sent again under its key finds its turn, for the caller that sent it", async () => {
-    const { ask, refunds } = shop({ decide: (_, { name }) => name === "bob" || name === "carl" });
+    const { ask, sessions, refunds } = shop({ decide: (_, { name }) => name === "bob" || name === "carl" });
     await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });
     await ask(bob, "POST", "/sessions/s/decisions", approve("a0"));
     const key = { "idempotency-key": "decision-1" };
-    const once = await ask(bob, "POST", "/sessions/s/decisions", approve("b0"), key);
-    const again = await ask(bob, "POST", "/sessions/s/decisions", approve("b0"), key);
+    const body = approve("b0", { digest: (await sessions.get("s"))?.session.pendingToolCalls[0]?.digest });
+    const once = await ask(bob, "POST", "/sessions/s/decisions", body, key);
+    const again = await ask(bob, "POST", "/sessions/s/decisions", body, key);
     expect([once.status, again.status]).toEqual([200, 200]);
     expect(again.json["turnId"]).toEqual(once.json["turnId"]);
-    expect((await ask(carl, "POST", "/sessions/s/decisions", approve("b0"), key)).status).toBe(404);
+    expect((await ask(carl, "POST", "/sessions/s/decisions", body, key)).status).toBe(404);
     expect(refunds).toEqual([50, 50]);
   });
 
@@ -311,7 +321,14 @@ test("a post with several answers is refused as a whole", async () => {
   const turnId = before?.session.lastRun?.turnId ?? "";
   expect(before?.session.pendingToolCalls.map(({ reason }) => reason).toSorted()).toEqual(["approval", "manual"]);
   const parts = [
-    { type: "tool-look_up", toolCallId: "m0", state: "output-available", input: {}, output: "found" },
+    {
+      type: "tool-look_up",
+      toolCallId: "m0",
+      toolMetadata: { turnId },
+      state: "output-available",
+      input: {},
+      output: "found",
+    },
     {
       type: "tool-refund",
       toolCallId: "a0",
@@ -320,10 +337,47 @@ test("a post with several answers is refused as a whole", async () => {
       approval: { id: approvalId, approved: true },
     },
   ];
-  const body = { id: "s", messages: [{ id: "m2", role: "assistant", metadata: { turnId }, parts }] };
-  expect((await ask(ada, "POST", "/ui/chat", body)).status).toBe(403);
+  const body = (answers: readonly object[]) => ({
+    id: "s",
+    messages: [{ id: "m2", role: "assistant", parts: answers }],
+  });
+  expect((await ask(ada, "POST", "/ui/chat", body(parts))).status).toBe(403);
   expect(await sessions.get("s")).toEqual(before);
+  // The result alone is an answer of the owner.
+  expect((await ask(ada, "POST", "/ui/chat", body(parts.slice(0, 1)))).status).toBe(200);
+  expect((await sessions.get("s"))?.session.pendingToolCalls).toHaveLength(1);
 });
+
+test.each(["native", "ui", "ag-ui"])(
+  "a decision (%s) does not run the turn with the context of the caller that decides",
+  async (way) => {
+    const contexts: unknown[] = [];
+    const keys: Auth = [
+      { token: ada, name: "ada", context: { user: "ada" } },
+      { token: ops, name: "ops", operator: true, context: { user: "ops", isManager: true } },
+    ];
+    const { ask } = shop({ auth: keys, onContext: (context) => contexts.push(context) });
+    await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });
+    const approvalId = /"approval":\{"id":"([^"]+)"/.exec((await ask(ops, "GET", "/ui/chat/s")).text)?.[1] ?? "";
+    const approval = { id: approvalId, approved: true };
+    const part = {
+      type: "tool-refund",
+      toolCallId: "a0",
+      state: "approval-responded",
+      input: { amount: 50 },
+      approval,
+    };
+    const resume = [{ interruptId: approvalId, status: "resolved", payload: { approved: true } }];
+    const requests: { readonly [way: string]: readonly [path: string, body: object] } = {
+      native: ["/sessions/s/decisions", approve("a0")],
+      ui: ["/ui/chat", { id: "s", messages: [{ id: "m2", role: "assistant", parts: [part] }] }],
+      "ag-ui": ["/ag-ui", { threadId: "s", runId: "r1", messages: [], tools: [], context: [], resume }],
+    };
+    const [path, body] = requests[way] ?? ["", {}];
+    expect((await ask(ops, "POST", path, body)).status).toBe(200);
+    expect(contexts).toEqual([{ user: "ada" }]);
+  },
+);
 
 test("the answer about a call with an unknown outcome is a decision", async () => {
   let started = () => {};

@@ -69,6 +69,9 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
   "human-approval": [
     [{ calls: [["refund", { order: "1042", euros: 189 }]] }, { text: "I have refunded 189 EUR to your card." }],
   ],
+  "customers-and-approvers": [
+    [{ calls: [["refund", { order: "17", euros: 50 }]] }, { text: "Your 50 euros are on their way." }],
+  ],
   sessions: [[{ text: "Buongiorno." }, { text: "Buonasera." }]],
   durable: [
     [

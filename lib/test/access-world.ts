@@ -10,11 +10,11 @@ import { runtime, storageTables } from "everturn/runtime";
 import Database from "libsql";
 import { onTestFinished } from "vitest";
 
-/** The kinds of callers. `owner` started all sessions of the tenant `shop`; `nobody` sends no token. */
-export const kinds = ["owner", "other", "decider", "operator", "stranger", "nobody"] as const;
+/** The kinds of callers. `owner` started all sessions of the tenant `shop`; `anonymous` sends no token. */
+export const kinds = ["owner", "other", "decider", "operator", "stranger", "anonymous"] as const;
 export type Kind = (typeof kinds)[number];
 
-export const tokens: { readonly [K in Exclude<Kind, "nobody">]: string } = {
+export const tokens: { readonly [K in Exclude<Kind, "anonymous">]: string } = {
   owner: "the-token-of-the-owner",
   other: "the-token-of-another-customer",
   decider: "the-token-of-the-decider",
@@ -118,7 +118,7 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
       new Request(`http://localhost${path}`, {
         method,
         headers: {
-          ...(kind === "nobody" ? {} : { authorization: `Bearer ${tokens[kind]}` }),
+          ...(kind === "anonymous" ? {} : { authorization: `Bearer ${tokens[kind]}` }),
           "content-type": "application/json",
           prefer: "wait=20",
           ...headers,

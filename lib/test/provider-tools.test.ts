@@ -439,7 +439,7 @@ describe("the durable runtime", () => {
     const bodies = script(response(shellCall), response(message("Done.")));
     const shell = shellOf(() => "a.txt", { needsApproval: true });
     const sessions = runtime({ host: memoryStorage(), engines: { default: openaiEngine(shell) } });
-    const handler = createHandler({ sessions, auth: [{ token: "a-secret-bearer-token" }] });
+    const handler = createHandler({ sessions, auth: [{ token: "a-secret-bearer-token", operator: true }] });
     const post = async (path: string, body: JsonObject) =>
       handler(
         new Request(`http://localhost${path}`, {

@@ -41,7 +41,7 @@ describe("public names", () => {
       "./middleware": 28,
       "./embeddings": 31,
       "./wire": 11,
-      "./http": 12,
+      "./http": 14,
       "./client": 28,
       "./config": 5,
     });

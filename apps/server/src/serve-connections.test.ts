@@ -24,7 +24,7 @@ afterEach(async () => {
 async function serve(options: Partial<Parameters<typeof startServer>[0]> = {}, host = memoryStorage()) {
   const scripts = Array.from({ length: 20 }, () => [{ type: "text", text: "Hello." } as const]);
   const sessions = runtime({ host, engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) } });
-  const server = await startServer({ sessions, auth: [{ token }], ...options });
+  const server = await startServer({ sessions, auth: [{ token, operator: true }], ...options });
   running.push(() => server.close({ graceMs: 100 }));
   return { server, sessions };
 }

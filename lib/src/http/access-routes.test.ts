@@ -22,7 +22,7 @@ const outcomes: { readonly [N in Need]: { readonly [K in Kind]: Outcome } } = {
     decider: "done",
     operator: "done",
     stranger: "absent",
-    nobody: "unauthorized",
+    anonymous: "unauthorized",
   },
   own: {
     owner: "done",
@@ -30,7 +30,7 @@ const outcomes: { readonly [N in Need]: { readonly [K in Kind]: Outcome } } = {
     decider: "forbidden",
     operator: "done",
     stranger: "absent",
-    nobody: "unauthorized",
+    anonymous: "unauthorized",
   },
   decide: {
     owner: "forbidden",
@@ -38,7 +38,7 @@ const outcomes: { readonly [N in Need]: { readonly [K in Kind]: Outcome } } = {
     decider: "done",
     operator: "done",
     stranger: "absent",
-    nobody: "unauthorized",
+    anonymous: "unauthorized",
   },
   // A message to a chat starts it if it does not exist, so the id of another caller's chat is taken.
   create: {
@@ -47,7 +47,7 @@ const outcomes: { readonly [N in Need]: { readonly [K in Kind]: Outcome } } = {
     decider: "forbidden",
     operator: "done",
     stranger: "created",
-    nobody: "unauthorized",
+    anonymous: "unauthorized",
   },
   caller: {
     owner: "done",
@@ -55,7 +55,7 @@ const outcomes: { readonly [N in Need]: { readonly [K in Kind]: Outcome } } = {
     decider: "done",
     operator: "done",
     stranger: "done",
-    nobody: "unauthorized",
+    anonymous: "unauthorized",
   },
   operator: {
     owner: "forbidden",
@@ -63,9 +63,9 @@ const outcomes: { readonly [N in Need]: { readonly [K in Kind]: Outcome } } = {
     decider: "forbidden",
     operator: "done",
     stranger: "forbidden",
-    nobody: "unauthorized",
+    anonymous: "unauthorized",
   },
-  open: { owner: "done", other: "done", decider: "done", operator: "done", stranger: "done", nobody: "done" },
+  open: { owner: "done", other: "done", decider: "done", operator: "done", stranger: "done", anonymous: "done" },
 };
 
 type Values = {
@@ -253,7 +253,7 @@ describe("every route, for every kind of caller", () => {
   test("has a row for each route of the OpenAPI document", async () => {
     const { send } = await accessWorld({ hasData: false });
     const { paths }: { readonly paths: { readonly [path: string]: object } } = JSON.parse(
-      (await send("nobody", "GET", "/openapi.json")).raw,
+      (await send("anonymous", "GET", "/openapi.json")).raw,
     );
     const routes = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),

@@ -209,7 +209,7 @@ describe("callers without a name", () => {
 });
 
 describe("the rules of the application", () => {
-  test('decide: "own" lets the customer decide, and nobody else', async () => {
+  test('decide: "own" lets the customer decide, and no other caller', async () => {
     const { ask, refunds } = shop({ decide: "own" });
     await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });
     expect((await ask(bob, "POST", "/sessions/s/decisions", approve("a0"))).status).toBe(404);

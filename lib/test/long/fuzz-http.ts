@@ -12,6 +12,8 @@ import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 
+import { sharedSessions } from "../shared-sessions.ts";
+
 const count = Number(process.argv[2] ?? 12_000);
 const seed = Number(process.argv[3] ?? 1);
 const secrets = ["secret-of-the-other-tenant", "secret-instructions-of-the-engine", "ECONNREFUSED"];
@@ -72,6 +74,7 @@ const host = {
 const sessions = runtime({ host, engines: { default: agent } });
 const handler = createHandler({
   sessions,
+  ...sharedSessions,
   auth: [
     { token: tokens.own, tenant: "ada" },
     { token: tokens.other, tenant: "bob" },

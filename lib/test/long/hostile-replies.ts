@@ -23,6 +23,8 @@ import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 
+import { sharedSessions } from "../shared-sessions.ts";
+
 const limits = { p99Ms: 250, timesCalm: 20, growthMb: 800 };
 const folder = mkdtempSync(join(tmpdir(), "everturn-hostile-"));
 const path = join(folder, "sessions.db");
@@ -98,6 +100,7 @@ const sessions = runtime({
 const tokens = { attacker: "the-token-of-the-attacker", innocent: "the-token-of-the-innocent" };
 const handler = createHandler({
   sessions,
+  ...sharedSessions,
   auth: Object.entries(tokens).map(([tenant, token]) => ({ tenant, token })),
   allow: ["output", "repair"],
   openai: { default: engine(fields) },

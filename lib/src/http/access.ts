@@ -268,6 +268,7 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     // A token authorises one answer, whoever sends it.
     complete: sessions.complete,
     book: sessions.book,
+    admit: sessions.admit,
     engines: sessions.engines,
     canSearch: sessions.canSearch,
     durability: sessions.durability,

@@ -41,7 +41,8 @@ export function OverviewPage(): ReactNode {
   const [periodMs, setPeriodMs] = useState<number>(periods[1].ms);
   const { data, error, refresh } = useQuery(
     `overview:${periodMs}`,
-    (signal) => inspector.overview({ from: Date.now() - periodMs, until: Date.now(), signal }),
+    async (signal) =>
+      server.operator ? inspector.overview({ from: Date.now() - periodMs, until: Date.now(), signal }) : null,
     { everyMs: 5000 },
   );
   return (
@@ -72,7 +73,9 @@ export function OverviewPage(): ReactNode {
           </button>
         </p>
       )}
-      {data === null && error === null && <p className="muted pad">Reading…</p>}
+      {data === null && error === null && (
+        <p className="muted pad">{server.operator ? "Reading…" : "Sums over all callers are shown to operators."}</p>
+      )}
       {data !== null && <Sums overview={data} />}
       <div className="columns">
         <Attention />

@@ -1,7 +1,7 @@
 // Complete conversations with the real runtime and a database, on a simulated terminal.
 
 import type { Workspace } from "../src/workspace.ts";
-import type { Engine } from "everturn";
+import type { Engine, JsonObject, Tool } from "everturn";
 import type { WhenBusy } from "everturn/engine";
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { loadSettings } from "@everturn/server";
-import { engine, fake, tool } from "everturn";
+import { agentTool, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -93,9 +93,10 @@ test("a call can be approved with edited arguments; invalid JSON is asked for ag
   terminal.say('launch {"target": "Mars", "note": "a\u200Bb\u202Ec"}');
   const asked = await terminal.until(/yes, no \[reason\], edit › $/);
   expect(asked).toContain('"target": "Mars"');
-  expect(asked).toContain(String.raw`"note": "a\u{200b}b\u{202e}c"`);
+  expect(asked).toContain('"note": "a⟨U+200B⟩b⟨U+202E⟩c"');
   terminal.say("e");
-  await terminal.until(/arguments › \{"target":"Mars","note":.*\}$/);
+  // The edited text has escapes of JSON in place of invisible characters, so that they can be seen and deleted.
+  await terminal.until(/arguments › \{"target":"Mars","note":"a\\u200bb\\u202ec"\}$/);
   terminal.ctrl("u");
   terminal.say("Venus");
   await terminal.until(/Not a JSON object/);
@@ -151,32 +152,149 @@ test("a failure is printed, and the next message continues the session", async (
   expect(await terminal.until(/✗ [^]*\n› $/)).toContain("asked to fail");
 });
 
-test("a pending call of a child turn is shown with its own arguments, and cannot be edited", async () => {
-  const schema = { type: "object" };
-  const pay = tool({ name: "pay", description: "Pays.", schema, needsApproval: true, handler: () => "paid" });
-  const calls = [{ type: "tool_call", name: "pay", arguments: { cents: 500 } }] as const;
-  const inner = engine({
-    adapter: fake({ scripts: [calls, [{ type: "text", text: "Paid." }]] }),
-    model: "fake:inner",
-    tools: [pay],
-  });
-  const clerk = tool({
-    name: "clerk",
-    description: "Does things.",
+/** A tool that runs a child turn with one call, and keeps what the innermost tool ran with. */
+function nested(name: string, args: JsonObject, outer: readonly string[]): { readonly ran: JsonObject[]; tool: Tool } {
+  const ran: JsonObject[] = [];
+  const schema = { type: "object" } as const;
+  const pay = tool({
+    name,
+    description: "Pays.",
     schema,
-    replay: "safe",
-    handler: async (_, { runChild }) => (await runChild(inner, "Pay.")).finalResponse?.outputText ?? "",
+    needsApproval: true,
+    replay: "ask",
+    handler: (given: JsonObject) => {
+      ran.push(given);
+      return "paid";
+    },
   });
-  const scripts = [[{ type: "tool_call", name: "clerk" }], [{ type: "text", text: "All done." }]] as const;
-  const { terminal } = await talk({ engine: engine({ adapter: fake({ scripts }), model: "fake:m", tools: [clerk] }) });
-  terminal.say("pay my bill");
+  let [innermost, innerArguments]: [Tool, JsonObject] = [pay, args];
+  for (const parent of outer.toReversed()) {
+    const call = [{ type: "tool_call", name: innermost.name, arguments: innerArguments }] as const;
+    const adapter = fake({ scripts: [call, [{ type: "text", text: "Done inside." }]] });
+    innermost = agentTool({ name: parent, description: "Delegates.", engine: engine({ adapter, tools: [innermost] }) });
+    innerArguments = { task: "my mail" };
+  }
+  return { ran, tool: innermost };
+}
+
+test("a pending call of a child turn is shown with its path, its arguments and its policy, and cannot be edited", async () => {
+  const args = { iban: "ATTACKER", cents: 99_999_900, order: { id: 7, payTo: ["x", { deep: "y" }] } };
+  const { tool: mail, ran } = nested("wire_transfer", args, ["summarize_mail", "bank"]);
+  const call = [{ type: "tool_call", name: "summarize_mail", arguments: { task: "my mail" } }] as const;
+  const adapter = fake({ scripts: [call, [{ type: "text", text: "All done." }]] });
+  const { terminal } = await talk({ engine: engine({ adapter, tools: [mail] }) });
+  terminal.say("summarize my mail");
   const asked = await terminal.until(/yes, no \[reason\] › $/);
-  expect(asked).toContain("pay (inside clerk) needs your approval:");
-  expect(asked).toContain('"cents": 500');
+  expect(asked).toContain("? summarize_mail → bank → wire_transfer needs your approval:\n");
+  const json = JSON.stringify(args, null, 2).replaceAll(/^/gm, "    ");
+  expect(asked).toContain(
+    `\n${json}\n    If the process stops while it runs, you are asked whether it runs again.\n  yes`,
+  );
   terminal.say("edit");
   await terminal.until(/cannot be edited[^]*yes, no \[reason\] › $/);
   terminal.say("y");
-  expect(await terminal.until(/All done\.[^]*\n› $/)).toContain("✓ clerk");
+  expect(await terminal.until(/All done\.[^]*\n› $/)).toContain("✓ summarize_mail");
+  expect(ran).toEqual([args]);
+});
+
+test("an approval shows every row of long arguments, without escape sequences, before it asks", async () => {
+  const rows = Object.fromEntries([...Array(87).keys()].map((index) => [`row ${index}`, `value ${index}`]));
+  const args = { ...rows, long: `start ${"x".repeat(500)} end`, evil: "\u001B[2J\u009B1A\u202Eelif\uFE0F\u3164\u2028" };
+  const { tool: pay, ran } = nested("pay", args, []);
+  const call = [{ type: "tool_call", name: "pay", arguments: args }] as const;
+  const adapter = fake({ scripts: [call, [{ type: "text", text: "All done." }]] });
+  const { terminal } = await talk({ engine: engine({ adapter, tools: [pay] }) });
+  terminal.say("pay");
+  const asked = await terminal.until(/yes, no \[reason\], edit › $/);
+  for (const index of Array(87).keys()) expect(asked).toContain(`"row ${index}": "value ${index}"`);
+  const joined = asked.replaceAll(/\n {4}(?=x)/g, "");
+  expect(joined).toMatch(/"long": "start x{500}\s+end"/);
+  expect(asked).toContain(String.raw`"evil": "\u001b[2J⟨U+009B⟩1A⟨U+202E⟩elif⟨U+FE0F⟩⟨U+3164⟩⟨U+2028⟩"`);
+  terminal.say("y");
+  await terminal.until(/All done\./);
+  expect(ran).toEqual([args]);
+});
+
+test("a call that changed since it was shown is not approved: the chat says what changed, shows it and asks again", async () => {
+  const ran: JsonObject[] = [];
+  const pay = tool({
+    name: "pay",
+    description: "Pays.",
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: (given: JsonObject) => {
+      ran.push(given);
+      return "paid";
+    },
+  });
+  const pays = (args: JsonObject) => [{ type: "tool_call", id: "call_1", name: "pay", arguments: args }] as const;
+  const scripts = [
+    pays({ to: "the landlord", euros: 500 }),
+    pays({ to: "ATTACKER", euros: 99_999_900 }),
+    [{ type: "text", text: "All done." }],
+  ] as const;
+  const { terminal, chat, workspace } = await talk({ engine: engine({ adapter: fake({ scripts }), tools: [pay] }) });
+  terminal.say("pay the rent");
+  expect(await terminal.until(/yes, no \[reason\], edit › $/)).toContain('"to": "the landlord"');
+  // Another person approves the call, and the model makes another one with the same id.
+  const elsewhere = await workspace.sessions.decide(chat.id ?? "", "call_1", { type: "approve" });
+  await elsewhere.result;
+  terminal.say("y");
+  const again = await terminal.until(/not accepted[^]*yes, no \[reason\], edit › $/);
+  expect(again).toMatch(
+    /Changed since the call was shown: its arguments, the call itself\s\(another one waits now\)\./,
+  );
+  expect(again).toMatch(/not accepted[^]*"to": "ATTACKER"[^]*edit › $/);
+  expect(ran).toEqual([{ to: "the landlord", euros: 500 }]);
+  terminal.say("n");
+  await terminal.until(/All done\./);
+  expect(ran).toHaveLength(1);
+});
+
+test("an approval that was given elsewhere is reported, and the chat continues", async () => {
+  const { tool: pay, ran } = nested("pay", {}, []);
+  const call = [{ type: "tool_call", name: "pay", arguments: { euros: 5 } }] as const;
+  const adapter = fake({ scripts: [call, [{ type: "text", text: "All done." }]] });
+  const { terminal, chat, workspace } = await talk({ engine: engine({ adapter, tools: [pay] }) });
+  terminal.say("pay");
+  await terminal.until(/yes, no \[reason\], edit › $/);
+  const [pending] = (await workspace.sessions.get(chat.id ?? ""))?.session.pendingToolCalls ?? [];
+  const elsewhere = await workspace.sessions.decide(chat.id ?? "", pending?.id ?? "", { type: "approve" });
+  await elsewhere.result;
+  terminal.say("y");
+  await terminal.until(/answered elsewhere[^]*\n› $/);
+  expect(ran).toEqual([{ euros: 5 }]);
+});
+
+test("edited arguments that the tool does not accept are not sent, and the chat asks again", async () => {
+  const ran: JsonObject[] = [];
+  const schema = { type: "object", properties: { euros: { type: "number" } }, required: ["euros"] } as const;
+  const pay = tool({
+    name: "pay",
+    description: "Pays.",
+    schema,
+    needsApproval: true,
+    handler: (given: JsonObject) => {
+      ran.push(given);
+      return "paid";
+    },
+  });
+  const call = [{ type: "tool_call", name: "pay", arguments: { euros: 189 } }] as const;
+  const adapter = fake({ scripts: [call, [{ type: "text", text: "All done." }]] });
+  const { terminal } = await talk({ engine: engine({ adapter, tools: [pay] }) });
+  terminal.say("pay");
+  await terminal.until(/edit › $/);
+  terminal.say("e");
+  await terminal.until(/arguments › /);
+  terminal.ctrl("u");
+  terminal.say('{"euros":"many"}');
+  await terminal.until(/arguments for pay are invalid: euros[^]*edit › $/);
+  terminal.say("e");
+  await terminal.until(/arguments › \{"euros":189\}$/);
+  terminal.ctrl("u");
+  terminal.say('{"euros":150.5}');
+  expect(await terminal.until(/All done\.[^]*\n› $/)).toContain("✓ pay euros: 150.5");
+  expect(ran).toEqual([{ euros: 150.5 }]);
 });
 
 test("a manual call gets the typed result", async () => {

@@ -1,20 +1,23 @@
 // Human approval and answers in the chat: asks the user for what the session waits for, which is the approval of a call, the answer to a question, or the
 // result of a manual call. An answer is a line that Enter submits. It is stored immediately; Ctrl-C postpones it and the session keeps waiting.
 //
-// Answers carry the version of the session that was shown (compare-and-swap), so that an answer given elsewhere meanwhile is not overwritten.
+// A decision carries the digest of the call that was shown, so that it cannot count for another call (A1). Other answers carry the version of the session that
+// was shown (compare-and-swap), so that an answer given elsewhere meanwhile is not overwritten.
 
 import type { ChatContext } from "./follow.ts";
 import type { Json, JsonObject } from "everturn";
 import type { PendingToolCall } from "everturn/model";
 import type { SessionView, TurnHandle } from "everturn/runtime";
+import type { DecisionInput } from "everturn/session";
 
-import { isEverturnError } from "everturn/model";
+import { isEverturnError, MisuseError } from "everturn/model";
 
+import { changeText, editableJson, pendingCallText } from "../commands/pending-call.ts";
 import { preformatted, wrap } from "../terminal/flow.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
 import { askLine } from "../terminal/prompt.ts";
-import { safeText } from "../terminal/safe-text.ts";
 import { plain } from "../terminal/style.ts";
+import { errorText } from "./follow.ts";
 
 /** The turn that the answers started; `later`: postponed; `ended`: the user exits; `nothing`: nothing is pending. */
 export type PendingResult = TurnHandle | "later" | "ended" | "nothing";
@@ -25,9 +28,10 @@ export async function askPending(context: ChatContext, id: string): Promise<Pend
     const view = await context.sessions.get(id, { messages: 0 });
     if (view === null || view.openTurn !== null) return "nothing";
     const result = await askNext(context, id, view).catch((error: unknown) => {
-      // The session has changed since it was shown: ask again for what is still pending.
-      if (!isEverturnError(error) || error.reason !== "conflict") throw error;
-      context.screen.print(`${context.colours.yellow("This was answered elsewhere in the meantime.")}\n`);
+      // The call or the session has changed since it was shown: show what is pending now, and ask again.
+      const notice = changeText(error) ?? (isAnswered(error) ? "This was answered elsewhere in the meantime." : null);
+      if (notice === null) throw error;
+      context.screen.print(`${context.colours.yellow(wrap(notice, context.screen.width))}\n`);
       return null;
     });
     if (result === null) continue;
@@ -35,14 +39,18 @@ export async function askPending(context: ChatContext, id: string): Promise<Pend
   }
 }
 
+/** Returns whether the error of an answer means that the session does not wait for it any more. */
+function isAnswered(error: unknown): boolean {
+  if (error instanceof MisuseError) return error.reason === "invalid_status";
+  return isEverturnError(error) && (error.reason === "conflict" || error.reason === "unknown_tool_call_id");
+}
+
 async function askNext(context: ChatContext, id: string, view: SessionView): Promise<PendingResult> {
   const { pendingToolCalls, pendingQuestion, status } = view.session;
   const open = pendingToolCalls.filter(({ decision }) => decision === null);
   const call = open.find(({ reason }) => reason !== "question");
   if (call !== undefined) {
-    return call.reason === "manual"
-      ? askResult(context, id, call, view.version)
-      : askApproval(context, id, call, view.version);
+    return call.reason === "manual" ? askResult(context, id, call, view.version) : askApproval(context, id, call);
   }
   if (status === "awaiting_user" && pendingQuestion !== null) {
     const asking = open.find(({ question }) => question === pendingQuestion);
@@ -52,50 +60,60 @@ async function askNext(context: ChatContext, id: string, view: SessionView): Pro
   return status === "awaiting_tools" && open.length === 0 ? context.sessions.continue(id) : "nothing";
 }
 
-async function askApproval(
-  context: ChatContext,
-  id: string,
-  call: PendingToolCall,
-  version: number,
-): Promise<PendingResult> {
+async function askApproval(context: ChatContext, id: string, call: PendingToolCall): Promise<PendingResult> {
   const { screen, colours, sessions } = context;
-  const { name, arguments: args } = innerOf(call);
   const isLost = call.reason === "outcome_unknown";
-  const what = isLost
-    ? `${name} was running when its process stopped. It is unknown whether it took effect. Run it again?`
-    : `${name} needs your approval:`;
-  screen.print(
-    `\n${colours.yellow("?")} ${wrap(what, screen.width - 2).replaceAll("\n", "\n  ")}\n${shownArguments(context, args)}`,
-  );
+  showCall(context, call, isLost ? "may have run already. Run it again?" : "needs your approval:");
   const mayEdit = call.path.length === 0;
   const choices = `${colours.bold("y")}es, ${colours.bold("n")}o [reason]${mayEdit ? `, ${colours.bold("e")}dit` : ""} `;
   for (;;) {
     const line = await askLine(screen, { prompt: `  ${choices}${colours.cyan("› ")}` });
     if (line.type === "interrupted") return later(context);
     if (line.type === "ended") return "ended";
-    const answer = parseApproval(line.text);
-    switch (answer.type) {
-      case "approve":
-        return sessions.decide(id, call.id, { type: "approve", by: "terminal" }, { version });
-      case "deny": {
-        const reason = answer.reason === "" ? {} : { reason: answer.reason };
-        return sessions.decide(id, call.id, { type: "deny", by: "terminal", ...reason }, { version });
-      }
-      case "edit": {
-        if (!mayEdit) {
-          screen.print(`  ${colours.red("The arguments of a call inside another call cannot be edited.")}\n`);
-          break;
-        }
-        const edited = await askJson(context, JSON.stringify(args));
-        if (edited === null) break;
-        return sessions.decide(id, call.id, { type: "approve", by: "terminal", arguments: edited }, { version });
-      }
-      case "unclear": {
-        const words = mayEdit ? "yes, no or edit" : "yes or no";
-        screen.print(`  ${colours.red(`Type ${words} and press Enter; Ctrl-C postpones the decision.`)}\n`);
-      }
+    const decision = await decisionOf(context, call, parseApproval(line.text), mayEdit);
+    if (decision === null) continue;
+    try {
+      return await sessions.decide(id, call.id, { ...decision, by: "terminal", digest: call.digest });
+    } catch (error) {
+      // The tool does not accept the arguments, or is gone. Nothing was stored: the call can still be edited or denied.
+      if (!isRefusedApproval(error)) throw error;
+      screen.print(`  ${colours.red(wrap(errorText(error), screen.width - 2).replaceAll("\n", "\n  "))}\n`);
     }
   }
+}
+
+/** The decision that a typed answer stands for; `null`: it decides nothing. */
+async function decisionOf(
+  context: ChatContext,
+  { shown }: PendingToolCall,
+  answer: ApprovalAnswer,
+  mayEdit: boolean,
+): Promise<DecisionInput | null> {
+  const { screen, colours } = context;
+  switch (answer.type) {
+    case "approve":
+      return { type: "approve" };
+    case "deny":
+      return answer.reason === "" ? { type: "deny" } : { type: "deny", reason: answer.reason };
+    case "edit": {
+      if (mayEdit) {
+        const edited = await askJson(context, editableJson(shown.arguments ?? {}));
+        return edited === null ? null : { type: "approve", arguments: edited };
+      }
+      screen.print(`  ${colours.red("The arguments of a call inside another call cannot be edited.")}\n`);
+      return null;
+    }
+    case "unclear": {
+      const words = mayEdit ? "yes, no or edit" : "yes or no";
+      screen.print(`  ${colours.red(`Type ${words} and press Enter; Ctrl-C postpones the decision.`)}\n`);
+      return null;
+    }
+  }
+}
+
+function isRefusedApproval(error: unknown): boolean {
+  if (error instanceof MisuseError) return error.reason === "invalid_argument";
+  return isEverturnError(error) && error.reason === "unknown_tool";
 }
 
 type ApprovalAnswer =
@@ -163,10 +181,7 @@ async function askResult(
   version: number,
 ): Promise<PendingResult> {
   const { screen, colours, sessions } = context;
-  const { name, arguments: args } = innerOf(call);
-  screen.print(
-    `\n${colours.yellow("?")} ${name} is a manual call: run it yourself and type its result.\n${shownArguments(context, args)}`,
-  );
+  showCall(context, call, "is a manual call: run it yourself and type its result.");
   const line = await askLine(screen, { prompt: colours.cyan("  result (JSON or text) › ") });
   if (line.type === "interrupted") return later(context);
   if (line.type === "ended") return "ended";
@@ -178,30 +193,13 @@ function later({ screen, colours }: ChatContext): "later" {
   return "later";
 }
 
-/** The call to decide about: for a tool that runs a child turn, the pending call inside it. */
-function innerOf(call: PendingToolCall): { readonly name: string; readonly arguments: JsonObject } {
-  const inner = call.opts["inner"] ?? null;
-  if (call.path.length > 0 && isObject(inner)) {
-    const args = inner["arguments"] ?? null;
-    const name = typeof inner["name"] === "string" ? inner["name"] : call.name;
-    return { name: safeText(`${name} (inside ${call.name})`), arguments: isObject(args) ? args : {} };
-  }
-  return { name: safeText(call.name), arguments: call.arguments ?? {} };
-}
-
-/**
- * All arguments as JSON. Invisible format characters (`Cf`, such as zero-width spaces and bidirectional overrides) are escaped, so that the user
- * sees exactly what is approved.
- */
-function shownArguments({ screen, colours }: ChatContext, args: JsonObject): string {
-  if (Object.keys(args).length === 0) return "";
+/** Prints a call completely, before the prompt: rows that do not fit the terminal are in its scrollback. */
+function showCall({ screen, colours }: ChatContext, call: PendingToolCall, what: string): void {
+  const { title, details } = pendingCallText(call);
   const margin = [{ text: "    ", style: plain }];
-  const json = JSON.stringify(args, null, 2).replaceAll(
-    /\p{Cf}/gu,
-    (hidden) => `\\u{${hidden.codePointAt(0)?.toString(16) ?? ""}}`,
-  );
-  const lines = preformatted(safeText(json), screen.width, { first: margin, rest: margin });
-  return `${colours.dim(lines)}\n`;
+  const rows = preformatted(details.join("\n"), screen.width, { first: margin, rest: margin });
+  const first = wrap(`${title} ${what}`, screen.width - 2).replaceAll("\n", "\n  ");
+  screen.print(`\n${colours.yellow("?")} ${first}\n${rows}\n`);
 }
 
 function readJson(text: string): Json {

@@ -1,0 +1,65 @@
+// A pending call as text for a person who may decide about it: in the chat, and in the output of `run`, `show`, `sessions` and the demo.
+//
+// Invariant: the text is that of the innermost call, which an approval runs (A1), and nothing of it is left out: every decision of the command carries the digest
+// of the call, and so states that a person could read all that the digest covers (A3).
+
+import type { Json } from "everturn";
+import type { PendingToolCall } from "everturn/model";
+
+import { approvalText, callPath, isEverturnError, visibleText } from "everturn/model";
+
+import { safeLine, safeText } from "../terminal/safe-text.ts";
+
+export type PendingCallText = {
+  /** The tools that lead to the call, and its own: `summarize_mail → wire_transfer`. */
+  readonly title: string;
+  /** All arguments as JSON, and what a crash while the tool runs leads to. */
+  readonly details: readonly string[];
+};
+
+/** What runs if the call is approved, safe for a terminal. */
+export function pendingCallText(call: PendingToolCall): PendingCallText {
+  const path = callPath(call.shown);
+  const details = approvalText(call).slice(path.length + 1);
+  return { title: safeLine(path), details: safeText(details).split("\n") };
+}
+
+/** The calls that wait for a decision or a result. A question is shown by its text instead. */
+export function undecidedCalls(calls: readonly PendingToolCall[]): readonly PendingToolCall[] {
+  return calls.filter(({ decision, reason }) => decision === null && reason !== "question");
+}
+
+/** What changed since a call was shown, if this is the error of a decision about a call that has changed; otherwise `null`. */
+export function changeText(error: unknown): string | null {
+  if (!isEverturnError(error) || error.reason !== "call_changed") return null;
+  const { changed } = error.failure.metadata;
+  const parts = Array.isArray(changed) ? changed.map(partText) : [];
+  return `The decision was not accepted. Changed since the call was shown: ${parts.join(", ")}.`;
+}
+
+/** The parts of a call that its digest covers, in words. */
+const partTexts: { readonly [part: string]: string } = {
+  tool: "its tool",
+  arguments: "its arguments",
+  path: "the tools that lead to it",
+  policy: "its replay policy",
+  wait: "the call itself (another one waits now)",
+};
+
+function partText(part: Json): string {
+  return partTexts[String(part)] ?? String(part);
+}
+
+/** A value as JSON in which invisible characters are escaped (`\u202e`), so that a person who edits it sees them. The value is the same. */
+export function editableJson(value: Json): string {
+  return [...JSON.stringify(value)]
+    .map((character) => (visibleText(character) === character ? character : escaped(character)))
+    .join("");
+}
+
+function escaped(character: string): string {
+  return character
+    .split("")
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
+}

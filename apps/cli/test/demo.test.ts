@@ -90,6 +90,7 @@ describe.concurrent("the demo", { timeout: 60_000 }, () => {
     );
     expect(fact(stdout, "after that")).toBe(`worker ${second} made 1 model call and ran 0 tools`);
     expect(fact(stdout, "refund")).toBe("ran once");
+    expect(stdout).toContain('{"order":"1042","amount":"189.00 EUR","to":"card"}');
     expect(fact(stdout, "other tools")).toBe("find_order 1, track_parcel 1, ask_customer 1, send_receipt 1");
     expect(fact(stdout, "reader")).toMatch(
       /^\d+ events in 3 connections, each exactly once, in order; 5 of 5 replies received as stored$/,

@@ -12,8 +12,8 @@ const { run, folder } = place;
 
 beforeAll(async () => {
   await run(["run", "--session", "one", 'clock and countdown {"from": 3}']);
-  await run(["run", "--session", "two", "launch"]);
-  await run(["run", "--session", "two", "--approve"]);
+  const { stderr } = await run(["run", "--session", "two", "launch"]);
+  await run(["run", "--session", "two", "--approve", /--approve (\S+)/.exec(stderr)?.[1] ?? ""]);
   await run(["run", "--session", "three", "now fail"]);
 }, 60_000);
 

@@ -131,13 +131,14 @@ describe("run --session", () => {
   it("exits with 3 when a call needs approval, and --approve runs it", async () => {
     const waits = await run(["run", "--session", "rocket", "launch"]);
     expect(waits.code).toBe(3);
-    expect(waits.stderr).toContain("? launch {} waits (approval)");
+    expect(waits.stderr).toContain("? launch waits (approval):\n    {}\n");
     const more = await run(["run", "--session", "rocket", "well?"]);
     expect([more.code, more.stderr]).toEqual([
       2,
-      expect.stringContaining("waits for a decision about launch: use --approve or --deny"),
+      expect.stringContaining("waits for a decision about launch: everturn show rocket prints it"),
     ]);
-    const approved = await run(["run", "--session", "rocket", "--approve"]);
+    const digest = /--approve (\S+)/.exec(waits.stderr)?.[1] ?? "";
+    const approved = await run(["run", "--session", "rocket", "--approve", digest]);
     expect([approved.code, approved.stdout]).toEqual([0, expect.stringContaining("on its way to the moon")]);
   });
 

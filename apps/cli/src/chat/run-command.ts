@@ -10,6 +10,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { ambiguousText, findSession } from "../commands/id-prefix.ts";
+import { statusText } from "../commands/pending-call.ts";
 import { age, brief, plural, spent, table } from "../commands/text.ts";
 import { commandNames, commands } from "./slash-commands.ts";
 import { renderTranscript, toMarkdown } from "./transcript.ts";
@@ -104,11 +105,11 @@ async function sessions(chat: Conversation): Promise<void> {
   const now = chat.context.now();
   lines(
     chat,
-    items.map(({ id, changedAt, length, status, turnStatus }) => [
+    items.map(({ id, changedAt, length, ...item }) => [
       `${id === chat.id ? "›" : " "} ${brief(id, 40)}`,
       `${age(now - changedAt)} ago`,
       plural(length, "message"),
-      turnStatus ?? status.replaceAll("_", " "),
+      statusText(item),
     ]),
   );
   if (next !== null) chat.say("There are more sessions: everturn sessions lists them.", "dim");

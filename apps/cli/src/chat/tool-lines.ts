@@ -4,6 +4,8 @@ import type { Colours } from "../terminal/style.ts";
 import type { Json, JsonObject } from "everturn";
 import type { ToolOutcome } from "everturn/model";
 
+import { visibleText } from "everturn/model";
+
 import { brief, duration } from "../commands/text.ts";
 import { fit } from "../terminal/cells.ts";
 import { safeLine } from "../terminal/safe-text.ts";
@@ -46,10 +48,15 @@ export function calledText(name: string, args: JsonObject, colours: Colours): st
 function argumentsText(args: JsonObject, width = 60): string {
   return fit(
     Object.entries(args)
-      .map(([name, value]) => `${safeLine(name)}: ${brief(value, 30)}`)
+      .map(([name, value]) => `${safeLine(visibleText(name))}: ${brief(visible(value), 30)}`)
       .join(", "),
     width,
   );
+}
+
+/** A value whose invisible characters are replaced by their code points, as in the prompt that asked for the approval of the call. */
+function visible(value: Json): string {
+  return visibleText(typeof value === "string" ? value : JSON.stringify(value));
 }
 
 /** The progress of a tool: its `message`, `done` of `total`, or the value itself. */

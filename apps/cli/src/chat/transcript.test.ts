@@ -23,6 +23,17 @@ test("renders messages as the chat showed them live", () => {
   );
 });
 
+test("shows the arguments that a tool ran with if an approval changed them", () => {
+  const edited = [
+    assistant("", { toolCalls: [toolCall({ id: "c1", name: "refund", arguments: { euros: 189 } })] }),
+    { ...toolResult("c1", "paid"), ranArguments: { euros: 150.5, to: "a\u202Eb" } },
+  ];
+  expect(renderTranscript(edited, { width: 80, colours: colours(false) })).toBe(
+    "\n✓ refund euros: 150.5, to: a⟨U+202E⟩b → paid\n",
+  );
+  expect(toMarkdown(edited)).toContain('"euros": 150.5');
+});
+
 test("exports Markdown with arguments and results in code blocks", () => {
   expect(toMarkdown(messages.slice(1))).toBe(
     [

@@ -55,7 +55,11 @@ function renderMessage(message: Message, calls: Calls, { width, colours }: Trans
       return text.trim() === "" ? "" : renderMarkdown(text, { width, colours: colours.enabled });
     case "tool": {
       const call = calls.get(message.toolCallId);
-      const name = calledText(call?.name ?? message.name ?? "tool", call?.arguments ?? {}, colours);
+      const name = calledText(
+        call?.name ?? message.name ?? "tool",
+        message.ranArguments ?? call?.arguments ?? {},
+        colours,
+      );
       const sign = message.status === "success" ? colours.green("✓") : colours.red("✗");
       return `${fit(`${sign} ${name} ${colours.dim(`→ ${brief(text, 60)}`)}`, width)}\n`;
     }
@@ -77,7 +81,8 @@ export function toMarkdown(messages: readonly Message[]): string {
       const text = messageText(message);
       if (message.role === "tool") {
         const { name, arguments: args } = calls.get(message.toolCallId) ?? { name: "tool", arguments: {} };
-        return [`### ${name} (${message.status})`, codeBlock(JSON.stringify(args ?? {}, null, 2)), codeBlock(text)];
+        const ran = message.ranArguments ?? args ?? {};
+        return [`### ${name} (${message.status})`, codeBlock(JSON.stringify(ran, null, 2)), codeBlock(text)];
       }
       return text.trim() === "" ? [] : [`## ${headings[message.role]}`, text.trim()];
     })

@@ -5,10 +5,12 @@
 
 import type { Json } from "everturn";
 import type { PendingToolCall } from "everturn/model";
+import type { SessionSummary } from "everturn/runtime";
 
 import { approvalText, callPath, isEverturnError, visibleText } from "everturn/model";
 
 import { safeLine, safeText } from "../terminal/safe-text.ts";
+import { brief, shellQuote } from "./text.ts";
 
 export type PendingCallText = {
   /** The tools that lead to the call, and its own: `summarize_mail → wire_transfer`. */
@@ -25,8 +27,41 @@ export function pendingCallText(call: PendingToolCall): PendingCallText {
 }
 
 /** The calls that wait for a decision or a result. A question is shown by its text instead. */
-export function undecidedCalls(calls: readonly PendingToolCall[]): readonly PendingToolCall[] {
+function undecidedCalls(calls: readonly PendingToolCall[]): readonly PendingToolCall[] {
   return calls.filter(({ decision, reason }) => decision === null && reason !== "question");
+}
+
+/** All calls of a session that wait for a decision or a result, with the commands that answer them. Lines are not cut. */
+export function waitingLines(sessionId: string, pending: readonly PendingToolCall[]): readonly string[] {
+  const session = `--session ${shellQuote(sessionId)}`;
+  const calls = undecidedCalls(pending);
+  const lines = calls.flatMap((call) => {
+    const { title, details } = pendingCallText(call);
+    return [
+      `? ${title} waits (${call.reason}):`,
+      ...details.map((detail) => `    ${detail}`),
+      call.reason === "manual"
+        ? `  answer: everturn chat ${session}`
+        : `  approve: everturn run ${session} --approve ${call.digest}`,
+    ];
+  });
+  return calls.some(isDecidable) ? [...lines, `  deny: everturn run ${session} --deny`] : lines;
+}
+
+/** The status of a session in a list: that of its open turn, or what it waits for, with the innermost tools. */
+export function statusText({
+  status,
+  turnStatus,
+  pendingToolCalls,
+}: Pick<SessionSummary, "status" | "turnStatus" | "pendingToolCalls">): string {
+  if (turnStatus !== null) return turnStatus;
+  const names = undecidedCalls(pendingToolCalls).map(({ shown }) => visibleText(shown.name));
+  return names.length === 0 ? status : `${status} (${brief(names.join(", "), 60)})`;
+}
+
+/** Returns whether the call can be approved or denied. */
+export function isDecidable({ decision, reason }: PendingToolCall): boolean {
+  return decision === null && (reason === "approval" || reason === "outcome_unknown");
 }
 
 /** What changed since a call was shown, if this is the error of a decision about a call that has changed; otherwise `null`. */

@@ -7,10 +7,11 @@ import type { RunRequest } from "./run.ts";
 import type { TurnEvent } from "everturn";
 import type { RuntimeEvent, TurnEnd } from "everturn/runtime";
 
-import { messageText, renderIssue } from "everturn/model";
+import { messageText, renderIssue, visibleText } from "everturn/model";
 
 import { safeLine, SafeText, safeJson } from "../terminal/safe-text.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
+import { waitingLines } from "./pending-call.ts";
 import { brief, duration, spent, shellQuote } from "./text.ts";
 
 type EventPrinter = { readonly event: (event: RuntimeEvent) => void; readonly end: () => void };
@@ -85,7 +86,7 @@ function endsReply({ type }: TurnEvent): boolean {
 function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): string | null {
   switch (event.type) {
     case "tool_execution_started":
-      return dim(`· ${event.name} ${brief(event.arguments)}`);
+      return dim(`· ${event.name} ${brief(visibleText(JSON.stringify(event.arguments)))}`);
     case "tool_execution_completed": {
       const time = event.durationMs === null ? "" : dim(` ${duration(event.durationMs)}`);
       const { result } = event;
@@ -158,10 +159,5 @@ function pendingLines({ session }: TurnEnd): readonly string[] {
     pendingQuestion === null
       ? []
       : [`? ${brief(pendingQuestion, 500)}`, `  answer: everturn run --session ${shellQuote(id)} "…"`];
-  const calls = pendingToolCalls
-    .filter(({ decision, reason }) => decision === null && reason !== "question")
-    .flatMap(({ name, arguments: args, reason }) => [`? ${name} ${brief(args ?? {})} waits (${reason})`]);
-  const commands =
-    calls.length === 0 ? [] : [`  decide: everturn run --session ${shellQuote(id)} --approve, or --deny`];
-  return [...question, ...calls, ...commands];
+  return [...question, ...waitingLines(id, pendingToolCalls)];
 }

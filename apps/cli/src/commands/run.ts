@@ -7,15 +7,20 @@
 
 import type { Workspace } from "../workspace.ts";
 import type { CommandContext } from "./context.ts";
+import type { Io } from "./io.ts";
 import type { JsonObject } from "everturn";
+import type { PendingToolCall } from "everturn/model";
 import type { DurableOptions, Runtime, TurnEnd, TurnHandle } from "everturn/runtime";
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
+import { callPath } from "everturn/model";
+
 import { safeLine } from "../terminal/safe-text.ts";
 import { UsageError, withWorkspace } from "./context.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
+import { changeText, isDecidable, pendingCallText, waitingLines } from "./pending-call.ts";
 import { eventPrinter, reportEnd } from "./run-report.ts";
 import { shellQuote } from "./text.ts";
 
@@ -32,7 +37,14 @@ export type RunRequest = {
   readonly quiet: boolean;
   readonly readsStdin: boolean;
   /** The decision about tool calls that wait for approval; `null`: the turn gets a prompt. */
-  readonly decision: { readonly type: "approve" } | { readonly type: "deny"; readonly reason: string | null } | null;
+  readonly decision:
+    | {
+        readonly type: "approve";
+        /** The digests of the calls to approve, as they were printed; empty: the calls are shown, and the user is asked. */
+        readonly digests: readonly string[];
+      }
+    | { readonly type: "deny"; readonly reason: string | null }
+    | null;
 };
 
 export async function run(context: CommandContext, request: RunRequest): Promise<number> {
@@ -50,6 +62,7 @@ export async function run(context: CommandContext, request: RunRequest): Promise
     const engine = engineName === "default" ? {} : { engine: engineName };
     const options = { ...engine, ...(output === null ? {} : { output, repair: request.repair }) };
     const turn = await begin(context, sessions, request, prompt, options);
+    if (turn === null) return exitCodes.waiting;
     const end = await follow(context, sessions, turn, request);
     if (end === null) {
       const id = safeLine(turn.sessionId);
@@ -69,19 +82,20 @@ function promptOf(words: readonly string[], piped: string): string {
   return [words.join(" ").trim(), piped.trim()].filter((part) => part !== "").join("\n\n");
 }
 
-/** Starts the turn: a new session, a message to an existing one, or a decision about the calls it waits for. */
+/** Starts the turn: a new session, a message to an existing one, or a decision about the calls it waits for. `null`: nothing was decided. */
 async function begin(
-  { note, err }: CommandContext,
+  context: CommandContext,
   sessions: Runtime,
   { session: id, decision, quiet }: RunRequest,
   prompt: string,
   options: DurableOptions,
-): Promise<TurnHandle> {
+): Promise<TurnHandle | null> {
+  const { note, err } = context;
   if (id === null) return sessions.start(prompt, options);
   const view = await sessions.get(id, { messages: 1 });
   if (decision !== null) {
     if (view === null) throw new UsageError(`there is no session ${JSON.stringify(id)}; everturn sessions lists them`);
-    return decideAll(sessions, id, decision);
+    return decideCalls(context, sessions, id, decision, quiet);
   }
   if (view === null) return sessions.start(prompt, { ...options, id });
   // A turn that failed, or whose process died, is recovered first: a new message means that the session should continue.
@@ -94,27 +108,98 @@ async function begin(
   }
   if (view.openTurn !== null || view.session.status === "error") await sessions.recover(id);
   if (view.session.status === "awaiting_tools") {
-    const names = view.session.pendingToolCalls.map(({ name }) => name).join(", ");
+    const names = view.session.pendingToolCalls.map(({ shown }) => safeLine(callPath(shown))).join(", ");
     throw new UsageError(
-      `session ${id} waits for a decision about ${names}: use --approve or --deny, or everturn chat --session ${shellQuote(id)}`,
+      `session ${id} waits for a decision about ${names}: everturn show ${shellQuote(id)} prints it with the commands that decide, and everturn chat --session ${shellQuote(id)} asks for it`,
     );
   }
   return sessions.send(id, prompt, options);
 }
 
-async function decideAll(
+/**
+ * Approves the calls with the given digests, or those that the user confirms, or denies all calls. Each decision carries the digest of a call that was
+ * printed (A1). Returns `null` if the user approves none, or if a call is not the one that was printed.
+ */
+async function decideCalls(
+  context: CommandContext,
   sessions: Runtime,
   id: string,
   decision: NonNullable<RunRequest["decision"]>,
-): Promise<TurnHandle> {
-  const view = await sessions.get(id, { messages: 1 });
-  const open = view?.session.pendingToolCalls.filter(
-    (call) => call.decision === null && (call.reason === "approval" || call.reason === "outcome_unknown"),
-  );
+  quiet: boolean,
+): Promise<TurnHandle | null> {
+  const { note, err } = context;
+  const pending = async () => (await sessions.get(id, { messages: 1 }))?.session.pendingToolCalls ?? [];
+  const printWaiting = (calls: readonly PendingToolCall[]): void => {
+    for (const line of waitingLines(id, calls)) note(err.yellow(line));
+  };
+  const open = (await pending()).filter(isDecidable);
+  if (open.length === 0) throw new UsageError(`session ${id} has no tool call that waits for approval`);
+  const all = open.map((call) => ({ call, digest: call.digest }));
+  let chosen: readonly ChosenCall[] = all;
+  if (decision.type === "approve" && decision.digests.length === 0) {
+    printWaiting(open);
+    chosen = await confirmed(context.io.confirm, all);
+  } else if (decision.type === "approve") {
+    chosen = decision.digests.flatMap((digest) => chosenCall(open, digest));
+    const unknown = decision.digests.find((digest) => !chosen.some((item) => item.digest === digest));
+    if (unknown !== undefined) {
+      note(err.red(`everturn: no call that waits has the digest ${safeLine(unknown)}; nothing was decided`));
+      printWaiting(open);
+      return null;
+    }
+  }
   let turn: TurnHandle | null = null;
-  for (const call of open ?? []) turn = await sessions.decide(id, call.id, { ...decision, by: "cli" });
-  if (turn === null) throw new UsageError(`session ${id} has no tool call that waits for approval`);
+  for (const { call, digest } of chosen) {
+    const input = decision.type === "approve" ? { type: decision.type } : decision;
+    try {
+      turn = await sessions.decide(id, call.id, { ...input, by: "cli", digest });
+    } catch (error) {
+      const change = changeText(error);
+      if (change === null) throw error;
+      note(err.red(`everturn: ${change}`));
+      printWaiting(await pending());
+      return null;
+    }
+    if (!quiet) printDecided(note, decision.type === "approve" ? "approved" : "denied", call);
+  }
   return turn;
+}
+
+type ChosenCall = {
+  readonly call: PendingToolCall;
+  /** The digest that was printed with the call, before or now. */
+  readonly digest: string;
+};
+
+/** The calls that the user approves at the terminal, after they were printed. One question for each. */
+async function confirmed(confirm: Io["confirm"], calls: readonly ChosenCall[]): Promise<readonly ChosenCall[]> {
+  if (confirm === null) {
+    throw new UsageError(
+      "--approve needs the digest of a call that was shown, because there is no terminal to ask: the commands are above",
+    );
+  }
+  const approved: ChosenCall[] = [];
+  for (const chosen of calls) {
+    if (await confirm(`Approve ${pendingCallText(chosen.call).title}?`)) approved.push(chosen);
+  }
+  return approved;
+}
+
+/**
+ * The call that was printed with this digest. If only one call waits, another digest is taken for that of an earlier call, so that the refusal
+ * names what changed. Empty: none.
+ */
+function chosenCall(open: readonly PendingToolCall[], digest: string): readonly ChosenCall[] {
+  const [first, ...others] = open;
+  const isEarlier = first !== undefined && others.length === 0 && digest.length === first.digest.length;
+  const call = open.find((item) => item.digest === digest) ?? (isEarlier ? first : undefined);
+  return call === undefined ? [] : [{ call, digest }];
+}
+
+function printDecided(note: CommandContext["note"], what: string, call: PendingToolCall): void {
+  const { title, details } = pendingCallText(call);
+  note(`${what} ${title}:`);
+  for (const detail of details) note(`    ${detail}`);
 }
 
 /** Prints the events of the turn until it ends. Returns `null` at SIGTERM. SIGINT cancels the turn; a second SIGINT exits immediately. */

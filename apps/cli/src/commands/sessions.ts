@@ -9,6 +9,7 @@ import { messageText } from "everturn/model";
 import { safeJson } from "../terminal/safe-text.ts";
 import { withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { statusText } from "./pending-call.ts";
 import { age, brief, table, shellQuote } from "./text.ts";
 
 export type ListRequest = { readonly limit: number; readonly after: string | null; readonly json: boolean };
@@ -43,7 +44,7 @@ export async function listSessions(context: CommandContext, { limit, after, json
 function cells(item: SessionSummary, words: string, now: number): readonly string[] {
   return [
     brief(item.id, 200),
-    item.limitWait === null ? (item.turnStatus ?? item.status) : `queued (${item.limitWait.limit} limit)`,
+    item.limitWait === null ? statusText(item) : `queued (${item.limitWait.limit} limit)`,
     String(item.length),
     age(now - item.changedAt),
     brief(words, 60),

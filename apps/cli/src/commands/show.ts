@@ -10,6 +10,7 @@ import { safeLine, safeJson } from "../terminal/safe-text.ts";
 import { UsageError, withSessions } from "./context.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { ambiguousText, findId, sessionNamed } from "./id-prefix.ts";
+import { waitingLines } from "./pending-call.ts";
 import { brief, plural, spent, shellQuote } from "./text.ts";
 import { timelineText } from "./timeline-text.ts";
 import { timelineOf } from "./timeline.ts";
@@ -102,9 +103,7 @@ function headLines(
   const failure = openTurn?.failure ?? null;
   const parked = failure === null ? [] : [`  parked: ${brief(failure.message, 300)}`];
   const asks = session.pendingQuestion === null ? [] : [`  asks: ${brief(session.pendingQuestion, 300)}`];
-  const calls = session.pendingToolCalls
-    .filter(({ decision, reason }) => decision === null && reason !== "question")
-    .map(({ name, reason, arguments: args }) => `  waits (${reason}): ${safeLine(name)} ${brief(args ?? {})}`);
+  const calls = waitingLines(id, session.pendingToolCalls);
   const fork =
     forkedFrom === null ? [] : [`  forked from ${safeLine(forkedFrom.sessionId)} at message ${forkedFrom.at}`];
   return [`session ${safeLine(id)}  ${facts.join(" · ")}`, ...fork, ...open, ...parked, ...asks, ...calls];

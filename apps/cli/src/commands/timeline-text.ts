@@ -6,6 +6,8 @@ import type { Timeline, TimelineCall, TimelineItem, TimelineStep } from "./timel
 
 import { stripVTControlCharacters } from "node:util";
 
+import { callPath, visibleText } from "everturn/model";
+
 import { cellWidth, fit, pad } from "../terminal/cells.ts";
 import { safeLine } from "../terminal/safe-text.ts";
 import { brief, duration, plural, spent } from "./text.ts";
@@ -103,7 +105,10 @@ function noteLine(kind: "again" | "heard" | "ended", text: string, yellow: Paint
 }
 
 function callLines(given: readonly TimelineCall[], { dim, green, red, yellow, cyan }: Colours): readonly string[] {
-  const calls = given.map((call) => ({ ...call, name: safeLine(call.name) }));
+  const calls = given.map((call) => ({
+    ...call,
+    name: safeLine(call.shown === null ? call.name : callPath(call.shown)),
+  }));
   const names = Math.max(0, ...calls.map(({ name }) => cellWidth(name)));
   const longest = Math.max(1, ...calls.map(({ durationMs }) => durationMs ?? 0));
   const paint = { ok: green, failed: red, waits: yellow, asked: yellow, halted: yellow, cancelled: red };
@@ -112,7 +117,8 @@ function callLines(given: readonly TimelineCall[], { dim, green, red, yellow, cy
     const length = durationMs === null ? 0 : Math.max(1, Math.round((durationMs / longest) * barWidth));
     const bar = cyan("━".repeat(length)) + " ".repeat(barWidth - length);
     const time = durationMs === null ? "" : duration(durationMs);
-    const words = [brief(call.arguments, 60), attemptText(call.attempt)].filter(Boolean).join(" · ");
+    const args = visibleText(JSON.stringify(call.shown?.arguments ?? call.arguments));
+    const words = [brief(args, 60), attemptText(call.attempt)].filter(Boolean).join(" · ");
     return `${pad(name, names)}  ${bar}  ${pad(time, 8)}  ${paint[state](pad(state, 6))}  ${brief(call.said, 80)}  ${dim(words)}`;
   });
 }

@@ -48,6 +48,20 @@ describe("the timeline of a turn", () => {
     );
   });
 
+  it("shows the arguments that a tool ran with if an approval changed them", async () => {
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    await (
+      await sessions.start('launch {"target": "Mars"}', { id: "s1" })
+    ).result;
+    const [call] = (await sessions.get("s1"))?.session.pendingToolCalls ?? [];
+    const turn = await sessions.decide("s1", call?.id ?? "", { type: "approve", arguments: { target: "Venus" } });
+    await turn.result;
+    const text = lines(await sessions.export("s1")).join("\n");
+    expect(text).toMatch(/launch .* ok .*\{"target":"Venus"\}/);
+    expect(text).not.toContain("Mars");
+    await sessions.close();
+  });
+
   it("shows the message of a failed tool call", async () => {
     const schema = { type: "object" };
     const trip = tool({ name: "trip", description: "", schema, handler: () => Promise.reject(new Error("a stone")) });

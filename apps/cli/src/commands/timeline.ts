@@ -2,6 +2,7 @@
 // in order. Pure data; timeline-text.ts renders it. `everturn show --json` prints it, so its field names are part of the command's output format.
 
 import type { Json, JsonObject, Message, TurnOutcome, Usage } from "everturn";
+import type { ShownCall } from "everturn/model";
 import type { RuntimeEvent, TurnRecord } from "everturn/runtime";
 
 import { messageText } from "everturn/model";
@@ -46,7 +47,10 @@ export type TimelineItem =
 
 export type TimelineCall = {
   readonly name: string;
+  /** The arguments the tool ran with, or was called with if it did not run. */
   readonly arguments: JsonObject;
+  /** For a call that waits: what runs if it is approved, if that is not the call itself. Otherwise `null`. */
+  readonly shown: ShownCall | null;
   readonly state: "ok" | "failed" | "waits" | "asked" | "halted" | "cancelled";
   readonly said: string;
   readonly durationMs: number | null;
@@ -129,12 +133,15 @@ function itemsOf({ item, effect, attempt, epoch }: Row): readonly TimelineItem[]
       ];
     }
     case "tool_returned": {
-      const { outcome, durationMs } = response;
-      return [{ type: "tool", call: { ...callOf(effect), ...stateOf(outcome), durationMs, attempt, epoch } }];
+      const { outcome, durationMs, ranArguments } = response;
+      const { name, arguments: args } = callOf(effect);
+      const call = { name, arguments: ranArguments ?? args, shown: null, ...stateOf(outcome) };
+      return [{ type: "tool", call: { ...call, durationMs, attempt, epoch } }];
     }
     case "tool_waits": {
       const said = response.question ?? response.reason;
-      return [{ type: "tool", call: { ...callOf(effect), state: "waits", said, durationMs: null, attempt, epoch } }];
+      const call = { ...callOf(effect), shown: response.shown, state: "waits", said, durationMs: null } as const;
+      return [{ type: "tool", call: { ...call, attempt, epoch } }];
     }
     case "code_finished":
       return [

@@ -1,6 +1,7 @@
 // Declares the commands that run turns: chat, run, serve, work, demo.
 
 import type { Io } from "../commands/io.ts";
+import type { RunRequest } from "../commands/run.ts";
 import type { Done } from "./declare.ts";
 import type { Command } from "commander";
 
@@ -62,8 +63,14 @@ export function addRun(program: Command, io: Io, done: Done): void {
     .addOption(
       new Option("--events", 'print every event as a line of JSON, and the result as {"end": …}').conflicts("json"),
     )
-    .option("--approve", "approve the tool calls that the session waits for")
-    .addOption(new Option("--deny [reason]", "deny them; the model sees the reason").conflicts("approve"))
+    .option(
+      "--approve [digest]",
+      "approve the tool call that was printed with this digest; may be repeated. Without a digest: show the calls that wait, and ask at the terminal",
+      collectDigests,
+    )
+    .addOption(
+      new Option("--deny [reason]", "deny all calls that wait; the model sees the reason").conflicts("approve"),
+    )
     .option("-q, --quiet", "print only errors to standard error")
     .option("--no-stdin", "do not read standard input")
     .addHelpText(
@@ -74,11 +81,13 @@ export function addRun(program: Command, io: Io, done: Done): void {
         'everturn run "Invent a person" --schema person.json',
         'everturn run --session trip "And tomorrow?"',
         "everturn run --session trip --approve",
+        'everturn run --session trip --deny "too expensive"',
       ]) + exitCodeHelp,
     )
     .action(async (words: readonly string[], _, command: Command) => {
       const { run } = await import("../commands/run.ts");
       const form = flag(command, "events") ? "events" : flag(command, "json") ? "json" : "text";
+      const approve = approvalOf(command.getOptionValue("approve"));
       const denied = command.getOptionValue("deny") !== undefined;
       const deny = { type: "deny", reason: value(command, "deny") } as const;
       done(
@@ -90,10 +99,20 @@ export function addRun(program: Command, io: Io, done: Done): void {
           repair: Number(command.getOptionValue("repair")),
           quiet: flag(command, "quiet"),
           readsStdin: flag(command, "stdin"),
-          decision: flag(command, "approve") ? { type: "approve" } : denied ? deny : null,
+          decision: approve ?? (denied ? deny : null),
         }),
       );
     });
+}
+
+/** Collects the digests of `--approve`. Without a digest the value is `true`. */
+function collectDigests(digest: string, previous: unknown): readonly string[] {
+  return [...(Array.isArray(previous) ? previous.map(String) : []), digest];
+}
+
+function approvalOf(option: unknown): Extract<RunRequest["decision"], { readonly type: "approve" }> | null {
+  if (option === undefined) return null;
+  return { type: "approve", digests: Array.isArray(option) ? option.map(String) : [] };
 }
 
 export function addServe(program: Command, io: Io, done: Done): void {

@@ -8,7 +8,7 @@ import type { Json, TurnEvent } from "everturn";
 import type { AssistantMessage, PendingToolCall } from "everturn/model";
 import type { Runtime, RuntimeEvent } from "everturn/runtime";
 
-import { messageText } from "everturn/model";
+import { callPath, messageText, visibleText } from "everturn/model";
 
 import { effectsIn, renderEffects, seconds } from "./record.ts";
 import { askTool, complaint, preference, reminder } from "./refund-scenario.ts";
@@ -237,14 +237,16 @@ export class ScenarioRunner {
 
   async #approve(call: PendingToolCall): Promise<void> {
     const { sessions, id, screen, prompt, signal } = this.#context;
-    screen.line("approval", `${call.name} pays money: may it run?`, "warm");
+    screen.line("approval", `${callPath(call.shown)} pays money: may it run?`, "warm");
+    screen.line("", visibleText(JSON.stringify(call.shown.arguments)), "dim");
     const { value, by } = await prompt.askApproval("shop");
     if (signal.aborted) return;
     this.#decided = true;
+    const { digest } = call;
     await sessions.decide(
       id,
       call.id,
-      value ? { type: "approve", by } : { type: "deny", by, reason: "the shop denied the refund" },
+      value ? { type: "approve", by, digest } : { type: "deny", by, digest, reason: "the shop denied the refund" },
     );
   }
 

@@ -93,6 +93,7 @@ test("a call can be approved with edited arguments; invalid JSON is asked for ag
   terminal.say('launch {"target": "Mars", "note": "a\u200Bb\u202Ec"}');
   const asked = await terminal.until(/yes, no \[reason\], edit › $/);
   expect(asked).toContain('"target": "Mars"');
+  expect(asked).not.toContain("Scroll up");
   expect(asked).toContain('"note": "a⟨U+200B⟩b⟨U+202E⟩c"');
   terminal.say("e");
   // The edited text has escapes of JSON in place of invisible characters, so that they can be seen and deleted.
@@ -207,6 +208,8 @@ test("an approval shows every row of long arguments, without escape sequences, b
   terminal.say("pay");
   const asked = await terminal.until(/yes, no \[reason\], edit › $/);
   for (const index of Array(87).keys()) expect(asked).toContain(`"row ${index}": "value ${index}"`);
+  // The terminal has 50 rows, so the name of the tool is not on the screen any more.
+  expect(asked).toMatch(/\n {2}pay: 97 lines\. Scroll up to read all of them\.\n {2}yes, no \[reason\], edit › $/);
   const joined = asked.replaceAll(/\n {4}(?=x)/g, "");
   expect(joined).toMatch(/"long": "start x{500}\s+end"/);
   expect(asked).toContain(String.raw`"evil": "\u001b[2J⟨U+009B⟩1A⟨U+202E⟩elif⟨U+FE0F⟩⟨U+3164⟩⟨U+2028⟩"`);

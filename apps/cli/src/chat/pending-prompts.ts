@@ -193,13 +193,17 @@ function later({ screen, colours }: ChatContext): "later" {
   return "later";
 }
 
-/** Prints a call completely, before the prompt: rows that do not fit the terminal are in its scrollback. */
+/** Prints a call completely, before the prompt. If its first rows are not on the screen any more, the last row says so and names the call again. */
 function showCall({ screen, colours }: ChatContext, call: PendingToolCall, what: string): void {
   const { title, details } = pendingCallText(call);
   const margin = [{ text: "    ", style: plain }];
   const rows = preformatted(details.join("\n"), screen.width, { first: margin, rest: margin });
   const first = wrap(`${title} ${what}`, screen.width - 2).replaceAll("\n", "\n  ");
-  screen.print(`\n${colours.yellow("?")} ${first}\n${rows}\n`);
+  const count = rows.split("\n").length;
+  const isScrolled = count + 2 > screen.terminal.rows();
+  const hint = `${title}: ${count} lines. Scroll up to read all of them.`;
+  const last = isScrolled ? `  ${colours.yellow(wrap(hint, screen.width - 2).replaceAll("\n", "\n  "))}\n` : "";
+  screen.print(`\n${colours.yellow("?")} ${first}\n${rows}\n${last}`);
 }
 
 function readJson(text: string): Json {

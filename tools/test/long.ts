@@ -37,8 +37,11 @@ const parts: { readonly [name: string]: Part } = {
   edge: { about: "the core in a browser and in workerd", commands: [["npm", "run", "test:edge"]] },
   types: { about: "the packed types with every supported TypeScript", commands: [["npm", "run", "test:types"]] },
   template: {
-    about: "the project of `everturn init`, packed, installed and used in a browser",
-    commands: [[...source, "apps/cli/test/long/template.ts"]],
+    about: "the project of `everturn init`: its page with hostile calls, and packed, installed and used in a browser",
+    commands: [
+      [...source, "apps/cli/test/long/template-page.ts"],
+      [...source, "apps/cli/test/long/template.ts"],
+    ],
   },
   server: {
     about: "a thousand live streams, stalled readers, killed and stopped servers, and attacks by one tenant",

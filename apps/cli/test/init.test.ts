@@ -86,6 +86,13 @@ describe("the project of everturn init", () => {
     expect(tests.stdout).toMatch(/[#ℹ] pass 1\n[#ℹ] fail 0\n/);
   }, 120_000);
 
+  it("has a page that shows the same characters as code points as visibleText", () => {
+    const pattern = (path: string) => /^const invisible = .*$/m.exec(readFileSync(path, "utf8"))?.[0];
+    const library = fileURLToPath(new URL("../../../lib/src/model/message/visible-text.ts", import.meta.url));
+    expect(pattern(join(project, "public/chat.js"))).toMatch(/^const invisible = \/./);
+    expect(pattern(join(project, "public/chat.js"))).toBe(pattern(library));
+  });
+
   it("serves the page and the sessions, and runs the tool after its approval", async () => {
     const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);
     const output = await says(child.stdout, /The page is at http:\S+\n/);

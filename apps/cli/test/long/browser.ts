@@ -85,16 +85,22 @@ export class Browser {
 
   /** Types a text into the focused element, and presses Enter. */
   async type(text: string): Promise<void> {
+    await this.insert(text);
+    await this.press("Enter");
+  }
+
+  /** Types a text into the focused element. */
+  async insert(text: string): Promise<void> {
     await this.#call("Input.insertText", { text });
-    for (const type of ["keyDown", "keyUp"]) {
-      await this.#call("Input.dispatchKeyEvent", {
-        type,
-        key: "Enter",
-        code: "Enter",
-        text: "\r",
-        windowsVirtualKeyCode: 13,
-      });
-    }
+  }
+
+  /** Presses a key: Enter, or a letter. */
+  async press(key: string): Promise<void> {
+    const details =
+      key === "Enter"
+        ? { code: key, text: "\r", windowsVirtualKeyCode: 13 }
+        : { code: `Key${key.toUpperCase()}`, text: key };
+    for (const type of ["keyDown", "keyUp"]) await this.#call("Input.dispatchKeyEvent", { type, key, ...details });
   }
 
   async screenshot(file: string): Promise<void> {

@@ -25,7 +25,7 @@ function authorization() {
   return token === null ? {} : { authorization: `Bearer ${token}` };
 }
 
-/** Sends a request and returns its answer. Throws what the server says about an error. */
+/** Sends a request and returns its answer. Throws what the server says about an error; `cause` has its details. */
 export async function call(method, path, body) {
   const response = await fetch(path, {
     method,
@@ -34,7 +34,9 @@ export async function call(method, path, body) {
   });
   const answer = await response.json();
   if (response.status === 401) throw new Error("Open the link that the server printed when it started.");
-  if (!response.ok) throw new Error(answer.error?.message ?? `${method} ${path}: ${response.status}`);
+  if (!response.ok) {
+    throw new Error(answer.error?.message ?? `${method} ${path}: ${response.status}`, { cause: answer.error });
+  }
   return answer;
 }
 

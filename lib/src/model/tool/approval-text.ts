@@ -33,7 +33,7 @@ export function callPath({ parents, name }: ShownCall): string {
 }
 
 /** What a crash while a tool runs leads to, by its replay policy, for people. */
-export const replayTexts: { readonly [P in ReplayPolicy]: string } = {
+const replayTexts: { readonly [P in ReplayPolicy]: string } = {
   safe: "If the process stops while it runs, it runs again.",
   never: "If the process stops while it runs, it is not run again.",
   ask: "If the process stops while it runs, you are asked whether it runs again.",

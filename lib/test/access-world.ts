@@ -14,7 +14,7 @@ import { onTestFinished } from "vitest";
 export const kinds = ["owner", "other", "decider", "operator", "stranger", "anonymous"] as const;
 export type Kind = (typeof kinds)[number];
 
-export const tokens: { readonly [K in Exclude<Kind, "anonymous">]: string } = {
+const tokens: { readonly [K in Exclude<Kind, "anonymous">]: string } = {
   owner: "the-token-of-the-owner",
   other: "the-token-of-another-customer",
   decider: "the-token-of-the-decider",
@@ -171,7 +171,7 @@ async function firstPart(response: Response): Promise<string> {
 }
 
 /** A response without ids and times that differ between two servers. */
-export function plain(text: string): string {
+function plain(text: string): string {
   return text
     .replaceAll(/(?:turn|chatcmpl|scenario|session|req)-[\w-]+/g, "an-id")
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "an-id")

@@ -72,7 +72,7 @@ const chunks = [
   {
     name: "main",
     // Without what dynamic imports load.
-    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|perform\/middleware-chain)/,
+    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|mcp-authorization|perform\/middleware-chain)/,
     priority: 3,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },

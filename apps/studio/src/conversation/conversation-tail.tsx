@@ -7,12 +7,13 @@ import { messageText, sessionError } from "everturn/model";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
-import { visibleName } from "../parts/text.ts";
+import { exactName } from "../parts/text.ts";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
-import { PendingForm, ToolNote } from "./pending-form.tsx";
+import { PendingForm } from "./pending-form.tsx";
 import { waitingCallsOf } from "./session-store.ts";
 import { useConversation } from "./use-conversation.ts";
+import { CallName, ToolNote } from "./waiting-call.tsx";
 
 export function ConversationTail(): ReactNode {
   const state = useConversation();
@@ -45,13 +46,16 @@ export function ConversationTail(): ReactNode {
         <section
           key={pending.id}
           className="card approval"
-          aria-label={`Tool ${pending.name}`}
+          aria-label={`Tool ${exactName(pending.name)}`}
           data-pending-form={pending.id}
+          tabIndex={-1}
         >
           <div className="head">
-            <span className="name">{visibleName(pending.name)}</span>
+            <span className="name">
+              <CallName pending={pending} />
+            </span>
             <span className="tag wait">{pending.reason.replace("_", " ")}</span>
-            {pending.reason === "approval" && <ToolNote name={pending.name} />}
+            {pending.reason === "approval" && <ToolNote pending={pending} />}
           </div>
           <PendingForm pending={pending} hasQuestion={!isLastText(state, pending.question)} />
         </section>

@@ -6,8 +6,8 @@ import type { VirtualItem } from "@tanstack/react-virtual";
 import type { Message } from "everturn/model";
 import type { ReactNode } from "react";
 
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { useOnline } from "../data/online.ts";
 import { duration } from "../parts/format.ts";
@@ -17,7 +17,7 @@ import { Markdown } from "../text/markdown.tsx";
 import { Composer } from "./composer.tsx";
 import { ConversationTail } from "./conversation-tail.tsx";
 import { MessageRow, NoteRow, OpenReplyRow } from "./message-row.tsx";
-import { focusComposer, requestDecision } from "./pending-form.tsx";
+import { focusComposer } from "./pending-form.tsx";
 import { scrubbed } from "./scrubbed.ts";
 import { nextIndex, waitingCallsOf } from "./session-store.ts";
 import { notesAt } from "./stored-notes.ts";
@@ -89,8 +89,16 @@ function Messages({
   const getItemKey = useCallback((row: number) => keyOf(row, length, items, isOpen), [length, items, isOpen]);
   const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
   const count = length + items.length + (open === null ? 0 : 1) + 1;
+  // A row with the focus stays in the document when it is scrolled out of view: its removal would move the focus, and what is typed, to the page.
+  const [focusedKey, setFocusedKey] = useState<string | null>(null);
+  const focusedRow = focusedKey === null ? -1 : rowOfKey(focusedKey, count, getItemKey);
   const rows = useVirtualizer({
     count,
+    rangeExtractor: (range) => {
+      const inView = defaultRangeExtractor(range);
+      if (focusedRow === -1 || inView.includes(focusedRow)) return inView;
+      return [...inView, focusedRow].toSorted((one, other) => one - other);
+    },
     getScrollElement: () => scroller.current,
     estimateSize,
     getItemKey,
@@ -137,8 +145,6 @@ function Messages({
   useShortcuts({
     j: () => move(1),
     k: () => move(-1),
-    a: () => requestDecision("approve"),
-    d: () => requestDecision("deny"),
     s: focusComposer,
   });
 
@@ -229,6 +235,8 @@ function Messages({
         className="talk"
         ref={scroller}
         tabIndex={-1}
+        onFocus={({ target }) => setFocusedKey(target.closest("[data-row]")?.getAttribute("data-row") ?? null)}
+        onBlur={() => setFocusedKey(null)}
         onScroll={() => {
           // The list knows these numbers; reading them from the element would force a layout.
           const { scrollOffset, scrollRect } = rows;
@@ -241,6 +249,7 @@ function Messages({
               key={key}
               ref={rows.measureElement}
               data-index={index}
+              data-row={key}
               className="talk-row"
               style={{ transform: `translateY(${start}px)` }}
             >
@@ -288,6 +297,12 @@ function keyOf(row: number, length: number, items: readonly LiveItem[], isOpen: 
   const item = items[row - length];
   if (item !== undefined) return item.type === "message" ? `m${item.index}` : `n${row - length}`;
   return isOpen && row === length + items.length ? "open" : "tail";
+}
+
+/** The row with a key; -1: there is none. The rows with the focus are those at the end, so the search begins there. */
+function rowOfKey(key: string, count: number, getItemKey: (row: number) => string): number {
+  for (let row = count - 1; row >= 0; row -= 1) if (getItemKey(row) === key) return row;
+  return -1;
 }
 
 /** The calls that wait, by the index of their reply and their id. */

@@ -1,35 +1,26 @@
 // The answer to a call that waits: an approval with a form for its arguments, the answer to a question, or the result of a manual tool.
 
 import type { Decision, PendingCall } from "../data/types.ts";
-import type { ToolView } from "everturn/client";
 import type { Json, JsonObject } from "everturn/model";
-import type { KeyboardEvent, ReactNode } from "react";
+import type { ReactNode } from "react";
 
-import { useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
+import { visibleText } from "everturn/model";
+import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { useQuery } from "../data/query.ts";
 import { refreshSession } from "../data/session-feed.ts";
-import { JsonInput, SchemaFields } from "../forms/schema-fields.tsx";
-import { fieldsOf, isSameJson, parsedOrProblem, problemOf } from "../forms/schema-form.ts";
-import { isObject } from "../parts/json.ts";
-import { withModifier } from "../shell/keyboard.ts";
+import { parsedOrProblem } from "../forms/schema-form.ts";
 import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
+import { ApprovalForm } from "./approval-form.tsx";
+import { formKey, useTextDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
+import { useCallArguments } from "./waiting-call.tsx";
 
 /** Moves the focus into the composer: the shortcut `s`. */
 export function focusComposer(): void {
   const field = document.querySelector("[data-composer]");
   if (field instanceof HTMLElement) field.focus();
-}
-
-/** Asks the form of the first waiting call to approve or deny: the shortcuts `a` and `d`. */
-export function requestDecision(type: "approve" | "deny"): boolean {
-  const form = document.querySelector(`[data-pending="${type}"]`);
-  if (!(form instanceof HTMLElement)) return false;
-  form.click();
-  return true;
 }
 
 /** How many frames `showPendingForm` waits for the end of the conversation to be drawn. */
@@ -48,8 +39,8 @@ export function showPendingForm(callId: string, frame = 0): void {
     return;
   }
   form.scrollIntoView({ block: "nearest" });
-  const control = form.querySelector(".body input, .body textarea, .body button");
-  if (control instanceof HTMLElement) control.focus();
+  // Not the first button, which may approve: a second press of the key that led here must not decide.
+  if (form instanceof HTMLElement) form.focus();
 }
 
 export function PendingForm({
@@ -78,12 +69,15 @@ export function PendingForm({
     void send(async () => client.decide(sessionId, pending.id, { ...decision, digest: pending.digest }));
   const submit = (value: Json): void =>
     void send(async () => client.submitToolResults(sessionId, [[pending.id, value]]));
+  const key = formKey(sessionId, pending);
   switch (pending.reason) {
     case "approval":
-      return <Approval pending={pending} isSending={isSending} decide={decide} />;
+      return <ApprovalForm key={key} pending={pending} isSending={isSending} decide={decide} />;
     case "question":
       return (
         <Question
+          key={key}
+          draftKey={key}
           pending={pending}
           hasQuestion={hasQuestion}
           isCurrent={isCurrent}
@@ -99,202 +93,74 @@ export function PendingForm({
         />
       );
     case "manual":
-      return <ManualResult isSending={isSending} submit={submit} />;
     case "outcome_unknown":
       return (
-        <div className="body">
-          <p className="muted">
-            The process ended while this tool ran. Whether it took effect is not known, and it is not safe to run twice:
-            check first, then enter its result, or run it again.
-          </p>
-          <ManualResult isSending={isSending} submit={submit} />
-          <div className="actions">
-            <button type="button" className="btn" disabled={isSending} onClick={() => decide({ type: "approve" })}>
-              Run it again
-            </button>
-            <button type="button" className="btn danger" disabled={isSending} onClick={() => decide({ type: "deny" })}>
-              Do not run it
-            </button>
-          </div>
-        </div>
+        <ResultForm
+          key={key}
+          draftKey={key}
+          pending={pending}
+          isSending={isSending}
+          submit={submit}
+          decide={pending.reason === "manual" ? null : decide}
+        />
       );
   }
 }
 
-/** The tool of a call, with its schema; `null`: the engine is not known, or has no such tool. */
-function useTool(name: string): ToolView | null {
-  const { inspector } = useConnection();
-  const engine = useConversationPart((state) => state.head?.engine ?? null);
-  const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
-  const own = engines.data?.find((other) => other.name === engine);
-  return own?.tools.find((tool) => tool.name === name) ?? null;
-}
-
-/** What a tool does, and whether it is safe to run twice, for the head of an approval. */
-export function ToolNote({ name }: { readonly name: string }): ReactNode {
-  const tool = useTool(name);
-  if (tool === null) return null;
-  return (
-    <span className="tool-note" title={tool.description}>
-      <span dir="auto">{tool.description}</span>
-      <b>{rerunText(tool.rerun)}</b>
-    </span>
-  );
-}
-
-function Approval({
+/** The result of a tool that a person runs. `decide`: the tool may have run before a crash; it can be run again, or not at all. */
+function ResultForm({
+  draftKey,
   pending,
   isSending,
+  submit,
   decide,
 }: {
+  readonly draftKey: string;
   readonly pending: PendingCall;
   readonly isSending: boolean;
-  readonly decide: (decision: Decision) => void;
+  readonly submit: (value: Json) => void;
+  readonly decide: ((decision: Decision) => void) | null;
 }): ReactNode {
-  const tool = useTool(pending.name);
-  const original = useMemo((): JsonObject => pending.arguments ?? {}, [pending.arguments]);
-  const [value, setValue] = useDraft(`${pending.idempotencyKey ?? pending.id} arguments`, original);
-  const [reason, setReason] = useState<string | null>(null);
-  const fields = useMemo(() => (tool === null ? null : fieldsOf(tool.inputSchema, original)), [tool, original]);
-  const isEdited = !isSameJson(value, original);
-  const isValid = fields === null || fields.every((field) => problemOf(field, value[field.name]) === null);
-  const approve = (): void => {
-    if (isSending || !isValid) return;
-    decide(isEdited ? { type: "approve", arguments: value } : { type: "approve" });
-  };
-  const press = (event: KeyboardEvent): void => {
-    if (event.key !== "Enter" || !(event.metaKey || event.ctrlKey)) return;
-    event.preventDefault();
-    approve();
-  };
+  const { view, isComplete } = useCallArguments(pending);
   return (
-    <div className="body" onKeyDown={press}>
-      {fields === null ? (
-        <ArgumentsAsJson value={value} change={setValue} />
-      ) : (
-        <SchemaFields fields={fields} value={value} original={original} change={setValue} />
+    <div className="body">
+      {decide !== null && (
+        <p className="muted">
+          The process ended while this tool ran. Whether it took effect is not known, and it is not safe to run twice:
+          check first, then enter its result, or run it again.
+        </p>
       )}
-      {reason === null ? (
+      {view}
+      <ManualResult draftKey={draftKey} isSending={isSending} submit={submit} />
+      {decide !== null && (
         <div className="actions">
           <button
             type="button"
-            className="btn primary"
-            data-pending="approve"
-            disabled={isSending || !isValid}
-            onClick={approve}
+            className="btn"
+            disabled={isSending || !isComplete}
+            title={isComplete ? undefined : "Not all arguments are shown"}
+            onClick={() => decide({ type: "approve" })}
           >
-            {isEdited ? "Approve edited" : "Approve"}
+            Run it again
           </button>
-          <button type="button" className="btn" data-pending="deny" disabled={isSending} onClick={() => setReason("")}>
-            Deny with reason…
+          <button type="button" className="btn danger" disabled={isSending} onClick={() => decide({ type: "deny" })}>
+            Do not run it
           </button>
-          {isEdited && (
-            <button type="button" className="btn quiet" onClick={() => setValue(original)}>
-              Reset
-            </button>
-          )}
-          <span className="spacer" />
-          <span className="kbd">{withModifier("⏎")}</span>
         </div>
-      ) : (
-        <Denial
-          reason={reason}
-          change={setReason}
-          isSending={isSending}
-          deny={() => decide(reason.trim() === "" ? { type: "deny" } : { type: "deny", reason: reason.trim() })}
-        />
       )}
     </div>
   );
 }
 
-function ArgumentsAsJson({
-  value,
-  change,
-}: {
-  readonly value: JsonObject;
-  readonly change: (value: JsonObject) => void;
-}): ReactNode {
-  const id = useId();
-  return (
-    <JsonInput
-      id={id}
-      label="Arguments"
-      value={value}
-      change={(next) => {
-        if (isObject(next)) change(next);
-      }}
-    />
-  );
-}
-
-function Denial({
-  reason,
-  change,
-  isSending,
-  deny,
-}: {
-  readonly reason: string;
-  readonly change: (reason: string | null) => void;
-  readonly isSending: boolean;
-  readonly deny: () => void;
-}): ReactNode {
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
-  return (
-    <div className="actions">
-      <input
-        ref={input}
-        className="input grow"
-        dir="auto"
-        aria-label="Reason, which the model reads"
-        placeholder="Reason, which the model reads"
-        value={reason}
-        onChange={(event) => change(event.target.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && !event.nativeEvent.isComposing) {
-            event.preventDefault();
-            event.stopPropagation();
-            deny();
-          } else if (event.key === "Escape") change(null);
-        }}
-      />
-      <button type="button" className="btn danger-fill" disabled={isSending} onClick={deny}>
-        Deny
-      </button>
-      <button type="button" className="btn quiet" onClick={() => change(null)}>
-        Back
-      </button>
-    </div>
-  );
-}
-
-/** Arguments that were edited in forms that are no longer in the document, because the reader has scrolled away from them. */
-const drafts = new Map<string, JsonObject>();
-const maxDrafts = 50;
-
-/** The arguments of an approval. Edits survive the removal of the form; `key` identifies the call. */
-function useDraft(key: string, original: JsonObject): readonly [JsonObject, (value: JsonObject) => void] {
-  const [value, setValue] = useState(() => drafts.get(key) ?? original);
-  const change = useCallback(
-    (next: JsonObject) => {
-      const [oldest] = drafts.keys();
-      if (drafts.size >= maxDrafts && oldest !== undefined) drafts.delete(oldest);
-      drafts.set(key, next);
-      setValue(next);
-    },
-    [key],
-  );
-  return [value, change];
-}
-
 function Question({
+  draftKey,
   pending,
   hasQuestion,
   isCurrent,
   isSending,
   answer,
 }: {
+  readonly draftKey: string;
   readonly pending: PendingCall;
   readonly hasQuestion: boolean;
   /** The next message to the session answers this question, so the composer is the field for the answer. */
@@ -302,7 +168,7 @@ function Question({
   readonly isSending: boolean;
   readonly answer: (text: string) => void;
 }): ReactNode {
-  const [text, setText] = useState("");
+  const [text, setText] = useTextDraft(`${draftKey} answer`, "");
   const options = optionsOf(pending.opts);
   const send = (): void => {
     if (text.trim() !== "" && !isSending) answer(text);
@@ -314,7 +180,7 @@ function Question({
         <div className="actions wrap">
           {options.map((option) => (
             <button key={option} type="button" className="btn" disabled={isSending} onClick={() => answer(option)}>
-              {option}
+              {visibleText(option)}
             </button>
           ))}
         </div>
@@ -356,13 +222,15 @@ function optionsOf(opts: JsonObject): readonly string[] {
 }
 
 function ManualResult({
+  draftKey,
   isSending,
   submit,
 }: {
+  readonly draftKey: string;
   readonly isSending: boolean;
   readonly submit: (value: Json) => void;
 }): ReactNode {
-  const [text, setText] = useState("");
+  const [text, setText] = useTextDraft(`${draftKey} result`, "");
   const [isJson, setJson] = useState(false);
   const parsed = isJson ? parsedOrProblem(text) : { value: text, problem: null };
   const id = useId();
@@ -396,10 +264,4 @@ function ManualResult({
       </div>
     </div>
   );
-}
-
-/** What a crash in the middle of the call leads to, for the header of an approval. */
-function rerunText(rerun: string): string {
-  if (rerun === "never" || rerun === "ask") return "not safe to run twice";
-  return "safe to run twice";
 }

@@ -38,7 +38,7 @@ export function scrubbed(state: ConversationState, timeline: TurnTimeline, at: n
   };
 }
 
-const unanswered = { progress: null, durationMs: null, attempts: 1, answer: null } as const;
+const unanswered = { progress: null, durationMs: null, attempts: 1, arguments: null, answer: null } as const;
 
 function lastReply(messages: ReadonlyMap<number, Message>, length: number): number {
   for (let index = length - 1; index >= 0; index -= 1) {

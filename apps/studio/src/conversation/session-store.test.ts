@@ -19,6 +19,24 @@ import {
 
 const call = { id: "call-1", name: "find_order", arguments: { order: 1042 } };
 
+/** The call waits for an approval. */
+const pending = {
+  ...call,
+  rawArguments: null,
+  provider: null,
+  metadata: {},
+  reason: "approval",
+  question: null,
+  answerAs: "user_message",
+  opts: {},
+  decision: null,
+  idempotencyKey: null,
+  cellId: null,
+  path: [],
+  shown: { name: call.name, arguments: call.arguments, parents: [], replay: "never" },
+  digest: "digest",
+} as const;
+
 function head(length: number, openTurn: string | null): SessionView {
   const { context: _, ...session } = newSession({ id: "s1" });
   return {
@@ -157,6 +175,33 @@ describe("the open turn", () => {
     expect(state.calls.has(callKey(3, "call-1"))).toBe(false);
   });
 
+  test("finds the reply of a running call when its messages are loaded after the events", () => {
+    const opened = withEvents(withHead(emptyConversation("s1"), head(2, "t1")), "t1", [
+      live({
+        type: "tool_execution_started",
+        id: "call-1",
+        name: "find_order",
+        arguments: { order: 7 },
+        effectId: null,
+        attempt: null,
+      }),
+    ]);
+    const loaded = addMessages(opened, 0, [user("Order 1042 came broken"), assistant("", { toolCalls: [call] })]);
+    expect([...loaded.calls.keys()]).toEqual([callKey(1, "call-1")]);
+    expect(loaded.calls.get(callKey(1, "call-1"))).toMatchObject({ state: "running", arguments: { order: 7 } });
+  });
+
+  test("shows the arguments of an approval before the call has started", () => {
+    const approved = { type: "approve", arguments: { order: 9 }, by: null } as const;
+    const whole = head(2, "t1");
+    const opened = withHead(emptyConversation("s1"), {
+      ...whole,
+      session: { ...whole.session, pendingToolCalls: [{ ...pending, decision: approved }] },
+    });
+    const loaded = addMessages(opened, 0, [user("Order 1042 came broken"), assistant("", { toolCalls: [call] })]);
+    expect(loaded.calls.get(callKey(1, "call-1"))).toMatchObject({ state: "called", arguments: { order: 9 } });
+  });
+
   test("keeps the text of a crashed attempt until the reply that replaces it is complete", () => {
     const reset = live({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
     const crashed = withEvents(started, "t1", [text("I am asking for the ref", 0), reset, text("I am", 0, 2)]);
@@ -214,22 +259,6 @@ describe("committed messages", () => {
 });
 
 describe("calls that wait for a person", () => {
-  const pending = {
-    ...call,
-    rawArguments: null,
-    provider: null,
-    metadata: {},
-    reason: "approval",
-    question: null,
-    answerAs: "user_message",
-    opts: {},
-    decision: null,
-    idempotencyKey: null,
-    cellId: null,
-    path: [],
-    shown: { name: call.name, arguments: call.arguments, parents: [], replay: "never" },
-    digest: "digest",
-  } as const;
   const waiting = (length: number) => {
     const view = head(length, null);
     return withHead(emptyConversation("s1"), { ...view, session: { ...view.session, pendingToolCalls: [pending] } });

@@ -14,7 +14,7 @@
 
 import type { PendingCall, RuntimeEvent, SessionView } from "../data/types.ts";
 import type { OpenText } from "./open-text.ts";
-import type { Failure, Json, Message, ToolMessage, Warning } from "everturn/model";
+import type { Failure, Json, JsonObject, Message, ToolMessage, Warning } from "everturn/model";
 
 import { appendText, emptyText, wholeText } from "./open-text.ts";
 
@@ -91,6 +91,8 @@ export type CallState = {
   readonly durationMs: number | null;
   /** How often the handler has been started. */
   readonly attempts: number;
+  /** The arguments that the handler was started with, which may be edited; `null`: it was not started. */
+  readonly arguments: JsonObject | null;
   /** The answer as the model sees it; `null`: there is none yet, or it is a committed message. */
   readonly answer: ToolAnswer | null;
 };
@@ -134,7 +136,7 @@ export function withHead(state: ConversationState, head: SessionView): Conversat
   const open = head.openTurn;
   if (open !== null && (state.turn === null || state.turn.turnId !== open.turnId)) {
     // The messages that the turn was started with are committed with it.
-    return settle({ ...next, turn: newTurn(open.turnId, head.length) });
+    return settle(withOpenCalls({ ...next, turn: newTurn(open.turnId, head.length) }));
   }
   return settle(next);
 }
@@ -156,7 +158,7 @@ export function addMessages(state: ConversationState, from: number, page: readon
   if (page.length === 0) return state;
   const messages = new Map(state.messages);
   page.forEach((message, offset) => messages.set(from + offset, message));
-  return settle({ ...state, messages });
+  return settle(withOpenCalls({ ...state, messages }));
 }
 
 /** The committed messages that have to be read before the end of the turn can be shown: the range `from` to `until`; `null`: none. */
@@ -165,6 +167,33 @@ export function missingAtEnd({
   length,
 }: ConversationState): { readonly from: number; readonly until: number } | null {
   return head === null || head.length <= length ? null : { from: length, until: head.length };
+}
+
+/** The index in place of that of a reply that is not loaded yet, see {@link withOpenCalls}. */
+const unknownReply = -1;
+
+/**
+ * Adds what is known about the calls of the committed reply that the open turn continues: events that arrived before the reply was loaded, and the arguments of
+ * approvals, which run in place of those of the model.
+ */
+function withOpenCalls(state: ConversationState): ConversationState {
+  const { head, turn, calls } = state;
+  if (turn === null || head === null) return state;
+  const reply = replyIndex(state, turn.base, []);
+  if (reply === unknownReply) return state;
+  const next = new Map(calls);
+  for (const [key, call] of calls) {
+    const [index, ...id] = key.split("/");
+    if (index !== `${unknownReply}`) continue;
+    next.delete(key);
+    next.set(callKey(reply, id.join("/")), call);
+  }
+  for (const { id, decision } of head.session.pendingToolCalls) {
+    if (decision?.type !== "approve" || decision.arguments === null) continue;
+    const call = next.get(callKey(reply, id)) ?? newCall;
+    next.set(callKey(reply, id), { ...call, arguments: call.arguments ?? decision.arguments });
+  }
+  return { ...state, calls: next };
 }
 
 /** Shows the committed messages instead of the items of the turn, once the turn has ended and its messages are loaded. */
@@ -183,7 +212,8 @@ function settle(state: ConversationState): ConversationState {
       notes.set(item.index, [...(notes.get(item.index) ?? []), item.note]);
     }
   }
-  return { ...state, length, turn: null, notes };
+  const calls = new Map([...state.calls].filter(([key]) => !key.startsWith(`${unknownReply}/`)));
+  return { ...state, length, turn: null, notes, calls };
 }
 
 function loadedUntil(messages: ReadonlyMap<number, Message>, from: number, until: number): number {
@@ -285,7 +315,12 @@ function applyEvent(state: ConversationState, { base }: LiveTurn, draft: Draft, 
       return;
     case "tool_execution_started": {
       const call = draft.calls.get(callKey(replyIndex(state, base, draft.items), event.id));
-      changeCall(event.id, { state: "running", progress: null, attempts: (call?.attempts ?? 0) + 1 });
+      changeCall(event.id, {
+        state: "running",
+        progress: null,
+        attempts: (call?.attempts ?? 0) + 1,
+        arguments: event.arguments,
+      });
       return;
     }
     case "tool_progress":
@@ -371,10 +406,17 @@ function replyIndex({ messages }: ConversationState, base: number, items: readon
     if (role === "assistant") return index;
     if (role === undefined) break;
   }
-  return -1;
+  return unknownReply;
 }
 
-const newCall: CallState = { state: "called", progress: null, durationMs: null, attempts: 0, answer: null };
+const newCall: CallState = {
+  state: "called",
+  progress: null,
+  durationMs: null,
+  attempts: 0,
+  arguments: null,
+  answer: null,
+};
 
 function answered({ content, status, code, ranArguments }: ToolAnswer): Partial<CallState> {
   const answer = { content, status, code, ranArguments };

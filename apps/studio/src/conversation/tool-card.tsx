@@ -6,14 +6,17 @@ import type { CallState, ToolAnswer } from "./session-store.ts";
 import type { Json, ToolCall } from "everturn/model";
 import type { ReactNode } from "react";
 
+import { visibleText } from "everturn/model";
 import { memo } from "react";
 
+import { isSameJson } from "../forms/schema-form.ts";
 import { duration } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
-import { visibleName } from "../parts/text.ts";
+import { exactName, visibleJson, visibleName } from "../parts/text.ts";
 import { JsonText, JsonView } from "../text/json-view.tsx";
 import { AnswerContent } from "./message-content.tsx";
-import { PendingForm, showPendingForm, ToolNote } from "./pending-form.tsx";
+import { PendingForm, showPendingForm } from "./pending-form.tsx";
+import { CallName, ToolNote } from "./waiting-call.tsx";
 
 export const ToolCard = memo(function ToolCard({
   call,
@@ -39,8 +42,10 @@ export const ToolCard = memo(function ToolCard({
 }): ReactNode {
   const sign = signOf(live, answer, pending, live?.durationMs ?? time?.durationMs ?? null);
   const attempts = Math.max(live?.attempts ?? 0, time?.attempts ?? 0);
-  const ran = answer?.ranArguments ?? null;
-  const input: Json = ran ?? call.arguments ?? call.rawArguments ?? {};
+  const written: Json = call.arguments ?? call.rawArguments ?? {};
+  const run = answer?.ranArguments ?? live?.arguments ?? null;
+  const isEdited = run !== null && !isSameJson(run, written);
+  const input = isEdited ? run : written;
   return (
     <section
       className={`card tool-card ${pending === null ? "" : "approval"} ${isSelected ? "sel" : ""}`}
@@ -48,12 +53,12 @@ export const ToolCard = memo(function ToolCard({
     >
       <div className="head">
         <button type="button" className="name" onClick={select} title="Show in the timeline and the inspector">
-          {visibleName(call.name)}
+          {pending === null ? visibleName(call.name) : <CallName pending={pending} />}
         </button>
         <span className={`tag ${sign.kind}`}>{sign.text}</span>
         {attempts > 1 && <span className="tag crash">{attempts} attempts</span>}
-        {ran !== null && <span className="tag wait">edited arguments</span>}
-        {hasForm && pending?.reason === "approval" && <ToolNote name={call.name} />}
+        {isEdited && <span className="tag wait">edited arguments</span>}
+        {hasForm && pending?.reason === "approval" && <ToolNote pending={pending} />}
       </div>
       {pending !== null && !hasForm ? (
         <div className="body">
@@ -63,19 +68,31 @@ export const ToolCard = memo(function ToolCard({
           {!isEmpty(input) && (
             <details className="fold">
               <summary>arguments</summary>
-              <JsonText value={input} />
+              <JsonText value={visibleJson(input)} />
             </details>
           )}
         </div>
       ) : pending === null ? (
         <div className="body">
-          {answer === null || isEmpty(input) ? (
-            !isEmpty(input) && <JsonView value={input} />
+          {answer === null ? (
+            <>
+              {!isEmpty(input) && (
+                <div data-arguments="run">
+                  <JsonView value={input} show={visibleText} />
+                </div>
+              )}
+              {isEdited && <WrittenArguments value={written} />}
+            </>
           ) : (
-            <details className="fold">
-              <summary>{summaryOf(input)}</summary>
-              <JsonText value={input} />
-            </details>
+            (!isEmpty(input) || isEdited) && (
+              <details className="fold">
+                <summary>{summaryOf(input)}</summary>
+                <div data-arguments="run">
+                  <JsonText value={visibleJson(input)} />
+                </div>
+                {isEdited && <WrittenArguments value={written} />}
+              </details>
+            )
           )}
           {live?.state === "running" && <Progress progress={live.progress} />}
           {answer !== null && answer.status !== "awaiting_user" && (
@@ -91,6 +108,16 @@ export const ToolCard = memo(function ToolCard({
     </section>
   );
 });
+
+/** The arguments that the model wrote, beside those that run. */
+function WrittenArguments({ value }: { readonly value: Json }): ReactNode {
+  return (
+    <div className="written" data-arguments="model">
+      <span className="muted">The model wrote:</span>
+      <JsonText value={visibleJson(value)} />
+    </div>
+  );
+}
 
 /** Progress as a bar, if the tool reports a share or a count, and as text. */
 function Progress({ progress }: { readonly progress: Json }): ReactNode {
@@ -172,8 +199,8 @@ function signOf(
 
 /** The arguments on one line. */
 function summaryOf(input: Json): string {
-  if (!isObject(input)) return visibleName(String(input)).slice(0, 100);
-  return visibleName(
+  if (!isObject(input)) return exactName(String(input)).slice(0, 100);
+  return exactName(
     Object.entries(input)
       .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`.slice(0, 60))
       .join(" · ")

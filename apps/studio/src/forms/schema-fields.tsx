@@ -1,73 +1,177 @@
 // The fields of a form from a JSON Schema. The model's value is struck through beside a field that was edited.
+//
+// Theory of operation
+//   The state of the form is one FormDraft, which belongs to the caller, so that it survives the removal of the form from the document. A field has one input, an
+//   element that grows with its text and is never replaced by another one while the reader types: the focus would fall to the page.
+//   Two kinds of values are shown as text first, with a button that makes them editable: those with invisible characters, which an input cannot show, and long ones.
+//   A form that is only read shows all values in this way.
 
-import type { Field } from "./schema-form.ts";
+import type { FormDraft } from "./form-draft.ts";
+import type { Field, FieldPath } from "./schema-form.ts";
 import type { Json, JsonObject } from "everturn/model";
-import type { ReactNode } from "react";
+import type { ReactNode, TextareaHTMLAttributes } from "react";
 
-import { useId, useState } from "react";
+import { visibleText } from "everturn/model";
+import { createContext, useContext, useId, useLayoutEffect, useRef, useState } from "react";
 
+import { count } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
-import { visibleName } from "../parts/text.ts";
-import { isSameJson, listFrom, numberFrom, parsedOrProblem, problemOf, withField } from "./schema-form.ts";
+import { exactName, visibleJson, wordClass } from "../parts/text.ts";
+import { withUnread } from "./form-draft.ts";
+import {
+  fieldValue,
+  isSameJson,
+  listFrom,
+  longTextOf,
+  numberFrom,
+  parsedOrProblem,
+  pathKey,
+  problemOf,
+  textOf,
+  withField,
+} from "./schema-form.ts";
 
-export function SchemaFields({
+type Form = {
+  readonly draft: FormDraft;
+  readonly isReadOnly: boolean;
+  readonly change: (next: FormDraft) => void;
+};
+
+const FormContext = createContext<Form | null>(null);
+
+function useForm(): Form {
+  const form = useContext(FormContext);
+  if (form === null) throw new Error("useForm is used outside of SchemaForm");
+  return form;
+}
+
+/** A form with fields. */
+export function SchemaForm({
   fields,
-  value,
+  draft,
+  original,
+  change,
+  isReadOnly = false,
+}: {
+  readonly fields: readonly Field[];
+  readonly draft: FormDraft;
+  /** The value that the model wrote. */
+  readonly original: JsonObject;
+  readonly change: (draft: FormDraft) => void;
+  /** The value is shown and cannot be edited. */
+  readonly isReadOnly?: boolean;
+}): ReactNode {
+  return (
+    <FormContext.Provider value={{ draft, change, isReadOnly }}>
+      <Fields fields={fields} path={[]} value={draft.value} original={original} />
+    </FormContext.Provider>
+  );
+}
+
+/** A form with one field for the whole value, as JSON. */
+export function JsonForm({
+  draft,
   original,
   change,
 }: {
-  readonly fields: readonly Field[];
-  readonly value: JsonObject;
-  /** The value that the model wrote. */
+  readonly draft: FormDraft;
   readonly original: JsonObject;
-  readonly change: (value: JsonObject) => void;
+  readonly change: (draft: FormDraft) => void;
+}): ReactNode {
+  const id = useId();
+  return (
+    <FormContext.Provider value={{ draft, change, isReadOnly: false }}>
+      <div className="field">
+        <label htmlFor={id}>Arguments</label>
+        <Shown path={[]} text={visibleJson(original)} isText={false}>
+          <JsonInput id={id} path={[]} value={draft.value} isRequired mustBeObject />
+        </Shown>
+      </div>
+    </FormContext.Provider>
+  );
+}
+
+/** Sets the value at a path of the form. The text of the field can be read. */
+function useChange(path: FieldPath): (value: Json | undefined) => void {
+  const { draft, change } = useForm();
+  return (next) => {
+    const value = withValue(draft.value, path, next);
+    change({ ...withUnread(draft, path, null), value: isObject(value) ? value : draft.value });
+  };
+}
+
+function withValue(value: Json | undefined, [name, ...rest]: FieldPath, next: Json | undefined): Json | undefined {
+  if (name === undefined) return next;
+  const object = isObject(value) ? value : {};
+  return withField(object, name, withValue(fieldValue(object, name), rest, next));
+}
+
+function Fields({
+  fields,
+  path,
+  value,
+  original,
+}: {
+  readonly fields: readonly Field[];
+  readonly path: FieldPath;
+  readonly value: JsonObject;
+  readonly original: JsonObject;
 }): ReactNode {
   return fields.map((field) => (
     <FieldRow
       key={field.name}
       field={field}
-      value={value[field.name]}
-      original={original[field.name]}
-      change={(next) => change(withField(value, field.name, next))}
+      path={[...path, field.name]}
+      value={fieldValue(value, field.name)}
+      original={fieldValue(original, field.name)}
     />
   ));
 }
 
 function FieldRow({
   field,
+  path,
   value,
   original,
-  change,
 }: {
   readonly field: Field;
+  readonly path: FieldPath;
   readonly value: Json | undefined;
   readonly original: Json | undefined;
-  readonly change: (value: Json | undefined) => void;
 }): ReactNode {
   const id = useId();
+  const { isReadOnly } = useForm();
   const { kind } = field;
-  const problem = problemOf(field, value);
   if (kind.type === "object") {
     return (
       <fieldset className="field-group">
-        <legend title={field.description}>{visibleName(field.name)}</legend>
-        <SchemaFields
-          fields={kind.fields}
+        <legend title={field.description}>{exactName(field.name)}</legend>
+        <Fields
+          // Nothing is required of an optional object that is absent.
+          fields={value === undefined && !field.isRequired ? kind.fields.map(asOptional) : kind.fields}
+          path={path}
           value={isObject(value) ? value : {}}
           original={isObject(original) ? original : {}}
-          change={change}
         />
       </fieldset>
     );
   }
+  const problem = isReadOnly ? null : problemOf(field, value);
   const isEdited = !isSameJson(value, original);
+  const text = textOf(kind, original);
   return (
     <div className="field">
       <label htmlFor={id} title={field.description}>
-        {visibleName(field.name)}
-        {field.isRequired && <span aria-hidden="true"> *</span>}
+        {exactName(field.name)}
+        {field.isRequired && !isReadOnly && <span aria-hidden="true"> *</span>}
+        {kind.type === "list" && Array.isArray(value) && (
+          <span className="item-count"> {value.length === 1 ? "1 item" : `${count(value.length)} items`}</span>
+        )}
+        {field.isInSchema === false && <span className="tag wait">not in the schema</span>}
       </label>
-      <FieldInput id={id} field={field} value={value} isInvalid={problem !== null} change={change} />
+      <Shown path={path} text={text} isText={kind.type === "string"} isAbsent={original === undefined}>
+        <FieldInput id={id} field={field} path={path} value={value} isInvalid={problem !== null} />
+      </Shown>
       {isEdited && (
         <s className="was" title="The value that the model wrote">
           {original === undefined ? "empty" : shortText(original)}
@@ -82,19 +186,86 @@ function FieldRow({
   );
 }
 
+function asOptional(field: Field): Field {
+  return { ...field, isRequired: false };
+}
+
+/** The input of a field, or its value as text: in a form that is read only, if the value has invisible characters, or if its text is long. */
+function Shown({
+  path,
+  text,
+  isText,
+  isAbsent = false,
+  children,
+}: {
+  readonly path: FieldPath;
+  /** The text of the model's value. */
+  readonly text: string;
+  /** The value is a text, and not JSON. */
+  readonly isText: boolean;
+  readonly isAbsent?: boolean;
+  readonly children: ReactNode;
+}): ReactNode {
+  const { draft, change, isReadOnly } = useForm();
+  const key = pathKey(path);
+  const long = draft.revealed.includes(key) ? null : longTextOf(text);
+  const isInvisible = isText && visibleText(text) !== text && !draft.editing.includes(key);
+  if (!isReadOnly && long === null && !isInvisible) return children;
+  const shown = visibleText(long?.head ?? text);
+  return (
+    <div className="shown-value">
+      {isAbsent ? (
+        <span className="muted">not set</span>
+      ) : (
+        <pre className={`data ${wordClass(shown)}`} dir="ltr">
+          {shown === "" ? <span className="muted">empty text</span> : shown}
+        </pre>
+      )}
+      {long !== null ? (
+        <div className="actions">
+          <span className="hidden-part">The rest is not shown.</span>
+          <button
+            type="button"
+            className="btn small"
+            onClick={() => change({ ...draft, revealed: [...draft.revealed, key] })}
+          >
+            Show all {long.size}
+          </button>
+        </div>
+      ) : (
+        isInvisible && (
+          <div className="actions">
+            <span className="hidden-part">Contains invisible characters, shown as ⟨code points⟩.</span>
+            {!isReadOnly && (
+              <button
+                type="button"
+                className="btn small"
+                onClick={() => change({ ...draft, editing: [...draft.editing, key] })}
+              >
+                Edit
+              </button>
+            )}
+          </div>
+        )
+      )}
+    </div>
+  );
+}
+
 function FieldInput({
   id,
-  field: { name, kind, isRequired },
+  field: { kind, isRequired },
+  path,
   value,
   isInvalid,
-  change,
 }: {
   readonly id: string;
   readonly field: Field;
+  readonly path: FieldPath;
   readonly value: Json | undefined;
   readonly isInvalid: boolean;
-  readonly change: (value: Json | undefined) => void;
 }): ReactNode {
+  const change = useChange(path);
   const shared = {
     id,
     className: "input mono",
@@ -102,16 +273,16 @@ function FieldInput({
     ...(isInvalid ? { "aria-describedby": `${id}-problem` } : {}),
   };
   switch (kind.type) {
-    case "string": {
-      const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
-      // An optional text that was absent and is still empty stays absent.
-      const set = (next: string): void => change(next === "" && value === undefined ? undefined : next);
-      return text.length > 60 || text.includes("\n") ? (
-        <textarea {...shared} dir="auto" rows={3} value={text} onChange={(event) => set(event.target.value)} />
-      ) : (
-        <input {...shared} dir="auto" value={text} onChange={(event) => set(event.target.value)} />
+    case "string":
+      return (
+        <GrowingText
+          {...shared}
+          dir="auto"
+          value={textOf(kind, value)}
+          // An optional text that was absent and is still empty stays absent.
+          onChange={({ target }) => change(target.value === "" && value === undefined ? undefined : target.value)}
+        />
       );
-    }
     case "number":
       return <NumberInput {...shared} value={value} change={change} />;
     case "boolean":
@@ -134,21 +305,59 @@ function FieldInput({
           value={position === -1 ? "" : `${position}`}
           onChange={(event) => change(event.target.value === "" ? undefined : kind.values[Number(event.target.value)])}
         >
-          {position === -1 && <option value="">{value === undefined ? "not set" : shortText(value)}</option>}
+          {(!isRequired || position === -1) && <option value="">not set</option>}
           {kind.values.map((option, index) => (
             <option key={String(option)} value={`${index}`}>
-              {visibleName(String(option))}
+              {exactName(String(option))}
             </option>
           ))}
-          {!isRequired && position !== -1 && <option value="">not set</option>}
         </select>
       );
     }
     case "list":
       return <ListInput {...shared} of={kind.of} value={value} change={change} />;
     default:
-      return <JsonInput id={id} label={name} value={value ?? null} change={change} />;
+      return <JsonInput id={id} path={path} value={value} isRequired={isRequired} />;
   }
+}
+
+/** A text field that is as high as its text. It is one element whatever the text is, so it keeps the focus. */
+function GrowingText({
+  value,
+  ...attributes
+}: TextareaHTMLAttributes<HTMLTextAreaElement> & { readonly value: string }): ReactNode {
+  const element = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    if (element.current !== null) fitHeight(element.current);
+  }, [value]);
+  useLayoutEffect(() => {
+    const field = element.current;
+    if (field === null) return undefined;
+    let width = field.clientWidth;
+    const observer = new ResizeObserver(() => {
+      if (field.clientWidth === width) return;
+      width = field.clientWidth;
+      fitHeight(field);
+    });
+    observer.observe(field);
+    return () => observer.disconnect();
+  }, []);
+  const note = visibleText(value);
+  return (
+    <span className="growing">
+      <textarea {...attributes} ref={element} rows={1} value={value} />
+      {note !== value && (
+        <span className="hidden-part">
+          With its invisible characters: <code dir="ltr">{note}</code>
+        </span>
+      )}
+    </span>
+  );
+}
+
+function fitHeight(field: HTMLTextAreaElement): void {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight + field.offsetHeight - field.clientHeight}px`;
 }
 
 /**
@@ -157,10 +366,10 @@ function FieldInput({
  */
 function useTypedText<T extends Json | undefined>(
   value: T,
-  textOf: (value: T) => string,
+  textOfValue: (value: T) => string,
 ): readonly [string, (text: string, value: T) => void] {
-  const [typed, setTyped] = useState(() => ({ text: textOf(value), value }));
-  const text = isSameJson(typed.value, value) ? typed.text : textOf(value);
+  const [typed, setTyped] = useState(() => ({ text: textOfValue(value), value }));
+  const text = isSameJson(typed.value, value) ? typed.text : textOfValue(value);
   return [text, (next, nextValue) => setTyped({ text: next, value: nextValue })];
 }
 
@@ -201,60 +410,67 @@ function ListInput({
   readonly value: Json | undefined;
   readonly change: (value: Json | undefined) => void;
 }): ReactNode {
-  const [text, setText] = useTypedText(value, (shown) =>
-    (Array.isArray(shown) ? shown : [])
-      .map((item) => (typeof item === "string" ? item : JSON.stringify(item)))
-      .join("\n"),
-  );
+  const [text, setText] = useTypedText(value, (shown) => textOf({ type: "list", of }, shown));
   return (
-    <textarea
+    <GrowingText
       {...attributes}
-      rows={Math.min(6, Math.max(2, text.split("\n").length))}
       placeholder="One item on each line"
       value={text}
-      onChange={(event) => {
-        const next = listFrom(event.target.value, of);
-        setText(event.target.value, next);
+      onChange={({ target }) => {
+        // An optional list that was absent and is still empty stays absent.
+        const next = target.value === "" && value === undefined ? undefined : listFrom(target.value, of);
+        setText(target.value, next);
         change(next);
       }}
     />
   );
 }
 
-/** An editor for a value as JSON. The value changes only while the text is valid JSON; otherwise the message says what is wrong. */
-export function JsonInput({
+/** An editor for a value as JSON. A text that is not JSON is kept in the form, which cannot be sent with it. An empty text removes an optional value. */
+function JsonInput({
   id,
-  label,
+  path,
   value,
-  change,
+  isRequired,
+  mustBeObject = false,
 }: {
   readonly id: string;
-  readonly label: string;
-  readonly value: Json;
-  readonly change: (value: Json) => void;
+  readonly path: FieldPath;
+  readonly value: Json | undefined;
+  readonly isRequired: boolean;
+  readonly mustBeObject?: boolean;
 }): ReactNode {
-  const [text, setText] = useTypedText(value, (shown) => JSON.stringify(shown, null, 2));
-  const { problem } = parsedOrProblem(text);
-  const edit = (next: string): void => {
-    const parsed = parsedOrProblem(next);
-    setText(next, parsed.problem === null ? parsed.value : value);
-    if (parsed.problem === null) change(parsed.value);
+  const { draft, change: changeDraft } = useForm();
+  const change = useChange(path);
+  const [typed, setTyped] = useTypedText(value, (shown) => (shown === undefined ? "" : visibleJson(shown)));
+  const unread = draft.unread[pathKey(path)] ?? null;
+  const read = (text: string): { readonly value: Json | undefined; readonly problem: string | null } => {
+    if (text.trim() === "" && !isRequired) return { value: undefined, problem: null };
+    const parsed = parsedOrProblem(text);
+    const isWrong = parsed.problem === null && mustBeObject && !isObject(parsed.value);
+    return isWrong ? { value: null, problem: "the arguments must be an object" } : parsed;
   };
+  const problem = unread === null ? null : read(unread).problem;
   return (
     <span className="json-input">
-      <textarea
+      <GrowingText
         id={id}
         className="input mono"
-        aria-label={label}
         aria-invalid={problem !== null}
-        rows={Math.min(14, Math.max(2, text.split("\n").length))}
+        {...(problem === null ? {} : { "aria-describedby": `${id}-problem` })}
+        placeholder="not set"
         spellCheck={false}
-        value={text}
-        onChange={(event) => edit(event.target.value)}
+        value={unread ?? typed}
+        onChange={({ target }) => {
+          const next = read(target.value);
+          if (next.problem !== null) return changeDraft(withUnread(draft, path, target.value));
+          setTyped(target.value, next.value);
+          return change(next.value);
+        }}
       />
       {problem !== null && (
-        <span className="field-problem error-text" role="alert">
-          Not JSON, the last valid value is kept: {problem}
+        <span className="field-problem error-text" id={`${id}-problem`} role="alert">
+          Not JSON: {problem}
         </span>
       )}
     </span>
@@ -263,5 +479,5 @@ export function JsonInput({
 
 function shortText(value: Json): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  return visibleName(text.length > 40 ? `${text.slice(0, 39)}…` : text);
+  return exactName(text.length > 40 ? `${text.slice(0, 39)}…` : text);
 }

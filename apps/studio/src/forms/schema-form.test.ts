@@ -2,7 +2,16 @@ import type { JsonObject } from "everturn/model";
 
 import { expect, test } from "vitest";
 
-import { fieldsOf, isSameJson, listFrom, numberFrom, problemOf, withField } from "./schema-form.ts";
+import {
+  fieldsOf,
+  fieldsOfValue,
+  isSameJson,
+  listFrom,
+  longTextOf,
+  numberFrom,
+  problemOf,
+  withField,
+} from "./schema-form.ts";
 
 const refund: JsonObject = {
   type: "object",
@@ -37,6 +46,61 @@ test("arguments that the schema does not name stay in the form", () => {
   expect(fieldsOf(refund, { surprise: 1 })?.at(-1)).toMatchObject({ name: "surprise", kind: { type: "json" } });
 });
 
+test("arguments that the schema does not name are marked, at every level", () => {
+  const fields = fieldsOf(refund, { surprise: 1, address: { city: "Lisbon", payTo: "ATTACKER" } }) ?? [];
+  const address = fields.find(({ name }) => name === "address");
+  expect(address?.kind.type === "object" ? address.kind.fields : []).toMatchObject([
+    { name: "city", isInSchema: true },
+    { name: "payTo", isInSchema: false, kind: { type: "json" } },
+  ]);
+  expect(fields.at(-1)).toMatchObject({ name: "surprise", isInSchema: false });
+  // Names of the prototype are no fields of a schema.
+  expect(fieldsOf(refund, { constructor: 1 })?.at(-1)).toMatchObject({ name: "constructor", isInSchema: false });
+});
+
+test.each([
+  ["amount", "189"],
+  ["amount", null],
+  ["to", "cash"],
+  ["notify", "true"],
+  ["notify", null],
+  ["tags", "one"],
+  ["tags", ["one\ntwo"]],
+  ["tags", ["one\u202Etwo"]],
+  ["tags", ["one", ""]],
+  ["tags", [1]],
+  ["address", "Lisbon"],
+  ["address", []],
+] as const)("a value that the input of %s would show as another one is edited as JSON: %j", (name, value) => {
+  const field = fieldsOf(refund, { [name]: value })?.find((other) => other.name === name);
+  expect(field?.kind).toEqual({ type: "json" });
+});
+
+test("an enumeration whose options look alike is edited as JSON", () => {
+  const schema = { type: "object", properties: { size: { enum: [1, "1"] } } };
+  expect(fieldsOf(schema, {})?.[0]?.kind).toEqual({ type: "json" });
+});
+
+test("fields of nested objects count", () => {
+  const many = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`extra${index}`, index]));
+  expect(fieldsOf(refund, { address: { city: "Lisbon", ...many } })).toBeNull();
+});
+
+test("the fields of a value without a schema are all its fields", () => {
+  expect(fieldsOfValue({ a: 1, b: { c: 2 } })).toMatchObject([
+    { name: "a", isInSchema: null, kind: { type: "json" } },
+    { name: "b", isInSchema: null, kind: { type: "json" } },
+  ]);
+});
+
+test("texts of more than 30 rows or 3,000 characters are long, and say how long", () => {
+  const rows = (count: number) => Array.from({ length: count }, (_, index) => `row ${index}`).join("\n");
+  expect(longTextOf(rows(30))).toBeNull();
+  expect(longTextOf(rows(87))).toEqual({ head: rows(30), size: "87 rows" });
+  expect(longTextOf("x".repeat(3000))).toBeNull();
+  expect(longTextOf("x".repeat(12_345))).toEqual({ head: "x".repeat(3000), size: "12,345 characters" });
+});
+
 test("a schema without properties has no form", () => {
   expect(fieldsOf({ type: "object" }, {})).toBeNull();
   expect(fieldsOf("anything", {})).toBeNull();
@@ -55,6 +119,9 @@ test("problems name the limit", () => {
   expect(problem("count", 1.5)).toBe("must be a whole number");
   expect(problem("address", {})).toBe("city is required");
   expect(problem("notify", undefined)).toBeNull();
+  const scores = { type: "object", properties: { scores: { type: "array", items: { type: "number" } } } };
+  const [field] = fieldsOf(scores, {}) ?? [];
+  expect(field === undefined ? null : problemOf(field, [1, "two"])).toBe("line 2 must be a number");
 });
 
 test("typed texts become values", () => {

@@ -1,5 +1,9 @@
 // Texts of users, models and tools that are shown as a name or a title: control characters become visible and cannot reorder what is around them.
 
+import type { Json } from "everturn/model";
+
+import { visibleText } from "everturn/model";
+
 /** Control characters, line separators, and the marks that change the direction of text (bidirectional overrides and isolates). */
 const invisible = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 
@@ -8,6 +12,22 @@ export function visibleName(name: string): string {
   return name
     .replace(/\s*[\n\r\t]\s*/g, " ")
     .replace(invisible, (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`);
+}
+
+/** A name on one line, exactly: line feeds and tabs are shown as code points too. For names that a person reads before a decision. */
+export function exactName(name: string): string {
+  return visibleText(name).replaceAll("\n", "⟨U+000A⟩").replaceAll("\t", "⟨U+0009⟩");
+}
+
+/** A value as indented JSON in which every invisible character is escaped (`\\u202e`). It is the same value when it is parsed. */
+export function visibleJson(value: Json): string {
+  return JSON.stringify(value, null, 2).replaceAll(/[^\n -~]/gu, (character) =>
+    visibleText(character) === character
+      ? character
+      : [...Array(character.length).keys()]
+          .map((unit) => `\\u${character.charCodeAt(unit).toString(16).padStart(4, "0")}`)
+          .join(""),
+  );
 }
 
 /** The beginning of a text, cut at a length in UTF-16 units, never inside of a surrogate pair. */

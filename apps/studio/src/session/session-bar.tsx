@@ -14,7 +14,6 @@ import { beginning, visibleName } from "../parts/text.ts";
 import { navigate, sessionRoute } from "../route.ts";
 import { statusOf } from "../sessions/session-label.ts";
 import { useRegisterActions } from "../shell/actions.ts";
-import { useShortcuts } from "../shell/keyboard.ts";
 import { Link } from "../shell/link.tsx";
 import { Confirm } from "../shell/modal.tsx";
 import { togglePane } from "../shell/panes.tsx";
@@ -96,14 +95,11 @@ export function SessionBar({
       },
       { id: "copy-curl", label: "Copy as curl", run: () => copyText(curlOfMessages(location.origin, sessionId)) },
       { id: "copy-id", label: "Copy the id", run: () => copyText(sessionId) },
-      ...(openTurnId === null
-        ? []
-        : [{ id: "stop", label: "Stop the turn…", keys: "x", run: () => setDialog("stop") }]),
+      ...(openTurnId === null ? [] : [{ id: "stop", label: "Stop the turn…", run: () => setDialog("stop") }]),
       { id: "delete", label: "Delete the session…", run: () => setDialog("delete") },
     ];
   }, [client, sessionId, original, server.records, turnId, openTurnId]);
   useRegisterActions(actions);
-  useShortcuts({ x: () => (openTurnId === null ? false : setDialog("stop")) });
   const usage = head?.session.usage;
   const tokens = usage === undefined ? null : totalOf(usage);
   return (

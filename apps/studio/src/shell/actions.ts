@@ -1,4 +1,4 @@
-// Actions of the view that is shown, for the command palette and the keyboard. A view registers its actions while it is shown.
+// Actions of the view that is shown, for the command palette. A view registers its actions while it is shown.
 
 import { useEffect, useSyncExternalStore } from "react";
 
@@ -7,8 +7,6 @@ export type Action = {
   /** Identifies the action among those of the page. */
   readonly id: string;
   readonly label: string;
-  /** The shortcut, as it is shown. */
-  readonly keys?: string;
   readonly run: () => void;
 };
 

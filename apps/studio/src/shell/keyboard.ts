@@ -1,4 +1,7 @@
 // Keyboard shortcuts of the page. A shortcut of one key does nothing while the focus is in a field, in a dialog or in a menu.
+//
+// No shortcut of one key changes a session: none decides about a call, stops a turn, forks or deletes, and none opens a dialog whose focused button does. Text that
+// is typed while the focus is not where the reader believes must have no effect.
 
 import { useEffect, useRef } from "react";
 

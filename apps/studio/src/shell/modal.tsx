@@ -52,13 +52,13 @@ export function Confirm({
     <Modal title={title} close={close} className="confirm">
       <p className="muted">{text}</p>
       <div className="actions end">
-        <button type="button" className="btn" onClick={close}>
+        {/* A key that is held down or pressed twice, and opened the dialog, must not confirm it. */}
+        <button type="button" className="btn" autoFocus onClick={close}>
           Keep
         </button>
         <button
           type="button"
           className="btn danger-fill"
-          autoFocus
           onClick={() => {
             close();
             run();

@@ -151,7 +151,7 @@ function useEntries(
     });
     const view = (label: string, route: Route): Entry => entry("Views", label, label, "view", () => navigate(route));
     const own = [
-      ...actions.map(({ id, label, keys = "", run }) => entry("Actions", id, label, keys, run)),
+      ...actions.map(({ id, label, run }) => entry("Actions", id, label, "", run)),
       ...server.scenarios.map(({ name, title }) =>
         entry("Actions", `scenario-${name}`, `Scenario: ${title}`, "start", () =>
           attempt(async () => {

@@ -10,8 +10,17 @@ import { LongText } from "./long-text.tsx";
 const maxFields = 12;
 const maxValueLength = 300;
 
-/** An object whose values are short is a list of fields, a list of short values has one on each line; other values are shown as JSON. */
-export function JsonView({ value }: { readonly value: Json }): ReactNode {
+/**
+ * An object whose values are short is a list of fields, a list of short values has one on each line; other values are shown as JSON. `show` changes the texts of
+ * values, for example to make invisible characters visible.
+ */
+export function JsonView({
+  value,
+  show = (text) => text,
+}: {
+  readonly value: Json;
+  readonly show?: (text: string) => string;
+}): ReactNode {
   if (Array.isArray(value) && isShortList(value)) {
     return (
       <ul className="values">
@@ -29,13 +38,13 @@ export function JsonView({ value }: { readonly value: Json }): ReactNode {
         {Object.entries(value).map(([name, field]) => (
           <div key={name}>
             <dt dir="auto">{visibleName(name)}</dt>
-            <dd dir="auto">{shortText(field)}</dd>
+            <dd dir="auto">{show(shortText(field))}</dd>
           </div>
         ))}
       </dl>
     );
   }
-  return <JsonText value={value} />;
+  return <JsonText value={show(typeof value === "string" ? value : JSON.stringify(value, null, 2))} />;
 }
 
 /** A value as indented JSON, or a text as it is. */

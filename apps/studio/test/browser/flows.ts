@@ -91,8 +91,8 @@ export const commonFlows: readonly Flow[] = [
     run: async ({ open }) => {
       const { page } = await open();
       await startScenario(page, "Approval");
-      await button(talk(page), /^Approve$/).waitFor();
-      await page.keyboard.press("a");
+      await button(talk(page), /^Approve$/).focus();
+      await page.keyboard.press("Enter");
       await seeText(page, "The refund is paid: 189.00 EUR to the card.");
     },
   },
@@ -101,8 +101,8 @@ export const commonFlows: readonly Flow[] = [
     run: async ({ open, server }) => {
       const { page } = await open();
       const id = await startScenario(page, "Approval");
-      await button(talk(page), /^Approve$/).waitFor();
-      await page.keyboard.press("d");
+      await button(talk(page), "Deny with reason…").focus();
+      await page.keyboard.press("Enter");
       await page.getByLabel("Reason, which the model reads").fill("The photo is missing");
       await page.keyboard.press("Enter");
       await seeText(page, "nothing has been paid");

@@ -20,6 +20,7 @@ import { runFlows } from "./flow.ts";
 import { commonFlows } from "./flows.ts";
 import { accessFlows } from "./flows/access.ts";
 import { accessibilityFlows } from "./flows/accessibility.ts";
+import { approvalFlows } from "./flows/approvals.ts";
 import { forkFlows } from "./flows/forks-and-runs.ts";
 import { hostFlows } from "./flows/hosts.ts";
 import { keyboardFlows } from "./flows/keyboard.ts";
@@ -38,6 +39,7 @@ type Part = (browser: Browser, shots: string, only: string) => Promise<readonly 
 const flows: readonly Flow[] = [
   ...commonFlows,
   ...waitingFlows,
+  ...approvalFlows,
   ...messageFlows,
   ...storedNoteFlows,
   ...forkFlows,

@@ -1,7 +1,7 @@
 // Engines for flows that the scenarios of the server do not offer: a manual tool, a tool whose outcome a crash leaves unknown, a form with every kind of field, a tool
 // that runs until the test lets it go, and turns that fail or stop early. Configuration files of test servers import it, so it uses the built package.
 //
-// The newest user message names the tool that the model calls. Files in the working directory of the server are the signals of a test: see `signal` in server.ts.
+// The newest user message names the tool that the model calls, and may contain its arguments as JSON. Files in the working directory of the server are the signals of a test: see `signal` in server.ts.
 
 import type { Adapter, FakeStep, JsonObject, Message, ModelRequest } from "everturn";
 
@@ -25,6 +25,7 @@ const argumentsOf: { readonly [name: string]: JsonObject } = {
     notify: true,
     code: "AB-12",
   },
+  pay: { amount: 500, to: "the landlord", note: "rent", order: { id: "A-1" }, limits: { daily: 1000 } },
 };
 
 const scanBadge = tool({
@@ -96,6 +97,30 @@ const placeOrder = tool({
   handler: (order) => `ordered: ${JSON.stringify(order)}`,
 });
 
+/** A payment that waits for `bank-answers`. Its schema does not forbid other fields, as most schemas. */
+const pay = tool({
+  name: "pay",
+  description: "Pays.",
+  schema: {
+    type: "object",
+    properties: {
+      amount: { type: "number" },
+      to: { type: "string" },
+      note: { type: "string" },
+      order: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
+      lines: { type: "array", items: { type: "string" } },
+      limits: {},
+    },
+    required: ["amount", "to"],
+  },
+  needsApproval: true,
+  replay: "never",
+  handler: async (payment, { signal }) => {
+    await untilSignal("bank-answers", signal);
+    return `paid: ${JSON.stringify(payment)}`;
+  },
+});
+
 const failedOnce = new Set<string>();
 
 const model: Adapter = {
@@ -114,9 +139,11 @@ function replyTo({ messages }: ModelRequest): readonly FakeStep[] {
   const hasResult = messages.some(({ role }) => role === "tool");
   if (name !== undefined && !hasResult) {
     const id = `call_${messages.length}`;
+    const given = /\{.*\}/s.exec(userText)?.[0];
+    const input: JsonObject = given === undefined ? (argumentsOf[name] ?? {}) : JSON.parse(given);
     return [
       { type: "text", text: `I call ${name}.` },
-      { type: "tool_call", id, name, arguments: argumentsOf[name] ?? {} },
+      { type: "tool_call", id, name, arguments: input },
     ];
   }
   if (userText.includes("fail once") && !failedOnce.has(userText)) {
@@ -148,7 +175,7 @@ async function untilSignal(name: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-const tools = [scanBadge, transfer, hold, placeOrder];
+const tools = [scanBadge, transfer, hold, placeOrder, pay];
 
 /** `short` stops after one model call. */
 export const testEngines = {

@@ -53,10 +53,10 @@ export const waitingFlows: readonly Flow[] = [
       await form.getByLabel(/^notify/).selectOption("false");
       // The form itself refuses what it can check.
       await form.getByLabel(/^boxes/).fill("0");
-      await form.getByText("must be at least 1").waitFor();
+      await form.getByText("must be at least 1", { exact: true }).waitFor();
       check(await button(form, "Approve edited").isDisabled(), "an invalid number can be approved");
       await form.getByLabel(/^boxes/).fill("1.5");
-      await form.getByText("must be a whole number").waitFor();
+      await form.getByText("must be a whole number", { exact: true }).waitFor();
       await form.getByLabel(/^boxes/).fill("7");
       await button(form, "Approve edited").click();
       await seeText(page, "The tool answered");

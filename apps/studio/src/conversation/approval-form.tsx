@@ -1,0 +1,166 @@
+// The form of an approval: all arguments of the call, with fields to edit them, and the buttons that approve or deny.
+//
+// Invariants
+//   1. A decision is the press of a button of this form, or ⌘⏎ in one of its fields. No shortcut of the page decides.
+//   2. What is approved is shown: the button is disabled while a long value is not shown completely, while a text cannot be read and while a value is wrong, and the
+//      reasons are beside it.
+
+import type { Decision, PendingCall } from "../data/types.ts";
+import type { JsonObject } from "everturn/model";
+import type { KeyboardEvent, ReactNode } from "react";
+
+import { useEffect, useMemo, useRef } from "react";
+
+import { isEdited, newDraft, obstaclesOf } from "../forms/form-draft.ts";
+import { JsonForm, SchemaForm } from "../forms/schema-fields.tsx";
+import { fieldsOf, isSameJson } from "../forms/schema-form.ts";
+import { withModifier } from "../shell/keyboard.ts";
+import { formKey, useFormDraft, useReasonDraft } from "./form-drafts.ts";
+import { useConversationPart } from "./use-conversation.ts";
+import { useTool } from "./waiting-call.tsx";
+
+export function ApprovalForm({
+  pending,
+  isSending,
+  decide,
+}: {
+  readonly pending: PendingCall;
+  readonly isSending: boolean;
+  readonly decide: (decision: Decision) => void;
+}): ReactNode {
+  const tool = useTool(pending.name);
+  const sessionId = useConversationPart((state) => state.sessionId);
+  const original = useMemo((): JsonObject => pending.arguments ?? {}, [pending.arguments]);
+  const [draft, change] = useFormDraft(formKey(sessionId, pending), newDraft(original));
+  const [{ reason }, setReason] = useReasonDraft(formKey(sessionId, pending), { reason: null });
+  const deny = useRef<HTMLButtonElement>(null);
+  /** Whether the reader has opened the reason in this form, and not in one that was removed meanwhile. */
+  const wasOpened = useRef(false);
+  const fields = useMemo(() => (tool === null ? null : fieldsOf(tool.inputSchema, original)), [tool, original]);
+  const obstacles = obstaclesOf(draft, fields, original);
+  const hasEdits = isEdited(draft, original);
+  // The focus returns from the reason to the button that opened it.
+  const isDenying = reason !== null;
+  const isBack = useRef(false);
+  useEffect(() => {
+    if (!isDenying && isBack.current) deny.current?.focus();
+    isBack.current = false;
+  }, [isDenying]);
+  const approve = (): void => {
+    if (isSending || obstacles.length > 0 || reason !== null) return;
+    decide(isSameJson(draft.value, original) ? { type: "approve" } : { type: "approve", arguments: draft.value });
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.key !== "Enter" || !(event.metaKey || event.ctrlKey)) return;
+    event.preventDefault();
+    approve();
+  };
+  return (
+    <div className="body" onKeyDown={press}>
+      {fields === null ? (
+        <JsonForm draft={draft} original={original} change={change} />
+      ) : (
+        <SchemaForm fields={fields} draft={draft} original={original} change={change} />
+      )}
+      {reason === null ? (
+        <>
+          <div className="actions">
+            <button
+              type="button"
+              className="btn primary"
+              disabled={isSending || obstacles.length > 0}
+              onClick={approve}
+            >
+              {hasEdits ? "Approve edited" : "Approve"}
+            </button>
+            <button
+              ref={deny}
+              type="button"
+              className="btn"
+              disabled={isSending}
+              onClick={() => {
+                wasOpened.current = true;
+                setReason({ reason: "" });
+              }}
+            >
+              Deny with reason…
+            </button>
+            {hasEdits && (
+              <button
+                type="button"
+                className="btn quiet"
+                onClick={() => change({ ...draft, value: original, unread: {} })}
+              >
+                Reset
+              </button>
+            )}
+            <span className="spacer" />
+            <span className="kbd">{withModifier("⏎")}</span>
+          </div>
+          {obstacles.length > 0 && (
+            <p className="error-text obstacles" role="status">
+              Cannot be approved yet: {obstacles.join(" ")}
+            </p>
+          )}
+        </>
+      ) : (
+        <Denial
+          reason={reason}
+          takesFocus={wasOpened.current}
+          change={(next) => {
+            isBack.current = next === null;
+            setReason({ reason: next });
+          }}
+          isSending={isSending}
+          deny={() => decide(reason.trim() === "" ? { type: "deny" } : { type: "deny", reason: reason.trim() })}
+        />
+      )}
+    </div>
+  );
+}
+
+function Denial({
+  reason,
+  takesFocus,
+  change,
+  isSending,
+  deny,
+}: {
+  readonly reason: string;
+  readonly takesFocus: boolean;
+  readonly change: (reason: string | null) => void;
+  readonly isSending: boolean;
+  readonly deny: () => void;
+}): ReactNode {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (takesFocus) input.current?.focus();
+    // Only when it is opened.
+  }, []);
+  return (
+    <div className="actions">
+      <input
+        ref={input}
+        className="input grow"
+        dir="auto"
+        aria-label="Reason, which the model reads"
+        placeholder="Reason, which the model reads"
+        value={reason}
+        onChange={(event) => change(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && !event.nativeEvent.isComposing) {
+            event.preventDefault();
+            event.stopPropagation();
+            deny();
+          } else if (event.key === "Escape") change(null);
+        }}
+      />
+      <button type="button" className="btn danger-fill" disabled={isSending} onClick={deny}>
+        Deny
+      </button>
+      <button type="button" className="btn quiet" onClick={() => change(null)}>
+        Back
+      </button>
+    </div>
+  );
+}

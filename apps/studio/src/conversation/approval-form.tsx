@@ -6,37 +6,42 @@
 //      reasons are beside it.
 
 import type { Decision, PendingCall } from "../data/types.ts";
-import type { JsonObject } from "everturn/model";
 import type { KeyboardEvent, ReactNode } from "react";
 
 import { useEffect, useMemo, useRef } from "react";
 
 import { isEdited, newDraft, obstaclesOf } from "../forms/form-draft.ts";
 import { JsonForm, SchemaForm } from "../forms/schema-fields.tsx";
-import { fieldsOf, isSameJson } from "../forms/schema-form.ts";
+import { fieldsOf, fieldsOfValue, isSameJson } from "../forms/schema-form.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { formKey, useFormDraft, useReasonDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
-import { useTool } from "./waiting-call.tsx";
+import { argumentsOf, useTool } from "./waiting-call.tsx";
 
 export function ApprovalForm({
   pending,
-  isSending,
+  isBlocked,
   decide,
 }: {
   readonly pending: PendingCall;
-  readonly isSending: boolean;
+  /** A decision is being sent, or the reader has not looked at the call as it is now. */
+  readonly isBlocked: boolean;
   readonly decide: (decision: Decision) => void;
 }): ReactNode {
-  const tool = useTool(pending.name);
+  const tool = useTool(pending.shown);
   const sessionId = useConversationPart((state) => state.sessionId);
-  const original = useMemo((): JsonObject => pending.arguments ?? {}, [pending.arguments]);
+  const original = useMemo(() => argumentsOf(pending), [pending]);
+  // The server accepts no other arguments for a call of a child agent.
+  const isReadOnly = pending.shown.parents.length > 0 || pending.shown.arguments === null;
   const [draft, change] = useFormDraft(formKey(sessionId, pending), newDraft(original));
   const [{ reason }, setReason] = useReasonDraft(formKey(sessionId, pending), { reason: null });
   const deny = useRef<HTMLButtonElement>(null);
   /** Whether the reader has opened the reason in this form, and not in one that was removed meanwhile. */
   const wasOpened = useRef(false);
-  const fields = useMemo(() => (tool === null ? null : fieldsOf(tool.inputSchema, original)), [tool, original]);
+  const fields = useMemo(() => {
+    const ofSchema = tool === null ? null : fieldsOf(tool.inputSchema, original);
+    return isReadOnly ? (ofSchema ?? fieldsOfValue(original)) : ofSchema;
+  }, [tool, original, isReadOnly]);
   const obstacles = obstaclesOf(draft, fields, original);
   const hasEdits = isEdited(draft, original);
   // The focus returns from the reason to the button that opened it.
@@ -47,7 +52,7 @@ export function ApprovalForm({
     isBack.current = false;
   }, [isDenying]);
   const approve = (): void => {
-    if (isSending || obstacles.length > 0 || reason !== null) return;
+    if (isBlocked || obstacles.length > 0 || reason !== null) return;
     decide(isSameJson(draft.value, original) ? { type: "approve" } : { type: "approve", arguments: draft.value });
   };
   const press = (event: KeyboardEvent): void => {
@@ -60,7 +65,7 @@ export function ApprovalForm({
       {fields === null ? (
         <JsonForm draft={draft} original={original} change={change} />
       ) : (
-        <SchemaForm fields={fields} draft={draft} original={original} change={change} />
+        <SchemaForm fields={fields} draft={draft} original={original} change={change} isReadOnly={isReadOnly} />
       )}
       {reason === null ? (
         <>
@@ -68,7 +73,7 @@ export function ApprovalForm({
             <button
               type="button"
               className="btn primary"
-              disabled={isSending || obstacles.length > 0}
+              disabled={isBlocked || obstacles.length > 0}
               onClick={approve}
             >
               {hasEdits ? "Approve edited" : "Approve"}
@@ -77,7 +82,7 @@ export function ApprovalForm({
               ref={deny}
               type="button"
               className="btn"
-              disabled={isSending}
+              disabled={isBlocked}
               onClick={() => {
                 wasOpened.current = true;
                 setReason({ reason: "" });
@@ -111,7 +116,7 @@ export function ApprovalForm({
             isBack.current = next === null;
             setReason({ reason: next });
           }}
-          isSending={isSending}
+          isBlocked={isBlocked}
           deny={() => decide(reason.trim() === "" ? { type: "deny" } : { type: "deny", reason: reason.trim() })}
         />
       )}
@@ -123,13 +128,13 @@ function Denial({
   reason,
   takesFocus,
   change,
-  isSending,
+  isBlocked,
   deny,
 }: {
   readonly reason: string;
   readonly takesFocus: boolean;
   readonly change: (reason: string | null) => void;
-  readonly isSending: boolean;
+  readonly isBlocked: boolean;
   readonly deny: () => void;
 }): ReactNode {
   const input = useRef<HTMLInputElement>(null);
@@ -151,11 +156,11 @@ function Denial({
           if (event.key === "Enter" && !event.nativeEvent.isComposing) {
             event.preventDefault();
             event.stopPropagation();
-            deny();
+            if (!isBlocked) deny();
           } else if (event.key === "Escape") change(null);
         }}
       />
-      <button type="button" className="btn danger-fill" disabled={isSending} onClick={deny}>
+      <button type="button" className="btn danger-fill" disabled={isBlocked} onClick={deny}>
         Deny
       </button>
       <button type="button" className="btn quiet" onClick={() => change(null)}>

@@ -7,13 +7,13 @@ import { messageText, sessionError } from "everturn/model";
 
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
-import { exactName } from "../parts/text.ts";
+import { pathOf } from "../sessions/session-label.ts";
 import { attempt, notify } from "../shell/toasts.tsx";
 import { FailureCard } from "./failure-card.tsx";
 import { PendingForm } from "./pending-form.tsx";
 import { waitingCallsOf } from "./session-store.ts";
 import { useConversation } from "./use-conversation.ts";
-import { CallName, ToolNote } from "./waiting-call.tsx";
+import { ToolNote } from "./waiting-call.tsx";
 
 export function ConversationTail(): ReactNode {
   const state = useConversation();
@@ -46,14 +46,12 @@ export function ConversationTail(): ReactNode {
         <section
           key={pending.id}
           className="card approval"
-          aria-label={`Tool ${exactName(pending.name)}`}
+          aria-label={`Tool ${pathOf(pending.shown)}`}
           data-pending-form={pending.id}
           tabIndex={-1}
         >
           <div className="head">
-            <span className="name">
-              <CallName pending={pending} />
-            </span>
+            <span className="name">{pathOf(pending.shown)}</span>
             <span className="tag wait">{pending.reason.replace("_", " ")}</span>
             {pending.reason === "approval" && <ToolNote pending={pending} />}
           </div>

@@ -4,7 +4,7 @@ import type { Decision, PendingCall } from "../data/types.ts";
 import type { Json, JsonObject } from "everturn/model";
 import type { ReactNode } from "react";
 
-import { visibleText } from "everturn/model";
+import { isEverturnError, visibleText } from "everturn/model";
 import { useId, useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
@@ -13,9 +13,9 @@ import { parsedOrProblem } from "../forms/schema-form.ts";
 import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
 import { ApprovalForm } from "./approval-form.tsx";
-import { formKey, useTextDraft } from "./form-drafts.ts";
+import { formKey, useSeenCall, useTextDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
-import { useCallArguments } from "./waiting-call.tsx";
+import { ChangedCall, useCallArguments } from "./waiting-call.tsx";
 
 /** Moves the focus into the composer: the shortcut `s`. */
 export function focusComposer(): void {
@@ -55,6 +55,14 @@ export function PendingForm({
   const isCurrent = useConversationPart(({ head }) => head?.session.pendingToolCallId === pending.id);
   const { client } = useConnection();
   const [isSending, setSending] = useState(false);
+  const { seen, review, forget } = useSeenCall(sessionId, pending);
+  /** The digest of a decision that was refused, because the call has changed. */
+  const [refused, setRefused] = useState<string | null>(null);
+  const isRead = refused !== pending.digest;
+  const isChanged = seen.digest !== pending.digest;
+  const notice = (isChanged || !isRead) && (
+    <ChangedCall before={seen} after={pending} review={isRead ? review : null} />
+  );
   const send = async (answer: () => Promise<unknown>): Promise<void> => {
     setSending(true);
     try {
@@ -63,16 +71,28 @@ export function PendingForm({
     } catch (error) {
       notifyError(error);
       setSending(false);
+      if (!isEverturnError(error) || error.reason !== "call_changed") return;
+      setRefused(pending.digest);
+      refreshSession(client, sessionId);
     }
   };
   const decide = (decision: Decision): void =>
-    void send(async () => client.decide(sessionId, pending.id, { ...decision, digest: pending.digest }));
+    void send(async () => {
+      // The digest of what is shown: the server refuses the decision if the call is another one now.
+      await client.decide(sessionId, pending.id, { ...decision, digest: pending.digest });
+      forget();
+    });
   const submit = (value: Json): void =>
     void send(async () => client.submitToolResults(sessionId, [[pending.id, value]]));
   const key = formKey(sessionId, pending);
   switch (pending.reason) {
     case "approval":
-      return <ApprovalForm key={key} pending={pending} isSending={isSending} decide={decide} />;
+      return (
+        <>
+          {notice}
+          <ApprovalForm key={key} pending={pending} isBlocked={isSending || isChanged || !isRead} decide={decide} />
+        </>
+      );
     case "question":
       return (
         <Question
@@ -95,14 +115,17 @@ export function PendingForm({
     case "manual":
     case "outcome_unknown":
       return (
-        <ResultForm
-          key={key}
-          draftKey={key}
-          pending={pending}
-          isSending={isSending}
-          submit={submit}
-          decide={pending.reason === "manual" ? null : decide}
-        />
+        <>
+          {notice}
+          <ResultForm
+            key={key}
+            draftKey={key}
+            pending={pending}
+            isSending={isSending || isChanged || !isRead}
+            submit={submit}
+            decide={pending.reason === "manual" ? null : decide}
+          />
+        </>
       );
   }
 }

@@ -189,9 +189,10 @@ function withOpenCalls(state: ConversationState): ConversationState {
     next.set(callKey(reply, id.join("/")), call);
   }
   for (const { id, decision } of head.session.pendingToolCalls) {
-    if (decision?.type !== "approve" || decision.arguments === null) continue;
+    const approved = decision?.type === "approve" ? (decision.arguments ?? decision.prepared ?? null) : null;
+    if (approved === null) continue;
     const call = next.get(callKey(reply, id)) ?? newCall;
-    next.set(callKey(reply, id), { ...call, arguments: call.arguments ?? decision.arguments });
+    next.set(callKey(reply, id), { ...call, arguments: call.arguments ?? approved });
   }
   return { ...state, calls: next };
 }

@@ -13,10 +13,11 @@ import { isSameJson } from "../forms/schema-form.ts";
 import { duration } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
 import { exactName, visibleJson, visibleName } from "../parts/text.ts";
+import { pathOf } from "../sessions/session-label.ts";
 import { JsonText, JsonView } from "../text/json-view.tsx";
 import { AnswerContent } from "./message-content.tsx";
 import { PendingForm, showPendingForm } from "./pending-form.tsx";
-import { CallName, ToolNote } from "./waiting-call.tsx";
+import { argumentsOf, ToolNote } from "./waiting-call.tsx";
 
 export const ToolCard = memo(function ToolCard({
   call,
@@ -42,6 +43,8 @@ export const ToolCard = memo(function ToolCard({
 }): ReactNode {
   const sign = signOf(live, answer, pending, live?.durationMs ?? time?.durationMs ?? null);
   const attempts = Math.max(live?.attempts ?? 0, time?.attempts ?? 0);
+  // The call of a child agent is what a decision is about, and not the tool around it.
+  const name = pending === null ? visibleName(call.name) : pathOf(pending.shown);
   const written: Json = call.arguments ?? call.rawArguments ?? {};
   const run = answer?.ranArguments ?? live?.arguments ?? null;
   const isEdited = run !== null && !isSameJson(run, written);
@@ -49,11 +52,11 @@ export const ToolCard = memo(function ToolCard({
   return (
     <section
       className={`card tool-card ${pending === null ? "" : "approval"} ${isSelected ? "sel" : ""}`}
-      aria-label={`Tool ${visibleName(call.name)}, ${sign.text}`}
+      aria-label={`Tool ${name}, ${sign.text}`}
     >
       <div className="head">
         <button type="button" className="name" onClick={select} title="Show in the timeline and the inspector">
-          {pending === null ? visibleName(call.name) : <CallName pending={pending} />}
+          {name}
         </button>
         <span className={`tag ${sign.kind}`}>{sign.text}</span>
         {attempts > 1 && <span className="tag crash">{attempts} attempts</span>}
@@ -65,10 +68,10 @@ export const ToolCard = memo(function ToolCard({
           <button type="button" className="btn small" onClick={() => showPendingForm(pending.id)}>
             {pending.reason === "approval" ? "Decide below" : "Answer below"}
           </button>
-          {!isEmpty(input) && (
+          {!isEmpty(argumentsOf(pending)) && (
             <details className="fold">
               <summary>arguments</summary>
-              <JsonText value={visibleJson(input)} />
+              <JsonText value={visibleJson(argumentsOf(pending))} />
             </details>
           )}
         </div>

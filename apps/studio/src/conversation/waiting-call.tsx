@@ -1,6 +1,6 @@
-// What a waiting call is: its tool, what the tool does, whether it is safe to run twice, and all its arguments.
+// What a waiting call is: the tool that runs, what the tool does, whether it is safe to run twice, and all its arguments.
 
-import type { PendingCall } from "../data/types.ts";
+import type { PendingCall, ShownCall } from "../data/types.ts";
 import type { ToolView } from "everturn/client";
 import type { JsonObject } from "everturn/model";
 import type { ReactNode } from "react";
@@ -11,35 +11,86 @@ import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { newDraft } from "../forms/form-draft.ts";
 import { SchemaForm } from "../forms/schema-fields.tsx";
-import { fieldsOf, fieldsOfValue, hiddenFields } from "../forms/schema-form.ts";
-import { exactName } from "../parts/text.ts";
+import { fieldsOf, fieldsOfValue, hiddenFields, isSameJson } from "../forms/schema-form.ts";
+import { visibleJson } from "../parts/text.ts";
+import { pathOf } from "../sessions/session-label.ts";
+import { JsonText } from "../text/json-view.tsx";
 import { formKey, useFormDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
-/** The tool of a call, with its schema; `null`: the engine is not known, or has no such tool. */
-export function useTool(name: string): ToolView | null {
+/**
+ * The tool that runs, with its schema; `null`: the engine is not known, or has no such tool. A tool of a child agent is not known: the engine of the session may have
+ * another tool of its name.
+ */
+export function useTool({ name, parents }: ShownCall): ToolView | null {
   const { inspector } = useConnection();
   const engine = useConversationPart((state) => state.head?.engine ?? null);
   const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
   const own = engines.data?.find((other) => other.name === engine);
-  return own?.tools.find((tool) => tool.name === name) ?? null;
-}
-
-/** The name of the tool that runs. */
-export function CallName({ pending }: { readonly pending: PendingCall }): ReactNode {
-  return <bdi>{exactName(pending.name)}</bdi>;
+  return parents.length > 0 ? null : (own?.tools.find((tool) => tool.name === name) ?? null);
 }
 
 /** What a tool does, and whether it is safe to run twice, for the head of an approval. */
-export function ToolNote({ pending }: { readonly pending: PendingCall }): ReactNode {
-  const tool = useTool(pending.name);
-  if (tool === null) return null;
+export function ToolNote({ pending: { shown } }: { readonly pending: PendingCall }): ReactNode {
+  const tool = useTool(shown);
   return (
-    <span className="tool-note" title={tool.description}>
-      <span dir="auto">{tool.description}</span>
-      <b>{rerunText(tool.rerun)}</b>
+    <span className="tool-note" title={tool?.description}>
+      {tool !== null && <span dir="auto">{tool.description}</span>}
+      <b>{replayText(shown)}</b>
     </span>
   );
+}
+
+/** The arguments of a call as an object, for a form. A text of the model that is no JSON object is shown as one field. */
+export function argumentsOf({ shown, rawArguments }: PendingCall): JsonObject {
+  return shown.arguments ?? (rawArguments === null ? {} : { "arguments, not a JSON object": rawArguments });
+}
+
+/** The call has changed since it was shown here: how, and what it was. The reader says that they have looked at it as it is now. */
+export function ChangedCall({
+  before,
+  after,
+  review,
+}: {
+  readonly before: PendingCall;
+  readonly after: PendingCall;
+  /** `null`: the call as it is now is being read. */
+  readonly review: (() => void) | null;
+}): ReactNode {
+  return (
+    <div className="changed-call" role="alert">
+      <p>
+        <b>The call has changed</b> since it was shown here{review === null ? "" : `: ${changesOf(before, after)}`}.
+        Nothing was decided.
+      </p>
+      {review === null ? (
+        <p className="muted">Reading the session again…</p>
+      ) : (
+        <>
+          <details open>
+            <summary>What was shown before</summary>
+            <p>{pathOf(before.shown)}</p>
+            <JsonText value={visibleJson(argumentsOf(before))} />
+          </details>
+          <p className="muted">Look at it below. Then:</p>
+          <button type="button" className="btn small" onClick={review}>
+            Decide about the call as it is now
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** The parts of a call that differ, in words. */
+function changesOf({ shown: before }: PendingCall, { shown: after }: PendingCall): string {
+  const parts = [
+    ...(before.name === after.name ? [] : ["the tool"]),
+    ...(isSameJson(before.parents, after.parents) ? [] : ["the tools around it"]),
+    ...(isSameJson(before.arguments, after.arguments) ? [] : ["the arguments"]),
+    ...(before.replay === after.replay ? [] : ["whether it is safe to run twice"]),
+  ];
+  return parts.length === 0 ? "it is another call with the same arguments" : parts.join(", ");
 }
 
 /** All arguments of a call, to be read, and whether all of them are shown: long values are not before the reader asks for them. */
@@ -47,9 +98,9 @@ export function useCallArguments(pending: PendingCall): {
   readonly view: ReactNode;
   readonly isComplete: boolean;
 } {
-  const tool = useTool(pending.name);
+  const tool = useTool(pending.shown);
   const sessionId = useConversationPart((state) => state.sessionId);
-  const value = useMemo((): JsonObject => pending.arguments ?? {}, [pending.arguments]);
+  const value = useMemo(() => argumentsOf(pending), [pending]);
   const [draft, change] = useFormDraft(`${formKey(sessionId, pending)} read`, newDraft(value));
   const fields = useMemo(
     () => (tool === null ? null : fieldsOf(tool.inputSchema, value)) ?? fieldsOfValue(value),
@@ -64,8 +115,15 @@ export function useCallArguments(pending: PendingCall): {
   return { view, isComplete: hiddenFields(fields, value, draft.revealed).length === 0 };
 }
 
-/** What a crash in the middle of the call leads to. */
-function rerunText(rerun: string): string {
-  if (rerun === "never" || rerun === "ask") return "not safe to run twice";
-  return "safe to run twice";
+/** Whether the tool may be run again after a crash in the middle of the call. */
+function replayText({ replay }: ShownCall): string {
+  switch (replay) {
+    case "safe":
+      return "safe to run twice";
+    case "never":
+    case "ask":
+      return "not safe to run twice";
+    case null:
+      return "not known whether it is safe to run twice";
+  }
 }

@@ -15,6 +15,9 @@ export type RuntimeEvent = ReturnType<EverturnClient["events"]> extends AsyncIte
 /** A call that waits for an answer or a decision. */
 export type PendingCall = SessionSummary["pendingToolCalls"][number];
 
+/** What runs if a call is approved. */
+export type ShownCall = PendingCall["shown"];
+
 /** A decision without the digest of the call, which the form adds. */
 export type Decision =
   | { readonly type: "approve"; readonly arguments?: JsonObject }

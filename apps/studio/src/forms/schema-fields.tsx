@@ -223,7 +223,7 @@ function Shown({
       )}
       {long !== null ? (
         <div className="actions">
-          <span className="hidden-part">The rest is not shown.</span>
+          <span className="hidden-part">{long.missing} are not shown.</span>
           <button
             type="button"
             className="btn small"

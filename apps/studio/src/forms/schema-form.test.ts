@@ -96,9 +96,13 @@ test("the fields of a value without a schema are all its fields", () => {
 test("texts of more than 30 rows or 3,000 characters are long, and say how long", () => {
   const rows = (count: number) => Array.from({ length: count }, (_, index) => `row ${index}`).join("\n");
   expect(longTextOf(rows(30))).toBeNull();
-  expect(longTextOf(rows(87))).toEqual({ head: rows(30), size: "87 rows" });
+  expect(longTextOf(rows(87))).toEqual({ head: rows(30), missing: "57 of 87 rows", size: "87 rows" });
   expect(longTextOf("x".repeat(3000))).toBeNull();
-  expect(longTextOf("x".repeat(12_345))).toEqual({ head: "x".repeat(3000), size: "12,345 characters" });
+  expect(longTextOf("x".repeat(12_345))).toEqual({
+    head: "x".repeat(3000),
+    missing: "9,345 of 12,345 characters",
+    size: "12,345 characters",
+  });
 });
 
 test("a schema without properties has no form", () => {

@@ -202,12 +202,19 @@ export function textOf({ type }: FieldKind, value: Json | undefined): string {
 const maxRows = 30;
 const maxLength = 3000;
 
-/** The beginning of a long text, and how much of it there is; `null`: the text is shown completely. */
-export function longTextOf(text: string): { readonly head: string; readonly size: string } | null {
+/** The beginning of a long text, how much of it is missing, and how long it is, in words; `null`: the text is shown completely. */
+export function longTextOf(
+  text: string,
+): { readonly head: string; readonly missing: string; readonly size: string } | null {
   const rows = text.split("\n");
   if (rows.length <= maxRows && text.length <= maxLength) return null;
   const head = beginning(rows.slice(0, maxRows).join("\n"), maxLength);
-  return { head, size: rows.length > maxRows ? `${count(rows.length)} rows` : `${count(text.length)} characters` };
+  const shownRows = head.split("\n").length;
+  const [missing, size] =
+    shownRows < rows.length
+      ? [rows.length - shownRows, `${count(rows.length)} rows`]
+      : [text.length - head.length, `${count(text.length)} characters`];
+  return { head, missing: `${count(missing)} of ${size}`, size };
 }
 
 /** The key of a field among all fields of a form. */

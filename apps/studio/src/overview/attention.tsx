@@ -9,10 +9,12 @@ import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { ago } from "../parts/format.ts";
 import { sessionRoute } from "../route.ts";
-import { statusOf, titleOf } from "../sessions/session-label.ts";
+import { statusOf, summaryOfCall, titleOf } from "../sessions/session-label.ts";
 import { Link } from "../shell/link.tsx";
 import { notify } from "../shell/toasts.tsx";
 
+/** How many waiting calls of a session are named. */
+const maxCalls = 5;
 const waitingOnly = { status: "waiting" } as const;
 const parkedOnly = { status: "parked" } as const;
 
@@ -37,6 +39,14 @@ export function Attention({ limit = 8 }: { readonly limit?: number }): ReactNode
           {waiting.data?.items.map((session) => (
             <li key={session.id}>
               <SessionLink session={session} />
+              {session.pendingToolCalls
+                .filter(({ decision }) => decision === null)
+                .slice(0, maxCalls)
+                .map((call) => (
+                  <p key={call.id} className="waiting-call mono">
+                    <bdi>{summaryOfCall(call)}</bdi>
+                  </p>
+                ))}
             </li>
           ))}
         </ul>

@@ -1,8 +1,8 @@
 // How a session is named and what its status is called, in the list, the bar and the palette.
 
-import type { SessionSummary } from "../data/types.ts";
+import type { PendingCall, SessionSummary, ShownCall } from "../data/types.ts";
 
-import { visibleName } from "../parts/text.ts";
+import { beginning, exactName, visibleName } from "../parts/text.ts";
 
 /** A status as text, with the class that gives it its colour. */
 export type StatusLabel = { readonly text: string; readonly kind: "run" | "wait" | "done" | "bad" | "idle" };
@@ -36,6 +36,25 @@ export function statusOf({ status, pendingToolCalls, pendingQuestion, turnStatus
     return { text: undecided.length === 1 ? text : `${undecided.length} × ${text}`, kind: "wait" };
   }
   return status === "idle" ? { text: "idle", kind: "idle" } : { text: "completed", kind: "done" };
+}
+
+/** The first call of a session that waits for a decision or a result, and not for an answer; `null`: there is none. */
+export function firstWaitingCall({ pendingToolCalls }: Pick<SessionSummary, "pendingToolCalls">): PendingCall | null {
+  return pendingToolCalls.find(({ decision, reason }) => decision === null && reason !== "question") ?? null;
+}
+
+/** The tools that lead to a call, and its own: `summarize_mail → wire_transfer`. The last one runs if the call is approved. */
+export function pathOf({ parents, name }: ShownCall): string {
+  return [...parents, name].map(exactName).join(" → ");
+}
+
+const maxSummary = 160;
+
+/** A waiting call on one line, cut if it is long: what runs, and with which arguments. */
+export function summaryOfCall({ shown, rawArguments }: PendingCall): string {
+  const input = shown.arguments === null ? (rawArguments ?? "") : JSON.stringify(shown.arguments);
+  const text = exactName(input);
+  return `${pathOf(shown)} ${text.length > maxSummary ? `${beginning(text, maxSummary)}…` : text}`;
 }
 
 /** Whether a session belongs to a filter of the list. */

@@ -10,12 +10,13 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
 import { ago, cost, dateTime } from "../parts/format.ts";
+import { exactName } from "../parts/text.ts";
 import { navigate, sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
 import { Confirm } from "../shell/modal.tsx";
 import { notify, notifyError } from "../shell/toasts.tsx";
 import { appendPage, mergeFirstPage } from "./merge-sessions.ts";
-import { matchesFilter, statusOf, titleOf } from "./session-label.ts";
+import { firstWaitingCall, matchesFilter, pathOf, statusOf, titleOf } from "./session-label.ts";
 import { useSessionCounts } from "./waiting-count.ts";
 
 const pageSize = 50;
@@ -284,6 +285,7 @@ const SessionRow = memo(function SessionRow({
 }): ReactNode {
   const status = statusOf(item);
   const title = titleOf(item);
+  const call = status.kind === "wait" ? firstWaitingCall(item) : null;
   return (
     <div className="session-row">
       {isMarked !== null && (
@@ -309,6 +311,11 @@ const SessionRow = memo(function SessionRow({
         </span>
         <span className="sub">
           <span className={`status ${status.kind}`}>{status.text}</span>
+          {call !== null && (
+            <span className="waits-for" title={pathOf(call.shown)}>
+              {exactName(call.shown.name)}
+            </span>
+          )}
           {item.engine !== null && <span>{item.engine}</span>}
           <span className="tnum">{cost(item.usage.totalCost)}</span>
         </span>

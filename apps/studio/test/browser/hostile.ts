@@ -61,6 +61,7 @@ const contents: { readonly [name: string]: string } = {
 };
 
 const toolName = "read_page";
+const payName = "pay_page";
 const hostileEngine = `"><img src=x onerror=ran()>`;
 
 export async function checkHostileContent(browser: Browser, shots: string, only: string): Promise<readonly string[]> {
@@ -70,7 +71,7 @@ export async function checkHostileContent(browser: Browser, shots: string, only:
   try {
     for (const name of Object.keys(contents)) {
       if (!name.includes(only)) continue;
-      for (const kind of ["messages", "tools", "failure"]) {
+      for (const kind of ["messages", "tools", "failure", "approval"]) {
         const began = Date.now();
         const found = await openHostile(browser, server, `${name}-${kind}`, shots);
         console.log(`${found.length === 0 ? "ok    " : "FAILED"} ${name}, ${kind} (${Date.now() - began} ms)`);
@@ -98,6 +99,7 @@ async function openHostile(browser: Browser, server: Server, id: string, shots: 
     await page.locator("article.msg").first().waitFor();
     await page.locator(".timeline-pane [role='option']").first().waitFor();
     await checkInert(page, faults);
+    if (id.endsWith("-approval")) await checkApproval(page, faults, shots, id);
     // The inspector shows the request and the response of the last effect.
     await page.locator(".timeline-pane [role='option']").last().click({ force: true });
     const tabs = page.locator(".insp-tabs [role='tab']");
@@ -118,6 +120,25 @@ async function openHostile(browser: Browser, server: Server, id: string, shots: 
   }
   faults.push(...(await watched.close()));
   return faults;
+}
+
+/** The form of an approval shows no character that is invisible or reorders others, and can be decided once all of it is shown. */
+async function checkApproval(page: Page, faults: string[], shots: string, id: string): Promise<void> {
+  const form = page.locator(".approval");
+  const approve = form.getByRole("button", { name: /^Approve/ });
+  await approve.waitFor();
+  await page.screenshot({ path: join(shots, `hostile-${id}-form.png`) });
+  const buttons = form.getByRole("button", { name: /^Show all/ });
+  if ((await buttons.count()) > 0 && (await approve.isEnabled()))
+    faults.push("a call is approved that is not all shown");
+  while ((await buttons.count()) > 0) await buttons.first().click();
+  await checkInert(page, faults);
+  if (!(await approve.isEnabled())) faults.push("the call cannot be approved");
+  const fields = await form.locator("textarea, input").all();
+  const values = await Promise.all(fields.map(async (field) => field.inputValue()));
+  const shown = [await form.innerText(), ...values].join(" ");
+  const hidden = /(?![\t\n])\p{Cc}|[\p{Bidi_Control}\u200B\u00AD\uFEFF\u2028\u2029]/u.exec(shown);
+  if (hidden !== null) faults.push(`the form contains U+${hidden[0].codePointAt(0)?.toString(16) ?? ""}`);
 }
 
 /** No script has run, no link runs one, nothing is loaded, the page answers soon and does not scroll sideways. */
@@ -152,7 +173,14 @@ async function writeHostileDatabase(database: string): Promise<void> {
     replay: "safe",
     handler: () => result,
   });
-  const hostile = engine({ adapter, model: `fake:${html}`, tools: [readPage] });
+  const payPage = tool({
+    name: payName,
+    description: html,
+    schema: { type: "object" },
+    needsApproval: true,
+    handler: () => result,
+  });
+  const hostile = engine({ adapter, model: `fake:${html}`, tools: [readPage, payPage] });
   await withRuntime(database, { default: hostile, [hostileEngine]: hostile }, async (runner) => {
     for (const [name, content] of Object.entries(contents)) {
       const metadata = { title: content.slice(0, 20_000) };
@@ -170,6 +198,13 @@ async function writeHostileDatabase(database: string): Promise<void> {
       await (
         await runner.start("Read the page.", { id: `${name}-tools`, engine: "default", metadata })
       ).result;
+      // Lists of sessions contain the arguments of waiting calls, so a server has few of them that are large.
+      const note = content.slice(0, 30_000);
+      const rows = Array.from({ length: 87 }, (_, index) => `${index} ${content.slice(0, 100)}`);
+      const order = { id: "A-1", [content.slice(0, 200)]: note.slice(0, 1000) };
+      scripts.push([{ type: "tool_call", name: payName, arguments: { amount: 5, order, rows, note } }]);
+      const waits = await (await runner.start("Pay.", { id: `${name}-approval`, engine: "default", metadata })).result;
+      check(waits.session.pendingToolCalls.length === 1, "no call waits");
       scripts.push([{ type: "error", reason: "invalid_request", message: content, retryable: false }]);
       const failed = await (await runner.start("Fail.", { id: `${name}-failure`, engine: "default", metadata })).result;
       check(failed.failure !== null, "the turn did not fail");

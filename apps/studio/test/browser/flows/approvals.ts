@@ -28,6 +28,39 @@ async function paidArguments(server: { readonly url: string }, id: string): Prom
   return JSON.parse(JSON.parse(`"${paid}"`));
 }
 
+type Waiting = {
+  readonly session: { readonly pendingToolCalls: readonly { readonly id: string; readonly digest: string }[] };
+};
+
+async function post(server: { readonly url: string }, path: string, body: object): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${server.url}/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  check(response.ok, `POST /${path} answered ${response.status}: ${await response.text()}`);
+}
+
+/** Denies the first waiting call as another client does, and waits until no turn is open. */
+async function denyCall(server: { readonly url: string }, id: string): Promise<void> {
+  const { session }: Waiting = JSON.parse(await read(server, `sessions/${id}`));
+  const [call] = session.pendingToolCalls;
+  if (call === undefined) throw new Error("no call waits");
+  await post(server, `sessions/${id}/decisions`, { toolCallId: call.id, digest: call.digest, type: "deny" });
+  await untilIdle(server, id);
+}
+
+/** Sends a message as another client does, and waits until no turn is open. */
+async function sendMessage(server: { readonly url: string }, id: string, message: string): Promise<void> {
+  await post(server, `sessions/${id}/send`, { text: message });
+  await untilIdle(server, id);
+}
+
+async function untilIdle(server: { readonly url: string }, id: string): Promise<void> {
+  await until(
+    "no turn is open",
+    async () => read(server, `sessions/${id}`),
+    (session) => session.includes('"openTurn":null'),
+  );
+}
+
 async function isFocused(field: Locator): Promise<boolean> {
   return field.evaluate((element) => element.matches(":focus"));
 }
@@ -279,10 +312,19 @@ export const approvalFlows: readonly Flow[] = [
       await approve(page).waitFor();
       check(await approve(page).isDisabled(), "a call whose arguments are not all shown can be approved");
       await seeText(page, "Not all of lines is shown");
+      await seeText(page, "57 of 87 rows are not shown");
       await button(talk(page), "Show all 87 rows").click();
       check((await lines.inputValue()).endsWith("row 87"), "the last row is not shown");
       const still = await hiddenPixels(lines);
       check(still <= 1, `${still} pixels of 87 rows are hidden`);
+      // Where the button is, the tool that runs is in view too.
+      await approve(page).scrollIntoViewIfNeeded();
+      const [list, name] = [
+        await page.locator(".talk").boundingBox(),
+        await page.locator(".approval .name").boundingBox(),
+      ];
+      const isInView = list !== null && name !== null && name.y >= list.y && name.y < list.y + list.height;
+      check(isInView, `the name of the tool is at ${JSON.stringify(name)} in ${JSON.stringify(list)}`);
       await approve(page).click();
       await seeText(page, "The tool answered");
       check(JSON.stringify(await paidArguments(server, id)).includes("row 87"), "the last row was not sent");
@@ -324,6 +366,107 @@ export const approvalFlows: readonly Flow[] = [
       await approve(page).click();
       await seeText(page, "The tool answered");
       check(JSON.stringify(await paidArguments(server, id)) === JSON.stringify(input), "the tool got other arguments");
+    },
+  },
+  {
+    name: "the call of a child agent is shown, and not the tool around it",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "inner.db", config });
+      const { page } = await open("", server);
+      const id = await startSession(page, "Use summarize_mail");
+      await approve(page).waitFor();
+      const form = page.locator(".approval");
+      const whole = await shownIn(form);
+      for (const part of [
+        "summarize_mail → wire_transfer",
+        '"the landlord"',
+        "500",
+        '"mail\\u202e"',
+        "not safe to run twice",
+      ]) {
+        check(whole.includes(part), `the form does not show ${part}: ${whole}`);
+      }
+      // The server accepts no other arguments for it.
+      check((await form.locator("textarea, input").count()) === 0, "the arguments of a nested call can be edited");
+      const { page: other } = await open("waiting", server);
+      const row = other.locator(".attention li", { hasText: "wire_transfer" });
+      await row.waitFor();
+      check((await text(row)).includes("summarize_mail → wire_transfer"), `the waiting page shows ${await text(row)}`);
+      check((await text(row)).includes("the landlord"), `the waiting page shows ${await text(row)}`);
+      const listed = await text(page.locator(".list-row", { hasText: "Use summarize_mail" }));
+      check(listed.includes("wire_transfer"), `the list of sessions shows ${listed}`);
+      await approve(page).click();
+      await seeText(page, "The tool answered: transferred: 500 to the landlord");
+      check((await read(server, `sessions/${id}/messages`)).includes("500 to the landlord"), "another call ran");
+    },
+  },
+  {
+    name: "a page that has missed a change cannot approve what it does not show",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "stale.db", config });
+      server.signal("bank-answers");
+      const watched = await open("", server);
+      const { page, context } = watched;
+      const id = await startSession(page, 'Use pay, first id {"amount": 500, "to": "the landlord"}');
+      await approve(page).waitFor();
+      watched.allowFailures(/ERR_INTERNET_DISCONNECTED|Failed to fetch|409/);
+      await context.setOffline(true);
+      // Another person denies the call, and the next one has the same id.
+      await denyCall(server, id);
+      await sendMessage(server, id, 'Use pay, first id {"amount": 99999900, "to": "ATTACKER"}');
+      // The decision is sent before the page has read the session again.
+      const held = (url: URL): boolean => url.pathname === `/sessions/${id}`;
+      await page.route(held, (route) => route.abort("internetdisconnected"));
+      await context.setOffline(false);
+      check((await talk(page).getByLabel(/^to/).inputValue()) === "the landlord", "the page has read the session");
+      const refused = page.waitForResponse((response) => response.url().endsWith("/decisions"));
+      await approve(page).click();
+      check((await refused).status() === 409, `the decision was answered ${(await refused).status()}`);
+      await page.locator(".toast.error", { hasText: "arguments" }).waitFor();
+      await talk(page).getByText("The call has changed").waitFor();
+      check(await approve(page).isDisabled(), "the refused call can be approved again");
+      await checkWaits(server, id);
+      // The page reads the session, shows the call as it is now, and the person looks again.
+      await page.unroute(held);
+      await until(
+        "the call as it is now is shown",
+        async () => shownIn(page.locator(".approval")),
+        (whole) => whole.includes("ATTACKER") && whole.includes("99999900") && whole.includes("The call has changed"),
+      );
+      watched.allowFailures(null);
+      check(await approve(page).isDisabled(), "the new call can be approved without a look at it");
+      check(!(await read(server, `sessions/${id}/messages`)).includes("paid"), "something was paid");
+      await button(talk(page), "Decide about the call as it is now").click();
+      await approve(page).click();
+      await seeText(page, "paid:");
+      check(JSON.stringify(await paidArguments(server, id)).includes("ATTACKER"), "another call ran");
+    },
+  },
+  {
+    name: "a call that changes while a person looks at it asks for another look",
+    run: async ({ open, start }) => {
+      const server = await start({ database: "changes.db", config });
+      const { page } = await open("", server);
+      const id = await startSession(page, "Use summarize_mail");
+      await approve(page).waitFor();
+      // The child agent asks again after the denial of another person, under the same call of the session.
+      await denyCall(server, id);
+      await until(
+        "the new call is shown",
+        async () => shownIn(page.locator(".approval")),
+        (whole) => whole.includes("ATTACKER"),
+      );
+      await talk(page).getByText("The call has changed").waitFor();
+      check((await text(page.locator(".changed-call"))).includes("the landlord"), "the earlier call is not shown");
+      check(await approve(page).isDisabled(), "the new call can be approved without a look at it");
+      check(
+        await button(talk(page), "Deny with reason…").isDisabled(),
+        "the new call can be denied without a look at it",
+      );
+      await button(talk(page), "Decide about the call as it is now").click();
+      await talk(page).getByText("The call has changed").waitFor({ state: "detached" });
+      await approve(page).click();
+      await seeText(page, "The tool answered: transferred: 99999900 to ATTACKER");
     },
   },
 ];

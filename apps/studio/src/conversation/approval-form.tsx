@@ -13,6 +13,7 @@ import { useEffect, useMemo, useRef } from "react";
 import { isEdited, newDraft, obstaclesOf } from "../forms/form-draft.ts";
 import { JsonForm, SchemaForm } from "../forms/schema-fields.tsx";
 import { fieldsOf, fieldsOfValue, isSameJson } from "../forms/schema-form.ts";
+import { pathOf } from "../sessions/session-label.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { formKey, useFormDraft, useReasonDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
@@ -39,7 +40,7 @@ export function ApprovalForm({
   /** Whether the reader has opened the reason in this form, and not in one that was removed meanwhile. */
   const wasOpened = useRef(false);
   const fields = useMemo(() => {
-    const ofSchema = tool === null ? null : fieldsOf(tool.inputSchema, original);
+    const ofSchema = tool === null || tool === undefined ? null : fieldsOf(tool.inputSchema, original);
     return isReadOnly ? (ofSchema ?? fieldsOfValue(original)) : ofSchema;
   }, [tool, original, isReadOnly]);
   const obstacles = obstaclesOf(draft, fields, original);
@@ -56,10 +57,19 @@ export function ApprovalForm({
     decide(isSameJson(draft.value, original) ? { type: "approve" } : { type: "approve", arguments: draft.value });
   };
   const press = (event: KeyboardEvent): void => {
-    if (event.key !== "Enter" || !(event.metaKey || event.ctrlKey)) return;
+    if (event.key !== "Enter" || event.repeat || !(event.metaKey || event.ctrlKey)) return;
+    // On a button, for example that of the denial, the keys press the button.
+    if (!(event.target instanceof Element) || !event.target.matches("textarea, input, select")) return;
     event.preventDefault();
     approve();
   };
+  if (tool === undefined) {
+    return (
+      <p className="loading" role="status">
+        Loading…
+      </p>
+    );
+  }
   return (
     <div className="body" onKeyDown={press}>
       {fields === null ? (
@@ -69,6 +79,10 @@ export function ApprovalForm({
       )}
       {reason === null ? (
         <>
+          {/* The head of a long form is out of view where the buttons are. */}
+          <p className="runs">
+            An approval runs <b>{pathOf(pending.shown)}</b>
+          </p>
           <div className="actions">
             <button
               type="button"
@@ -156,7 +170,8 @@ function Denial({
           if (event.key === "Enter" && !event.nativeEvent.isComposing) {
             event.preventDefault();
             event.stopPropagation();
-            if (!isBlocked) deny();
+            // The key that opened the reason may still be held down.
+            if (!isBlocked && !event.repeat) deny();
           } else if (event.key === "Escape") change(null);
         }}
       />

@@ -5,7 +5,7 @@ import type { ToolView } from "everturn/client";
 import type { JsonObject } from "everturn/model";
 import type { ReactNode } from "react";
 
-import { useMemo } from "react";
+import { useMemo, useRef } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
@@ -19,15 +19,19 @@ import { formKey, useFormDraft } from "./form-drafts.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
 /**
- * The tool that runs, with its schema; `null`: the engine is not known, or has no such tool. A tool of a child agent is not known: the engine of the session may have
- * another tool of its name.
+ * The tool that runs, with its schema; `null`: the engine is not known, or has no such tool; `undefined`: it is being read. A tool of a child agent is not known: the
+ * engine of the session may have another tool of its name. The first value is kept, because another schema would replace the inputs of a form that is edited.
  */
-export function useTool({ name, parents }: ShownCall): ToolView | null {
+export function useTool({ name, parents }: ShownCall): ToolView | null | undefined {
   const { inspector } = useConnection();
   const engine = useConversationPart((state) => state.head?.engine ?? null);
   const engines = useQuery("engines", async (signal) => inspector.engines({ signal }));
   const own = engines.data?.find((other) => other.name === engine);
-  return parents.length > 0 ? null : (own?.tools.find((tool) => tool.name === name) ?? null);
+  const isRead = engines.data !== null || engines.error !== null;
+  const tool = parents.length > 0 ? null : (own?.tools.find((other) => other.name === name) ?? null);
+  const first = useRef<ToolView | null | undefined>(undefined);
+  if (first.current === undefined && (isRead || parents.length > 0)) first.current = tool;
+  return first.current;
 }
 
 /** What a tool does, and whether it is safe to run twice, for the head of an approval. */
@@ -35,7 +39,7 @@ export function ToolNote({ pending: { shown } }: { readonly pending: PendingCall
   const tool = useTool(shown);
   return (
     <span className="tool-note" title={tool?.description}>
-      {tool !== null && <span dir="auto">{tool.description}</span>}
+      {tool !== null && tool !== undefined && <span dir="auto">{tool.description}</span>}
       <b>{replayText(shown)}</b>
     </span>
   );
@@ -103,7 +107,7 @@ export function useCallArguments(pending: PendingCall): {
   const value = useMemo(() => argumentsOf(pending), [pending]);
   const [draft, change] = useFormDraft(`${formKey(sessionId, pending)} read`, newDraft(value));
   const fields = useMemo(
-    () => (tool === null ? null : fieldsOf(tool.inputSchema, value)) ?? fieldsOfValue(value),
+    () => (tool === null || tool === undefined ? null : fieldsOf(tool.inputSchema, value)) ?? fieldsOfValue(value),
     [tool, value],
   );
   const view =

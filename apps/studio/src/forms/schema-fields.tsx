@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "everturn/model";
 import type { ReactNode, TextareaHTMLAttributes } from "react";
 
 import { visibleText } from "everturn/model";
-import { createContext, useContext, useId, useLayoutEffect, useRef, useState } from "react";
+import { createContext, useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 
 import { count } from "../parts/format.ts";
 import { isObject } from "../parts/json.ts";
@@ -83,7 +83,7 @@ export function JsonForm({
     <FormContext.Provider value={{ draft, change, isReadOnly: false }}>
       <div className="field">
         <label htmlFor={id}>Arguments</label>
-        <Shown path={[]} text={visibleJson(original)} isText={false}>
+        <Shown id={id} path={[]} text={visibleJson(original)} isText={false}>
           <JsonInput id={id} path={[]} value={draft.value} isRequired mustBeObject />
         </Shown>
       </div>
@@ -169,7 +169,7 @@ function FieldRow({
         )}
         {field.isInSchema === false && <span className="tag wait">not in the schema</span>}
       </label>
-      <Shown path={path} text={text} isText={kind.type === "string"} isAbsent={original === undefined}>
+      <Shown id={id} path={path} text={text} isText={kind.type === "string"} isAbsent={original === undefined}>
         <FieldInput id={id} field={field} path={path} value={value} isInvalid={problem !== null} />
       </Shown>
       {isEdited && (
@@ -192,12 +192,15 @@ function asOptional(field: Field): Field {
 
 /** The input of a field, or its value as text: in a form that is read only, if the value has invisible characters, or if its text is long. */
 function Shown({
+  id,
   path,
   text,
   isText,
   isAbsent = false,
   children,
 }: {
+  /** The id of the input. */
+  readonly id: string;
   readonly path: FieldPath;
   /** The text of the model's value. */
   readonly text: string;
@@ -210,7 +213,15 @@ function Shown({
   const key = pathKey(path);
   const long = draft.revealed.includes(key) ? null : longTextOf(text);
   const isInvisible = isText && visibleText(text) !== text && !draft.editing.includes(key);
-  if (!isReadOnly && long === null && !isInvisible) return children;
+  const hasInput = !isReadOnly && long === null && !isInvisible;
+  // The input takes the focus from the button that it replaces.
+  const hadInput = useRef(hasInput);
+  useEffect(() => {
+    if (hasInput && !hadInput.current)
+      document.querySelector<HTMLElement>(`#${CSS.escape(id)}`)?.focus({ preventScroll: true });
+    hadInput.current = hasInput;
+  }, [hasInput, id]);
+  if (hasInput) return children;
   const shown = visibleText(long?.head ?? text);
   return (
     <div className="shown-value">

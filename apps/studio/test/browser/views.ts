@@ -25,6 +25,14 @@ export type Views = { readonly server: Server; readonly views: readonly View[]; 
 
 type Summary = { readonly id: string; readonly turnStatus: string | null };
 
+const extraArguments = {
+  amount: 5,
+  to: "DE00 \u202E99 0000\u202C",
+  note: "rent for November",
+  order: { id: "A-1", payTo: "ATTACKER", amountOverride: 99_999_900 },
+  lines: Array.from({ length: 87 }, (_, index) => `row ${index + 1}`),
+};
+
 const visible = (selector: string) => async (page: Page) => page.locator(selector).first().waitFor();
 const bars = visible("[role='option']");
 
@@ -38,6 +46,10 @@ export async function prepareViews(part: string): Promise<Views> {
   const guarded = await Server.start({
     database: `${part}-guarded.db`,
     token: "a-token-that-is-long-enough-0123456789",
+  });
+  const tools = await Server.start({
+    database: `${part}-tools.db`,
+    config: join(import.meta.dirname, "tools.config.ts"),
   });
   const post = async (
     path: string,
@@ -68,6 +80,9 @@ export async function prepareViews(part: string): Promise<Views> {
     (running) => running.length === 0,
     120_000,
   );
+  // Calls whose arguments have to be looked at: those of a child agent, and some that the schema does not name, long ones and invisible characters.
+  const nested = await post("sessions", { input: "Use summarize_mail" }, tools);
+  const extra = await post("sessions", { input: `Use pay ${JSON.stringify(extraArguments)}` }, tools);
   const of = (name: string): string => ids.get(name) ?? "";
   const forked = await post(`sessions/${of("long-answer")}/fork`, { at: 1 });
   const turns: { readonly items: readonly { readonly turnId: string }[] } = JSON.parse(
@@ -81,7 +96,7 @@ export async function prepareViews(part: string): Promise<Views> {
     { name: "start", path: "", prepare: visible(".scenario"), server: empty },
     { name: "sessions", path: "", prepare: visible(".list-row") },
     { name: "login", path: "", prepare: visible("form.gate-body"), server: guarded },
-    { name: "approval", path: session("approval"), prepare: both(bars, visible("[data-pending='approve']")) },
+    { name: "approval", path: session("approval"), prepare: both(bars, visible(".approval .btn.primary")) },
     {
       name: "approval-edited",
       path: session("approval"),
@@ -90,6 +105,24 @@ export async function prepareViews(part: string): Promise<Views> {
         await page.getByLabel(/^amount/).fill("150");
         await page.locator("article.msg").last().scrollIntoViewIfNeeded();
       },
+    },
+    {
+      name: "approval-nested",
+      path: `s/${nested.sessionId}`,
+      prepare: both(bars, visible(".approval .btn.primary")),
+      server: tools,
+    },
+    {
+      name: "approval-arguments",
+      path: `s/${extra.sessionId}`,
+      prepare: both(bars, visible(".approval .btn.primary")),
+      server: tools,
+    },
+    {
+      name: "waiting-calls",
+      path: "waiting",
+      prepare: visible(".waiting-call"),
+      server: tools,
     },
     { name: "question", path: session("question"), prepare: both(bars, visible(".msg")) },
     { name: "parallel-tools", path: session("parallel-tools"), prepare: both(bars, visible(".tool-card")) },
@@ -253,7 +286,7 @@ export async function prepareViews(part: string): Promise<Views> {
     },
   ];
   const close = async (): Promise<void> => {
-    for (const one of [server, slow, empty, guarded]) await one.kill();
+    for (const one of [server, slow, empty, guarded, tools]) await one.kill();
   };
   return { server, views, close };
 }

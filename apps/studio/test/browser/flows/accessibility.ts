@@ -67,6 +67,8 @@ export const accessibilityFlows: readonly Flow[] = [
       const { page } = await open();
       await startScenario(page, "Approval");
       await button(talk(page), /^Approve$/).waitFor();
+      // The timeline reads the wait a moment later.
+      await page.getByRole("option", { name: /issue_refund.*wait/ }).waitFor();
       const nodes = await accessibilityTree(page);
       const names = (role: string): readonly string[] =>
         nodes.filter((node) => node.role === role).map(({ name }) => name);

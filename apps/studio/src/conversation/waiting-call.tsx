@@ -64,8 +64,8 @@ export function ChangedCall({
   return (
     <div className="changed-call" role="alert">
       <p>
-        <b>The call has changed</b> since it was shown here{review === null ? "" : `: ${changesOf(before, after)}`}.
-        Nothing was decided.
+        <b>The call has changed</b> since it was shown here
+        {review === null ? ". Your decision was not recorded." : `: ${changesOf(before, after)}.`}
       </p>
       {review === null ? (
         <p className="muted">Reading the session again…</p>

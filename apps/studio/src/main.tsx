@@ -11,8 +11,10 @@ import "./styles/sessions.css";
 import "./styles/session.css";
 import "./styles/conversation.css";
 import { App } from "./app.tsx";
+import { takeLink } from "./data/link-login.ts";
 import { applyTheme } from "./shell/theme.ts";
 
+takeLink();
 applyTheme();
 
 const root = document.querySelector("#root");

@@ -233,7 +233,12 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     withdraw: async (sessionId, ...rest) => (await owning(sessionId)).withdraw(sessionId, ...rest),
     cancel: async (sessionId, ...rest) => (await owning(sessionId)).cancel(sessionId, ...rest),
     delete: async (sessionId, ...rest) => (await owning(sessionId)).delete(sessionId, ...rest),
-    fork: async (sessionId, ...rest) => (await owning(sessionId)).fork(sessionId, ...rest),
+    fork: async (sessionId, ...rest) => {
+      const forkId = await (await owning(sessionId)).fork(sessionId, ...rest);
+      // The request may have looked for a session of this id before it existed, as chats do for their branches.
+      rights.delete(forkId);
+      return forkId;
+    },
     recover: async (sessionId, ...rest) => (await owning(sessionId)).recover(sessionId, ...rest),
     get: async (sessionId, ...rest) => (await reading(sessionId)).get(sessionId, ...rest),
     messages: async (sessionId, ...rest) => (await reading(sessionId)).messages(sessionId, ...rest),

@@ -3,8 +3,17 @@
 // The code is removed from the address bar and from the history entry before the page is rendered. Browsers never send a fragment, so it is in no log and no
 // `Referer`. The exchange is kept as a promise, because React runs effects twice in development and the code is accepted once.
 
-let code = takeCode();
+let code: string | null = null;
 let exchange: Promise<LinkLogin> | null = null;
+
+/** Takes the code out of the address. Called once, before the page is rendered. */
+export function takeLink(): void {
+  code = takeCode();
+  // A link that is opened in a tab in which the page is open changes the fragment only.
+  addEventListener("hashchange", () => {
+    if (codeInAddress() !== null) location.reload();
+  });
+}
 
 /** The result of the exchange: the token, or that the server refused the code. `null`: the page was not opened with such a link. */
 export type LinkLogin = { readonly token: string } | "rejected" | null;
@@ -46,8 +55,3 @@ function takeCode(): string | null {
 function codeInAddress(): string | null {
   return /^#code=([\w.-]+)$/.exec(location.hash)?.[1] ?? null;
 }
-
-// A link that is opened in a tab in which the page is open changes the fragment only.
-addEventListener("hashchange", () => {
-  if (codeInAddress() !== null) location.reload();
-});

@@ -730,7 +730,9 @@ const imageResponse = record<ImageResponse>({
 type EventOf<Type extends TurnEvent["type"]> = Extract<TurnEvent, { readonly type: Type }>;
 const ofAttempt = { effectId: orNull(text), attempt: orNull(record({ epoch: count, n: count })) };
 const events: { readonly [Type in TurnEvent["type"]]: Arbitrary<EventOf<Type>> } = {
-  message_started: record({ type: is("message_started"), message: assistantMessage }),
+  message_started: fc
+    .tuple(record({ type: is("message_started"), message: assistantMessage }), orNull(jsonObject))
+    .map(([plain, addedNulls]) => (addedNulls === null ? plain : { ...plain, addedNulls })),
   text_delta: record({ type: is("text_delta"), id: orNull(text), delta: text }),
   text_completed: record({
     type: is("text_completed"),

@@ -39,8 +39,8 @@ export type Exchange = {
   readonly send: (method: "GET" | "POST", path: string, body: JsonObject | null) => Promise<HttpAnswer>;
   /** The failure of a response without a reply. The key is removed from it. */
   readonly failureOf: (answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>) => Failure;
-  /** Removes the key from error events. */
-  readonly redact: (events: readonly ModelEvent[]) => readonly ModelEvent[];
+  /** Events as the caller receives them: without the key, and without `null`s that only the adapted schema has. */
+  readonly received: (events: readonly ModelEvent[]) => readonly ModelEvent[];
   /** Adds what precedes the first events of a reply: `message_started`, if it is missing, and the warnings about the request. */
   readonly begin: (events: readonly ModelEvent[]) => readonly ModelEvent[];
 };
@@ -255,10 +255,10 @@ class ResponseReader {
   }
 
   #toYield(events: readonly ModelEvent[]): readonly ModelEvent[] {
-    const redacted = this.#exchange.redact(events);
+    const received = this.#exchange.received(events);
     const isFirst = !this.#hasYielded;
     this.#hasYielded = true;
-    return isFirst ? this.#exchange.begin(redacted) : redacted;
+    return isFirst ? this.#exchange.begin(received) : received;
   }
 }
 

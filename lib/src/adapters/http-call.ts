@@ -17,7 +17,8 @@
 //   1. The first event of a call is `message_started`, also if the server fails before any event. The warnings of the codec follow it.
 //   2. Exactly one terminal event (E1). A connection that breaks after a complete reply (`decoder.end()` returns it) gives that reply, not a failure.
 //   3. No error holds the key: servers repeat keys in error messages, so every failure passes `failureWithoutKey`.
-//   4. After the terminal event the stream is read to its end for trailing usage, within the grace time of the transport that `finish()` starts.
+//   4. Where a schema that was sent made optional fields nullable, the events have no such `null` (wire/added-nulls.ts).
+//   5. After the terminal event the stream is read to its end for trailing usage, within the grace time of the transport that `finish()` starts.
 
 import type { AdapterCall, HttpAnswer, Secrets } from "../engine/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
@@ -38,7 +39,7 @@ import {
   TransportFailure,
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, parseJson } from "../model/internal.ts";
-import { listAt, warningsOf } from "../wire/internal.ts";
+import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
 import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
@@ -65,6 +66,12 @@ export async function* streamReply(
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
   const begin = opening(encoded);
+  /** Events as the caller receives them. */
+  const received = (events: readonly ModelEvent[]) =>
+    restored(
+      redactKeys(events, () => secretsOf(server, call, key)),
+      encoded,
+    );
   if (key !== null && !isHeaderValue(key)) {
     const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
     const details = { provider: profile.provider, message, retryable: false };
@@ -78,7 +85,9 @@ export async function* streamReply(
   }
   const response = await send(server, call, key, encoded, "POST", encoded.body);
   if (response.type !== "stream") {
-    yield begin(replyWithoutStream(profile, codec, response, context, secretsOf(server, call, key), call.clock.now()));
+    const secrets = secretsOf(server, call, key);
+    const events = replyWithoutStream(profile, codec, response, context, secrets, call.clock.now());
+    yield begin(restored(events, encoded));
     return;
   }
   const decoder = codec.decoder(context);
@@ -86,7 +95,7 @@ export async function* streamReply(
   let hasStarted = false;
   try {
     for await (const frames of response.frames) {
-      const events = redactKeys(decoder.push(frames), () => secretsOf(server, call, key));
+      const events = received(decoder.push(frames));
       if (events.length === 0) continue;
       yield hasStarted ? events : begin(events);
       hasStarted = true;
@@ -98,7 +107,7 @@ export async function* streamReply(
     if (!(error instanceof TransportFailure)) throw error;
     if (hasTerminated) return;
     // Invariant 2: a reply that was complete when the connection broke is kept.
-    const decodedEnd = redactKeys(decoder.end(), () => secretsOf(server, call, key));
+    const decodedEnd = received(decoder.end());
     const failedEvent: ModelEvent = {
       type: "error",
       error: failureWithoutKey(withRequestId(error.failure, response.headers), secretsOf(server, call, key)),
@@ -107,7 +116,7 @@ export async function* streamReply(
     yield hasStarted ? lastEvents : begin(lastEvents);
     return;
   }
-  const lastEvents = redactKeys(decoder.end(), () => secretsOf(server, call, key));
+  const lastEvents = received(decoder.end());
   if (lastEvents.length > 0) yield hasStarted ? lastEvents : begin(lastEvents);
 }
 
@@ -172,20 +181,30 @@ function createExchange(
       return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
     },
     failureOf: (response) => failureOf(codec, response, context, secretsOf(server, call, key), call.clock.now()),
-    redact: (events) => redactKeys(events, () => secretsOf(server, call, key)),
+    received: (events) =>
+      restored(
+        redactKeys(events, () => secretsOf(server, call, key)),
+        encoded,
+      ),
     begin: opening(encoded),
   };
 }
 
 /** Returns a function that begins a reply: the first events of the codec, with `message_started` first and then the warnings about the request. */
-function opening({ omissions }: EncodedRequest): (events: readonly ModelEvent[]) => readonly ModelEvent[] {
+function opening(encoded: EncodedRequest): (events: readonly ModelEvent[]) => readonly ModelEvent[] {
+  const { omissions } = encoded;
   const warnings = warningsOf(omissions).map((warning): ModelEvent => ({ type: "warning", warning }));
   return (events) => {
     const [first, ...following] = events;
     return first?.type === "message_started"
       ? [first, ...warnings, ...following]
-      : [{ type: "message_started", message: assistant("") }, ...warnings, ...events];
+      : [...restored([{ type: "message_started", message: assistant("") }], encoded), ...warnings, ...events];
   };
+}
+
+/** The events without the `null`s that the schemas of the request made possible. */
+function restored(events: readonly ModelEvent[], { addedNulls }: EncodedRequest): readonly ModelEvent[] {
+  return addedNulls === undefined ? events : restoreEvents(events, addedNulls);
 }
 
 /** Sends one request after the check of `beforeRequest` (fencing). */

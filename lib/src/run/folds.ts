@@ -53,7 +53,7 @@ export async function collectChat(
 
 /**
  * Yields the structured answer while it is being received: after each delta, the value so far. The yielded value
- * is mutated by the next delta, and a new attempt starts over.
+ * is mutated by the next delta, and a new attempt starts over. An optional field that the provider has to write as `null` is absent.
  *
  * @example
  * ```ts
@@ -69,7 +69,8 @@ export async function collectChat(
 export async function* partialOutput(events: AsyncIterable<TurnEvent>): AsyncGenerator<Json> {
   let json = new PartialJson();
   for await (const event of events) {
-    if (event.type === "message_started" || event.type === "step_reset") json = new PartialJson();
+    if (event.type === "message_started") json = new PartialJson(event.addedNulls);
+    if (event.type === "step_reset") json = new PartialJson();
     if (event.type !== "text_delta") continue;
     json.push(event.delta);
     if (json.value !== undefined) yield json.value;

@@ -157,7 +157,12 @@ export type EncodedRequest = {
   readonly headers: { readonly [name: string]: string };
   /** What of the request is not in the body, and why. Empty when everything is sent. */
   readonly omissions: readonly Omission[];
+  /** Where the schemas that are sent made optional fields nullable (`added-nulls.ts`). Absent: nowhere. */
+  readonly addedNulls?: AddedNulls;
 };
+
+/** Where `null` stands for an absent field in a reply: in the structured output (`null`: nowhere), and in the arguments of tools, by name. */
+export type AddedNulls = { readonly output: JsonObject | null; readonly tools: ReadonlyMap<string, JsonObject> };
 
 /**
  * One part of a request that is not sent, or not sent as it is. `foreign_replay`: replay data of another route. `unsupported`: the API, the server or the model

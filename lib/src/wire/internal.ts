@@ -12,6 +12,7 @@ export {
   openaiResponsesLoader,
 } from "./codec-loaders.ts";
 export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "./fields.ts";
+export { restoreEvents } from "./added-nulls.ts";
 export { warningsOf } from "./omission.ts";
 export { mergeFields } from "./provider-options.ts";
 export { PartialJson } from "./partial-json.ts";

@@ -49,7 +49,7 @@ type Row = {
 };
 
 const tools = [toolSpec({ name: "weather", description: "d", schema: { type: "object" } })];
-const format = { type: "json_schema", name: "n", schema: { type: "object" }, strict: true } as const;
+const format = { type: "json_schema", name: "n", schema: { type: "object", properties: {} }, strict: true } as const;
 const thinking = { effort: "high", budgetTokens: null, summary: null };
 const none = { effort: null, budgetTokens: null, summary: null };
 const sent = ["sent", "sent", "sent", "sent"] as const;

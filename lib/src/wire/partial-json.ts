@@ -9,11 +9,14 @@
 // the final value is parsed by `JSON.parse`. Keys are defined with `Object.defineProperty`, so a key `__proto__` is a field and no prototype
 // pollution.
 
-import type { Json } from "../model/internal.ts";
+import type { Json, JsonObject } from "../model/internal.ts";
 
-type OpenContainer =
+import { PartialBranches } from "./added-nulls.ts";
+
+type OpenContainer = { branches: PartialBranches | null } & (
   | { type: "array"; items: Json[] }
-  | { type: "object"; fields: { [key: string]: Json }; key: string | null };
+  | { type: "object"; fields: { [key: string]: Json }; key: string | null }
+);
 
 /**
  * An incremental JSON parser: after `push('{"city": "Ro')` the value is `{ city: "Ro" }`. The value is mutated as text arrives, so a caller that keeps an
@@ -32,6 +35,13 @@ export class PartialJson {
   #isKey = false;
   /** The next string in the open object is a key. */
   #expectsKey = false;
+  /** Where `null` stands for an absent field; `null`: nowhere. */
+  readonly #branches: PartialBranches | null;
+
+  /** `addedNulls`: where `null` stands for an absent field (`added-nulls.ts`), which the value then does not have. Default: nowhere. */
+  constructor(addedNulls: JsonObject | null = null) {
+    this.#branches = addedNulls === null ? null : PartialBranches.of(addedNulls);
+  }
 
   /** The value as far as it was received; `undefined` before its first character. */
   get value(): Json | undefined {
@@ -110,9 +120,9 @@ export class PartialJson {
         if (!this.#isKey) this.#addValue("");
         return;
       case "{":
-        return this.#open({ type: "object", fields: {}, key: null });
+        return this.#open({ type: "object", fields: {}, key: null, branches: this.#branchesHere() });
       case "[":
-        return this.#open({ type: "array", items: [] });
+        return this.#open({ type: "array", items: [], branches: this.#branchesHere() });
       case "}":
       case "]":
         this.#stack.pop();
@@ -169,8 +179,22 @@ export class PartialJson {
       this.#state = "broken";
       return;
     }
-    this.#addValue(value);
+    if (value !== null || !this.#isAddedNull()) this.#addValue(value);
     if (this.#stack.length === 0) this.#state = "done";
+  }
+
+  /** The branches of the schema that a value at this place may belong to. */
+  #branchesHere(): PartialBranches | null {
+    const top = this.#stack.at(-1);
+    if (top === undefined) return this.#branches;
+    return top.type === "array"
+      ? (top.branches?.child(null, {}) ?? null)
+      : (top.branches?.child(top.key, top.fields) ?? null);
+  }
+
+  #isAddedNull(): boolean {
+    const top = this.#stack.at(-1);
+    return top?.type === "object" && top.key !== null && top.branches?.isAddedNull(top.key, top.fields) === true;
   }
 
   /** Puts a new value where the parser is: as the root, the next item, or the value of the current key. */

@@ -35,7 +35,12 @@ function bodyOf(codec: Codec, provider: string, fields: Parameters<typeof reques
   return codec.encode(request([user("hi")], fields), contextOf(provider)).body;
 }
 
-const schema = { type: "object", properties: { sky: { type: "string" } }, additionalProperties: false };
+const schema = {
+  type: "object",
+  properties: { sky: { type: "string" } },
+  required: ["sky"],
+  additionalProperties: false,
+};
 const responseFormat = jsonSchema("answer", schema);
 
 describe("options of a request", () => {
@@ -194,7 +199,7 @@ describe("provider options of Anthropic", () => {
     expect(body["tools"]).toEqual([
       {
         name: "f",
-        input_schema: { type: "object" },
+        input_schema: { type: "object", properties: {}, additionalProperties: false },
         strict: true,
         input_examples: [{}],
         allowed_callers: ["direct"],
@@ -305,8 +310,16 @@ describe("provider options of Chat Completions", () => {
       { role: "tool", tool_call_id: "c1", name: "f", content: [{ type: "text", text: "x", ...breakpoint }] },
     ]);
     expect(body["tools"]).toEqual([
-      { type: "function", function: { name: "f", description: "F", parameters: {}, strict: true } },
-      { type: "function", function: { name: "g", description: "G", parameters: {} } },
+      {
+        type: "function",
+        function: {
+          name: "f",
+          description: "F",
+          parameters: { type: "object", properties: {}, required: [], additionalProperties: false },
+          strict: true,
+        },
+      },
+      { type: "function", function: { name: "g", description: "G", parameters: { type: "object", properties: {} } } },
     ]);
   });
 
@@ -319,7 +332,16 @@ describe("provider options of Chat Completions", () => {
       providerOptions: { openrouter: { ...cached, strict: true, description: "G" } },
     });
     expect(encode("openrouter", [user("Go.")], { tools: [tool] })["tools"]).toEqual([
-      { type: "function", function: { name: "f", description: "G", parameters: {}, strict: true }, ...cached },
+      {
+        type: "function",
+        function: {
+          name: "f",
+          description: "G",
+          parameters: { type: "object", properties: {}, required: [], additionalProperties: false },
+          strict: true,
+        },
+        ...cached,
+      },
     ]);
   });
 

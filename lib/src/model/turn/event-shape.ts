@@ -56,6 +56,7 @@ import {
   number,
   object,
   oneOf,
+  optional,
   read,
   required,
   settings,
@@ -84,7 +85,11 @@ type Shapes<E extends TurnEvent> = { readonly [Type in E["type"]]: Shape<Extract
 
 /** The events of a model call, which adapters emit. A table of its own: a program without a runtime or a client reads no other events. */
 const modelEventShapes: Shapes<ModelEvent> = {
-  message_started: object<MessageStarted>({ type: name("message_started"), message: required(assistantMessageShape) }),
+  message_started: object<MessageStarted>({
+    type: name("message_started"),
+    message: required(assistantMessageShape),
+    addedNulls: optional(jsonObject),
+  }),
   text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: required(string) }),
   text_completed: object<TextCompleted>({
     type: name("text_completed"),

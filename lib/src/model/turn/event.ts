@@ -58,7 +58,15 @@ type ToolEvent =
 type RunEvent = TurnStarted | InputAccepted | RetryScheduled | StepReset | StepCompleted | ChatCompleted;
 
 /** A model call returns its first data. `message` has no content yet. */
-export type MessageStarted = { readonly type: "message_started"; readonly message: AssistantMessage };
+export type MessageStarted = {
+  readonly type: "message_started";
+  readonly message: AssistantMessage;
+  /**
+   * Where `null` in the text of a structured answer stands for an absent field: a reduced JSON Schema of the answer, whose optional fields were sent to the provider as nullable
+   * ones. `partialOutput` reads it. Absent: nowhere.
+   */
+  readonly addedNulls?: JsonObject;
+};
 
 /** More text. `id` distinguishes the text blocks of one reply; it is `null` if the provider does not number them. */
 export type TextDelta = { readonly type: "text_delta"; readonly id: string | null; readonly delta: string };

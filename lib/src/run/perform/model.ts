@@ -450,7 +450,9 @@ class ModelCalls {
         progress.terminal = terminal.type;
         if (terminal.type === "error")
           return { ...terminal, error: failureWithoutKey(terminal.error, this.#plan.apiKey) };
-        return { ...terminal, requestId: terminal.requestId ?? this.#plan.requestId };
+        // Without a schema to check it with, a reply has no structured output.
+        const output = this.#plan.output === null ? null : terminal.output;
+        return { ...terminal, output, requestId: terminal.requestId ?? this.#plan.requestId };
       }
       case "message_started":
         return progress.terminal === null && isModelEvent(event) ? event : null;

@@ -8,18 +8,19 @@
 //   2. `reasoning.budgetTokens` becomes `thinking.budget_tokens`; `reasoning.effort` becomes `output_config.effort`. An effort without a budget gives
 //      `thinking: { type: "adaptive" }`; the effort `"none"` gives `{ type: "disabled" }`. For models with other settings, `options.thinking` overrides the field.
 //   3. A JSON Schema is sent as `output_config.format`, also together with tools (fixtures/wire/anthropic-messages/structured-output). The API has no mode
-//      for JSON without a schema, so `json_object` is omitted.
+//      for JSON without a schema, so `json_object` is omitted. A schema that the format cannot have (records, recursion) is part of the system prompt, with a warning.
 //   4. Provider options and `options` of the request are merged into the body last and override every field, leaf by leaf.
 
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
-import { isJsonArray } from "../../model/internal.ts";
-import { asObject, countAt, objectAt, omitNullish, textAt } from "../fields.ts";
+import { countAt, objectAt, omitNullish, textAt } from "../fields.ts";
 import { withProviderTools } from "../listed-tools.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { datedToolName } from "../provider-tools.ts";
+import { adaptSchema } from "../schema-adaptation.ts";
+import { anthropicStrict } from "../schema-rules.ts";
 import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
 import { encodeMessages, isPlainText } from "./encode.ts";
@@ -58,7 +59,10 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
   if (seed !== null) omissions.push(unsupported("seed", "the Messages API has no seed"));
   if (promptCache !== null && promptCache.key !== null)
     omissions.push(unsupported("promptCache.key", "the Messages API caches by prefix and has no cache keys"));
-  const unmarked = { tools, ...encodeMessages(request.messages, context, omissions) };
+  const output = encodeOutputConfig(request, context.quirks, omissions);
+  const { system, messages } = encodeMessages(request.messages, context, omissions);
+  const instructions = output.instructions === null ? [] : [{ type: "text", text: output.instructions }];
+  const unmarked = { tools, system: [...system, ...instructions], messages };
   const prompt = promptCache === null ? unmarked : placeBreakpoints(unmarked, promptCache, options);
   const fields = omitNullish({
     model: context.route.model,
@@ -68,7 +72,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     tools: prompt.tools.length === 0 ? null : prompt.tools,
     tool_choice: encodeToolChoice(request, tools.length > 0, omissions),
     thinking,
-    output_config: encodeOutputConfig(request, context.quirks, omissions),
+    output_config: output.config,
     temperature: keepsTemperature ? temperature : null,
     top_p: keepsTopP ? topP : null,
     stop_sequences: stopSequences.length === 0 ? null : stopSequences,
@@ -110,14 +114,21 @@ function encodeTools(
   route: ProviderRoute,
   omissions: Omission[],
 ): readonly JsonObject[] {
-  const functionTools = tools.map((tool) => {
+  const functionTools = tools.map((tool, index) => {
     const { name, description, schema } = tool;
+    const options = optionsFor(tool, route);
+    const inputSchema = schema["type"] === undefined ? { type: "object", ...schema } : schema;
+    const isStrict = options?.["strict"] === true && options["input_schema"] === undefined;
+    const adapted = isStrict ? adaptSchema(withFields(inputSchema), anthropicStrict) : null;
     const encoded = omitNullish({
       name,
       description: description === "" ? null : description,
-      input_schema: schema["type"] === undefined ? { type: "object", ...schema } : schema,
+      input_schema: adapted?.type === "adapted" ? adapted.schema : inputSchema,
     });
-    return withOptions(encoded, optionsFor(tool, route));
+    if (adapted?.type !== "inexpressible") return withOptions(encoded, options);
+    const why = `strict mode has no form of the schema, which is sent without it: ${adapted.why}`;
+    omissions.push(unsupported(`tools[${index}].strict`, why));
+    return { ...withOptions(encoded, options), strict: false };
   });
   const hostedTools = providerTools.flatMap(({ provider, name, options }, index): readonly JsonObject[] => {
     if (provider !== route.provider) {
@@ -127,6 +138,11 @@ function encodeTools(
     return [{ ...omitNullish({ type: name, name: datedToolName(name) }), ...options }];
   });
   return [...functionTools, ...hostedTools];
+}
+
+/** The schema of a tool without parameters as an empty object. */
+function withFields(schema: JsonObject): JsonObject {
+  return Object.keys(schema).length === 1 ? { ...schema, properties: {} } : schema;
 }
 
 /** `tool_choice`, only with tools. `disable_parallel_tool_use` is a field of it, so `{ type: "auto" }` is sent if only that is set. */
@@ -163,12 +179,12 @@ function encodeThinking(request: ModelRequest, omissions: Omission[]): JsonObjec
   return omitNullish({ type: "adaptive", display });
 }
 
-/** `output_config`: the effort, and the JSON Schema of the answer (invariant 3). */
+/** `output_config`: the effort, and the JSON Schema of the answer (invariant 3). `instructions`: the schema in words, if the API has no format for it. */
 function encodeOutputConfig(
   { reasoning, responseFormat }: ModelRequest,
   quirks: Quirks,
   omissions: Omission[],
-): JsonObject | null {
+): { readonly config: JsonObject | null; readonly instructions: string | null } {
   const effort = reasoning === null || reasoning.effort === "none" ? null : reasoning.effort;
   const isNative = responseFormat?.type === "json_schema" && quirks.jsonSchema !== false;
   if (responseFormat !== null && responseFormat.type !== "text" && !isNative)
@@ -180,34 +196,21 @@ function encodeOutputConfig(
           )
         : unsupported("responseFormat", "the server has no output by JSON Schema"),
     );
-  const schema = isNative ? closeObjects(responseFormat.schema) : null;
-  if (isNative && JSON.stringify(schema) !== JSON.stringify(responseFormat.schema))
+  const adapted = isNative ? adaptSchema(responseFormat.schema, anthropicStrict) : null;
+  const schema = adapted?.type === "adapted" ? adapted.schema : null;
+  if (isNative && adapted?.type === "inexpressible") {
+    const why = `the API has no format for the schema, which is part of the system prompt instead: ${adapted.why}`;
+    omissions.push(unsupported("responseFormat.schema", why));
+  } else if (isNative && JSON.stringify(schema) !== JSON.stringify(responseFormat.schema)) {
     omissions.push({ path: "responseFormat.schema", reason: "repaired" });
+  }
   const format = schema === null ? null : { type: "json_schema", schema };
   const config = omitNullish({ effort, format });
-  return Object.keys(config).length === 0 ? null : config;
-}
-
-/** The schema with `additionalProperties: false` on every object that does not set it: the API accepts no other objects. */
-function closeObjects(schema: JsonObject): JsonObject {
-  const entries = Object.entries(schema).map(([key, value]): [string, Json] => {
-    if (key === "properties" || key === "$defs" || key === "definitions")
-      return [key, mapValues(value, closeObjectsIn)];
-    if (key === "items" || key === "anyOf" || key === "allOf" || key === "oneOf") return [key, closeObjectsIn(value)];
-    return [key, value];
-  });
-  const isOpenObject = schema["type"] === "object" && schema["additionalProperties"] === undefined;
-  return { ...Object.fromEntries(entries), ...(isOpenObject ? { additionalProperties: false } : {}) };
-}
-
-function closeObjectsIn(value: Json): Json {
-  if (isJsonArray(value)) return value.map(closeObjectsIn);
-  const object = asObject(value);
-  return object === null ? value : closeObjects(object);
-}
-
-function mapValues(value: Json, transform: (item: Json) => Json): Json {
-  const object = asObject(value);
-  if (object === null) return value;
-  return Object.fromEntries(Object.entries(object).map(([key, item]): [string, Json] => [key, transform(item)]));
+  return {
+    config: Object.keys(config).length === 0 ? null : config,
+    instructions:
+      isNative && schema === null
+        ? `Answer only with JSON, without Markdown, that matches this JSON Schema: ${JSON.stringify(responseFormat.schema)}`
+        : null,
+  };
 }

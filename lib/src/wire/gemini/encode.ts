@@ -1,7 +1,8 @@
 // Encodes requests for the Gemini API: `contents` (turns of parts), `systemInstruction`, `generationConfig`, `tools` and `toolConfig`.
 //
 // Invariants
-//   1. Schemas are sent as JSON Schema (`parametersJsonSchema`, `responseJsonSchema`), without the keyword `$schema`.
+//   1. Schemas are sent as JSON Schema (`parametersJsonSchema`, `responseJsonSchema`), without the keyword `$schema`. That of an answer
+//      is written in the keywords that the API reads (`schema-rules.ts`).
 //   2. All results of one reply's calls are one turn, directly after the reply. Consecutive replies are one turn, because a turn with `functionCall` parts
 //      has to follow a user turn (fixtures/wire/gemini/tool-results).
 //   3. The id of a call is sent only if the API assigned it on this route. Without ids the API matches results to calls by name and order.
@@ -47,6 +48,8 @@ import {
 } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { requestError } from "../request-error.ts";
+import { adaptSchema } from "../schema-adaptation.ts";
+import { geminiJson } from "../schema-rules.ts";
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent, for a model name that is no path, and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
@@ -131,7 +134,7 @@ function encodeGenerationConfig(
 ): JsonObject {
   const { responseFormat, reasoning, stopSequences } = request;
   const takesSchema = quirks.jsonSchema !== false;
-  const schema = responseFormat?.type === "json_schema" ? withoutSchemaKeyword(responseFormat.schema) : null;
+  const schema = responseFormat?.type === "json_schema" ? responseSchema(responseFormat.schema) : null;
   if (schema !== null && !takesSchema) omissions.push(unsupported("responseFormat.schema", noSchemaOutput));
   const thinking = reasoning === null ? {} : encodeThinking(reasoning, route, omissions);
   return omitNullish({
@@ -168,6 +171,12 @@ function encodeThinking(reasoning: ReasoningSettings, route: ProviderRoute, omis
 /** Names of Gemini 1 and 2 models. Unknown names count as newer. */
 function isBeforeGemini3(model: string): boolean {
   return /gemini-[12](?!\d)/.test(model);
+}
+
+/** The schema of the answer in the keywords that the API reads. */
+function responseSchema(schema: JsonObject): JsonObject {
+  const adapted = adaptSchema(schema, geminiJson);
+  return adapted.type === "adapted" ? adapted.schema : withoutSchemaKeyword(schema);
 }
 
 /** The schema without `$schema`. */

@@ -33,8 +33,10 @@ import type {
   UserMessage,
 } from "../../model/internal.ts";
 import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
+import type { SentSchema } from "../openai-schemas.ts";
 
 import { normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
+import { addedNullsField } from "../added-nulls.ts";
 import { asObject, flagAt, listAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import {
@@ -46,6 +48,7 @@ import {
   removedField,
   unsupported,
 } from "../omission.ts";
+import { formatSchema, parametersSchema } from "../openai-schemas.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { clientCallName } from "../provider-tools.ts";
 import { encodeMedia } from "./media.ts";
@@ -79,6 +82,9 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const allowedFields = Object.fromEntries(Object.entries(fields).filter(([key]) => !forbiddenFields.has(key)));
   const removedFields = Object.keys(fields).filter((key) => forbiddenFields.has(key));
   const body = mergeFields(allowedFields, options);
+  // A schema of the caller replaces the encoded one, and its fields stay as the caller wrote them.
+  const isOwnFormat = schemaIn(body) === schemaIn(settings.fields);
+  const isOwnTools = body["tools"] === settings.fields["tools"];
   // Servers refuse `stream_options` if `stream` is not `true`, which `options` can set.
   const { stream_options: _, ...unstreamed } = body;
   return {
@@ -86,14 +92,24 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     body: body["stream"] === true || options["stream_options"] !== undefined ? body : unstreamed,
     headers: {},
     omissions: [...omissions, ...settings.omissions, ...removedFields.map(removedField)],
+    ...addedNullsField(isOwnFormat ? settings.output : null, isOwnTools ? settings.tools : []),
   };
+}
+
+/** The schema of the structured output in a body. */
+function schemaIn(body: JsonObject): Json | undefined {
+  return objectAt(objectAt(body, "response_format"), "json_schema")?.["schema"];
 }
 
 /** Encoded fields of the body, and what they leave out. */
 type Settings = { readonly fields: JsonObject; readonly omissions: readonly Omission[] };
 
+/** Where the schemas made fields nullable (`added-nulls.ts`): in the structured output, and in the parameters of tools. */
+type Output = { readonly output: JsonObject | null };
+type Tools = { readonly tools: readonly (readonly [name: string, addedNulls: JsonObject | null])[] };
+
 /** Encodes everything except the messages. */
-function encodeSettings(request: ModelRequest, context: WireContext): Settings {
+function encodeSettings(request: ModelRequest, context: WireContext): Settings & Output & Tools {
   const { quirks } = context;
   const { reasoning, promptCache, stopSequences, maxTokens } = request;
   const tools = encodeTools(request, context);
@@ -122,6 +138,8 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
   return {
     fields: { ...fields, ...tools.fields, ...format.fields },
     omissions: [...tools.omissions, ...format.omissions, ...omissions],
+    output: format.output,
+    tools: tools.tools,
   };
 }
 
@@ -129,20 +147,25 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings {
  * Function tools, then custom tools and tools that the server runs (`type` is their name). Tools of other providers are omitted, and those whose calls only the
  * Responses API has.
  */
-function encodeTools({ tools, providerTools, toolChoice }: ModelRequest, { route, quirks }: WireContext): Settings {
+function encodeTools(
+  { tools, providerTools, toolChoice }: ModelRequest,
+  { route, quirks }: WireContext,
+): Settings & Tools {
   const hostedTools = providerTools.filter((tool) => tool.provider === route.provider && !isResponsesTool(tool));
-  const all = [
-    ...tools.map((tool) => encodeTool(tool, quirks.strict !== false, optionsFor(tool, route))),
-    ...hostedTools.map(encodeProviderTool),
-  ];
-  const omissions = providerTools.flatMap((tool, index): Omission[] => {
+  const functions = tools.map((tool, index) =>
+    encodeTool(tool, index, quirks.strict !== false, optionsFor(tool, route)),
+  );
+  const all = [...functions.map(({ wire }) => wire), ...hostedTools.map(encodeProviderTool)];
+  const addedNulls = functions.map(({ sent }, index) => [tools[index]?.name ?? "", sent.addedNulls] as const);
+  const hostedOmissions = providerTools.flatMap((tool, index): Omission[] => {
     if (tool.provider !== route.provider) return [foreignTool(index, tool.provider)];
     const why = `Chat Completions has no tool ${tool.name}; use the Responses API`;
     return isResponsesTool(tool) ? [unsupported(`providerTools[${index}]`, why)] : [];
   });
-  if (all.length === 0) return { fields: {}, omissions };
+  const omissions = [...functions.flatMap(({ sent }) => sent.omissions), ...hostedOmissions];
+  if (all.length === 0) return { fields: {}, omissions, tools: [] };
   const choice = encodeToolChoice(toolChoice, hostedTools);
-  return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions };
+  return { fields: omitNullish({ tools: all, tool_choice: choice }), omissions, tools: addedNulls };
 }
 
 /** Is this a tool of the Responses API whose calls the program runs? Chat Completions has only custom tools; servers that reach MCP servers do so themselves. */
@@ -172,37 +195,46 @@ function encodeProviderTool({ name, options }: ProviderTool): JsonObject {
   };
 }
 
-/**
- * One function tool. `strict` comes from the provider options or from the metadata of the tool. Options that a function has are sent in `function`, others beside
- * it: OpenRouter reads `cache_control` there.
- */
+/** One function tool. Options that a function has are sent in `function`, others beside it: OpenRouter reads `cache_control` there. */
 function encodeTool(
-  { name, description, schema, metadata }: ToolSpec,
+  tool: ToolSpec,
+  index: number,
   takesStrict: boolean,
   options: JsonObject | null,
-): JsonObject {
+): { readonly wire: JsonObject; readonly sent: SentSchema } {
+  const { name, description, metadata } = tool;
+  const sent = parametersSchema(tool, index, options, takesStrict);
   const strict = takesStrict ? flagAt(metadata, "strict") : null;
-  const encoded = omitNullish({ name, description, parameters: schema, strict });
+  const encoded = omitNullish({ name, description, parameters: sent.schema, strict });
   const entries = Object.entries(options ?? {});
   const ofFunction = Object.fromEntries(entries.filter(([key]) => functionFields.has(key)));
   const ofTool = Object.fromEntries(entries.filter(([key]) => !functionFields.has(key)));
-  return withOptions({ type: "function", function: { ...encoded, ...ofFunction } }, ofTool);
+  // Strict mode that was asked for, and has no form of the schema.
+  const isDemoted = sent.omissions.length > 0 ? { strict: false } : {};
+  const wire = withOptions({ type: "function", function: { ...encoded, ...ofFunction, ...isDemoted } }, ofTool);
+  return { wire, sent };
 }
 
 /** The fields of `function` in the API. */
 const functionFields: ReadonlySet<string> = new Set(["name", "description", "parameters", "strict"]);
 
 /** `response_format`. A server without JSON Schema support gets `json_object`, and the schema is listed in `omissions`. */
-function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext): Settings {
-  if (responseFormat === null || responseFormat.type === "text") return { fields: {}, omissions: [] };
+function encodeFormat({ responseFormat }: ModelRequest, { quirks }: WireContext): Settings & Output {
+  if (responseFormat === null || responseFormat.type === "text") return { fields: {}, omissions: [], output: null };
   const jsonObjectFormat = { response_format: { type: "json_object" } };
-  if (responseFormat.type === "json_object") return { fields: jsonObjectFormat, omissions: [] };
-  const { name, schema, strict } = responseFormat;
+  if (responseFormat.type === "json_object") return { fields: jsonObjectFormat, omissions: [], output: null };
   if (quirks.jsonSchema === false) {
-    return { fields: jsonObjectFormat, omissions: [unsupported("responseFormat.schema", noSchemaOutput)] };
+    const omissions = [unsupported("responseFormat.schema", noSchemaOutput)];
+    return { fields: jsonObjectFormat, omissions, output: null };
   }
-  const jsonSchema = omitNullish({ name, schema, strict: quirks.strict === false ? null : strict });
-  return { fields: { response_format: { type: "json_schema", json_schema: jsonSchema } }, omissions: [] };
+  const takesStrict = quirks.strict !== false;
+  const { schema, strict, addedNulls, omissions } = formatSchema(responseFormat, takesStrict);
+  const jsonSchema = omitNullish({ name: responseFormat.name, schema, strict: takesStrict ? strict : null });
+  return {
+    fields: { response_format: { type: "json_schema", json_schema: jsonSchema } },
+    omissions,
+    output: addedNulls,
+  };
 }
 
 type Messages = { readonly messages: readonly JsonObject[]; readonly omissions: readonly Omission[] };

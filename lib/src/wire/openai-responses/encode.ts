@@ -6,11 +6,14 @@
 //      because it is read by its id. The options of the request can override `store`; their `include` is added.
 
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
-import type { EncodedRequest, Omission, WireContext } from "../codec.ts";
+import type { EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
+import type { SentSchema } from "../openai-schemas.ts";
 
+import { addedNullsField } from "../added-nulls.ts";
 import { flagAt, objectAt, omitNullish } from "../fields.ts";
 import { nothingToSend } from "../history.ts";
 import { choiceWithoutTools, foreignTool, isForced, noSchemaOutput, removedField, unsupported } from "../omission.ts";
+import { formatSchema, parametersSchema } from "../openai-schemas.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { clientCallName } from "../provider-tools.ts";
 import { encodeMessages, maxKeyLength } from "./encode-messages.ts";
@@ -32,6 +35,12 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   );
   if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
     throw nothingToSend(route);
+  const format = schemaOfFormat(request, quirks);
+  omissions.push(...(format?.omissions ?? []));
+  const tools = request.tools.map((tool, index) =>
+    parametersSchema(tool, index, optionsFor(tool, route), quirks.strict ?? true),
+  );
+  omissions.push(...tools.flatMap((tool) => tool.omissions));
   const fields = omitNullish({
     model: route.model,
     instructions,
@@ -40,15 +49,27 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     store: stores,
     background: background ? true : null,
     include: modelReasons(request, route.model) ? ["reasoning.encrypted_content"] : null,
-    ...encodeTools(request, context, omissions),
-    ...encodeSettings(request, context, omissions),
+    ...encodeTools(request, context, tools, omissions),
+    ...encodeSettings(request, context, format, omissions),
   });
   const merged: JsonObject = { ...mergeFields(fields, options), ...mergeInclude(fields, options) };
   const removedFields = new Set(quirks.without ?? []);
   const isSent = (name: string): boolean => !removedFields.has(name) || Object.hasOwn(options, name);
   const body = Object.fromEntries(Object.entries(merged).filter(([name]) => isSent(name)));
   omissions.push(...Object.keys(merged).flatMap((name) => (isSent(name) ? [] : [removedField(name)])));
-  return { path: "/responses", body, headers: {}, omissions };
+  // A schema of the caller replaces the encoded one, and its fields stay as the caller wrote them.
+  const isOwnFormat = objectAt(objectAt(body, "text"), "format")?.["schema"] === format?.schema;
+  const isOwnTools = body["tools"] === fields["tools"];
+  return {
+    path: "/responses",
+    body,
+    headers: {},
+    omissions,
+    ...addedNullsField(
+      isOwnFormat ? (format?.addedNulls ?? null) : null,
+      isOwnTools ? tools.map(({ addedNulls }, index) => [request.tools[index]?.name ?? "", addedNulls]) : [],
+    ),
+  };
 }
 
 /** Options that supply input besides the messages. With one of them a request without messages is valid. */
@@ -70,7 +91,12 @@ function mergeInclude(fields: JsonObject, options: JsonObject): JsonObject {
  * Sampling, reasoning, prompt cache and output format. The API has no stop sequences, no seed and no token budget for reasoning. The session id is the
  * default `prompt_cache_key` if it is short enough, so that all turns of a session share a cache.
  */
-function encodeSettings(request: ModelRequest, { quirks }: WireContext, omissions: Omission[]): JsonObject {
+function encodeSettings(
+  request: ModelRequest,
+  { quirks }: WireContext,
+  schema: SentSchema | null,
+  omissions: Omission[],
+): JsonObject {
   const { reasoning, promptCache, responseFormat, stopSequences, seed, scope } = request;
   if (stopSequences.length > 0) omissions.push(unsupported("stopSequences", "the Responses API has no stop sequences"));
   if (seed !== null) omissions.push(unsupported("seed", "the Responses API has no seed"));
@@ -79,8 +105,7 @@ function encodeSettings(request: ModelRequest, { quirks }: WireContext, omission
     omissions.push(unsupported("reasoning.budgetTokens", why));
   }
   const thinking = omitNullish({ effort: reasoning?.effort, summary: reasoning?.summary });
-  const hasSchema = quirks.jsonSchema ?? true;
-  if (responseFormat?.type === "json_schema" && !hasSchema)
+  if (responseFormat?.type === "json_schema" && schema === null)
     omissions.push(unsupported("responseFormat.schema", noSchemaOutput));
   const sessionKey = scope !== null && scope.sessionId.length <= maxKeyLength ? scope.sessionId : null;
   return omitNullish({
@@ -90,30 +115,48 @@ function encodeSettings(request: ModelRequest, { quirks }: WireContext, omission
     reasoning: Object.keys(thinking).length === 0 ? null : thinking,
     prompt_cache_key: promptCache === null ? null : (promptCache.key ?? sessionKey),
     prompt_cache_retention: promptCache?.retention === "long" ? "24h" : null,
-    text: encodeFormat(responseFormat, hasSchema, quirks.strict ?? true),
+    text: encodeFormat(responseFormat, schema, quirks.strict ?? true),
   });
+}
+
+/** The schema of the output format; `null`: there is none, or the server takes none. */
+function schemaOfFormat(
+  { responseFormat }: ModelRequest,
+  { jsonSchema = true, strict = true }: Quirks,
+): SentSchema | null {
+  return responseFormat?.type === "json_schema" && jsonSchema ? formatSchema(responseFormat, strict) : null;
 }
 
 /** The field `text`: the output format. Without JSON Schema support, `json_object` is requested instead. */
 function encodeFormat(
   format: ModelRequest["responseFormat"],
-  hasSchema: boolean,
+  sent: SentSchema | null,
   takesStrict: boolean,
 ): JsonObject | null {
   if (format === null || format.type === "text") return null;
-  if (format.type === "json_object" || !hasSchema) return { format: { type: "json_object" } };
-  const { name, schema, strict } = format;
+  if (format.type === "json_object" || sent === null) return { format: { type: "json_object" } };
+  const { name } = format;
+  const { schema, strict } = sent;
   return { format: { type: "json_schema", name, schema, ...(takesStrict ? { strict } : {}) } };
 }
 
 /** Function tools, then tools that the provider runs (`type` is their name). Tools of other providers are omitted. */
-function encodeTools(request: ModelRequest, { route, quirks }: WireContext, omissions: Omission[]): JsonObject {
+function encodeTools(
+  request: ModelRequest,
+  { route, quirks }: WireContext,
+  schemas: readonly SentSchema[],
+  omissions: Omission[],
+): JsonObject {
   const takesStrict = quirks.strict ?? true;
-  const functions = request.tools.map((tool): JsonObject => {
-    const { name, description, schema, metadata } = tool;
+  const functions = request.tools.map((tool, index): JsonObject => {
+    const { name, description, metadata } = tool;
+    const sent = schemas[index];
     // Without the field, the API makes the schema strict by default, which changes what it allows.
     const strict = takesStrict ? { strict: metadata["strict"] === true } : {};
-    return withOptions({ type: "function", name, description, parameters: schema, ...strict }, optionsFor(tool, route));
+    const parameters = sent?.schema ?? tool.schema;
+    const wire = withOptions({ type: "function", name, description, parameters, ...strict }, optionsFor(tool, route));
+    // Strict mode that was asked for, and has no form of the schema.
+    return (sent?.omissions ?? []).length > 0 ? { ...wire, strict: false } : wire;
   });
   const hosted = request.providerTools.flatMap(({ provider, name, options }, at): readonly JsonObject[] => {
     if (provider === route.provider)

@@ -21,6 +21,7 @@ import {
 import { anthropicMessages } from "everturn/wire";
 
 import { toolCallPart } from "../../../src/model/internal.ts";
+import { anthropicStrict } from "../../../src/wire/schema-rules.ts";
 import { rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, optionNames, ProviderOptions } from "./convert.ts";
 import {
@@ -37,6 +38,7 @@ import {
   without,
   withoutNulls,
 } from "./json.ts";
+import { documentedSchema } from "./schemas.ts";
 
 const provider = "anthropic";
 
@@ -376,6 +378,17 @@ const rules: readonly Rule[] = [
           ...without(body, "output_format"),
           output_config: { ...objectOf(body["output_config"]), format: body["output_format"] },
         },
+  ),
+  rule("strict schema", "the API accepts a subset of JSON Schema; other keywords are part of the description", (body) =>
+    mapObjects(
+      mapField(body, "output_config", (config) =>
+        mapField(objectOf(config), "format", (format) =>
+          without(documentedSchema({ ...objectOf(format), strict: true }, "schema", anthropicStrict), "strict"),
+        ),
+      ),
+      "tools",
+      (tool) => documentedSchema(tool, "input_schema", anthropicStrict),
+    ),
   ),
   rule(
     "tool without description",

@@ -10,6 +10,11 @@ const schema = {
   required: ["city"],
   additionalProperties: false,
 };
+/** A schema that an API accepted, or that it ignores parts of, and that the library writes in the documented keywords. */
+const looseSchema = {
+  ...schema,
+  properties: { city: { type: "string", minLength: 1, "x-order": 1 } },
+};
 
 export const bodies: { readonly [A in WireApi]: { readonly [title: string]: JsonObject } } = {
   "openai-responses": {
@@ -40,7 +45,7 @@ export const bodies: { readonly [A in WireApi]: { readonly [title: string]: Json
       ],
       reasoning: { effort: "low", summary: "auto", context: "all_turns" },
       text: {
-        format: { type: "json_schema", name: "city", schema, strict: true, description: "A city." },
+        format: { type: "json_schema", name: "city", schema: looseSchema, strict: true, description: "A city." },
         verbosity: "high",
       },
       prompt_cache_key: "cache-1",
@@ -315,7 +320,7 @@ export const bodies: { readonly [A in WireApi]: { readonly [title: string]: Json
         { type: "custom", custom: { name: "sql", description: "Runs SQL." } },
         {
           type: "function",
-          function: { name: "weather", description: "The weather.", parameters: schema, strict: true },
+          function: { name: "weather", description: "The weather.", parameters: looseSchema, strict: true },
         },
         { type: "function", function: { name: "time", parameters: {} } },
       ],
@@ -369,7 +374,7 @@ export const bodies: { readonly [A in WireApi]: { readonly [title: string]: Json
         { role: "user", content: "Another?" },
       ],
       thinking: { type: "enabled", budget_tokens: 1024 },
-      output_format: { type: "json_schema", schema },
+      output_format: { type: "json_schema", schema: looseSchema },
     },
     media: {
       model: "claude-sonnet-4-5",
@@ -504,7 +509,7 @@ export const bodies: { readonly [A in WireApi]: { readonly [title: string]: Json
         responseMimeType: "application/json",
         responseSchema: {
           type: "OBJECT",
-          properties: { name: { type: "STRING", nullable: true } },
+          properties: { name: { type: "STRING", nullable: true, minLength: 1 } },
           required: ["name"],
         },
         thinkingConfig: { thinkingLevel: "low" },

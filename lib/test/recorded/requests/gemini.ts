@@ -19,6 +19,7 @@ import { assistant, filePart, jsonSchema, request, system, textPart, toolResult,
 import { geminiGenerateContent } from "everturn/wire";
 
 import { toolCallPart } from "../../../src/model/internal.ts";
+import { geminiJson } from "../../../src/wire/schema-rules.ts";
 import { recordedRule, rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, optionNames, ProviderOptions } from "./convert.ts";
 import {
@@ -37,6 +38,7 @@ import {
   without,
   withoutNulls,
 } from "./json.ts";
+import { documentedSchema } from "./schemas.ts";
 
 const provider = "gemini";
 
@@ -361,6 +363,14 @@ const rules: readonly Rule[] = [
   ),
   rule("schema keyword", "`$schema` names the dialect", (body) =>
     eachSchema(body, (schema) => without(objectOf(schema), "$schema")),
+  ),
+  rule(
+    "keywords of an answer",
+    "the API ignores keywords that are not in its list; the description names them",
+    (body) =>
+      mapField(body, "generationConfig", (config) =>
+        without(documentedSchema({ ...objectOf(config), strict: true }, "responseJsonSchema", geminiJson), "strict"),
+      ),
   ),
   rule(
     "function without parameters",

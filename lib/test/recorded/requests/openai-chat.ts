@@ -20,6 +20,7 @@ import {
 } from "everturn/model";
 import { openaiChat } from "everturn/wire";
 
+import { openaiStrict } from "../../../src/wire/schema-rules.ts";
 import { rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, mediaOf, optionNames, ProviderOptions, writtenArguments } from "./convert.ts";
 import {
@@ -37,6 +38,7 @@ import {
   without,
   withoutNulls,
 } from "./json.ts";
+import { documentedSchema, withoutEmptyParameters } from "./schemas.ts";
 
 const provider = "openai";
 
@@ -377,12 +379,26 @@ const rules: readonly Rule[] = [
       ...objectsOf(tools).filter(({ type }) => type !== "function"),
     ]),
   ),
+  rule(
+    "strict schema",
+    "strict mode accepts a subset of JSON Schema; the library writes the schema in its documented keywords",
+    (body) =>
+      mapObjects(
+        mapField(body, "response_format", (format) =>
+          mapField(objectOf(format), "json_schema", (value) =>
+            documentedSchema(objectOf(value), "schema", openaiStrict),
+          ),
+        ),
+        "tools",
+        (tool) => mapField(tool, "function", (value) => documentedSchema(objectOf(value), "parameters", openaiStrict)),
+      ),
+  ),
   rule("tool without description", "an empty description and empty parameters are absent ones", (body) =>
     mapObjects(body, "tools", (tool) =>
       mapField(tool, "function", (value) => {
         const declaration = withoutNulls(objectOf(value));
         const described = declaration["description"] === "" ? without(declaration, "description") : declaration;
-        return isEmpty(objectOf(described["parameters"])) ? without(described, "parameters") : described;
+        return withoutEmptyParameters(described);
       }),
     ),
   ),

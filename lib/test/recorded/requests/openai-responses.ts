@@ -21,6 +21,7 @@ import {
 import { openaiResponses } from "everturn/wire";
 
 import { toolCallPart } from "../../../src/model/internal.ts";
+import { openaiStrict } from "../../../src/wire/schema-rules.ts";
 import { recordedRule, rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, mediaOf, optionNames, ProviderOptions, writtenArguments } from "./convert.ts";
 import {
@@ -38,6 +39,7 @@ import {
   without,
   withoutNulls,
 } from "./json.ts";
+import { documentedSchema, withoutEmptyParameters } from "./schemas.ts";
 
 const provider = "openai";
 
@@ -477,10 +479,22 @@ function rulesFor(recording: Recording): readonly Rule[] {
       "results are matched to calls by id; the library sends them in the order of the calls",
       (body) => mapField(body, "input", sortResults),
     ),
+    rule(
+      "strict schema",
+      "strict mode accepts a subset of JSON Schema; the library writes the schema in its documented keywords",
+      (body) =>
+        mapObjects(
+          mapField(body, "text", (text) =>
+            mapField(objectOf(text), "format", (value) => documentedSchema(objectOf(value), "schema", openaiStrict)),
+          ),
+          "tools",
+          (tool) => documentedSchema(tool, "parameters", openaiStrict),
+        ),
+    ),
     rule("tool without description", "an empty description and empty parameters are absent ones", (body) =>
       mapObjects(body, "tools", (tool) => {
         const described = tool["description"] === "" ? without(tool, "description") : tool;
-        return isEmpty(objectOf(tool["parameters"])) ? without(described, "parameters") : described;
+        return withoutEmptyParameters(described);
       }),
     ),
   ];

@@ -23,6 +23,7 @@ export type {
   SlottedCall,
   Transition,
 } from "./machine/turn.ts";
+export { withoutForcedChoice } from "./machine/environment.ts";
 export {
   cellCalls,
   cellRanMs,

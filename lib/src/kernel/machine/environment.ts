@@ -14,6 +14,17 @@ export function startEnvironment<P extends TurnProtocol>(config: TurnMachineConf
   return { instructions: systemPrompt, model, tools: toolSpecs, providerTools, params };
 }
 
+/**
+ * The environment for the replies after the one that a tool choice forced (`required`, or a named tool): a model that always has to call a tool never answers. A sync of the
+ * environment can set the choice again. `none` and `auto` stay.
+ */
+export function withoutForcedChoice(environment: Environment): Environment {
+  const { toolChoice = null, ...params } = environment.params;
+  return toolChoice === null || toolChoice === "none" || toolChoice === "auto"
+    ? environment
+    : { ...environment, params };
+}
+
 /** The fields of a turn that hold its environment. Both are always set together, so that the digest matches. */
 export function environmentFields(environment: Environment): Pick<Turn, "environment" | "environmentDigest"> {
   return { environment, environmentDigest: digestOf(canonicalJson(environment)) };

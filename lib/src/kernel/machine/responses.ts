@@ -25,7 +25,7 @@ import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-mes
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
 import { applyActions, finish } from "./actions.ts";
 import { deliver } from "./deliver.ts";
-import { environmentFields } from "./environment.ts";
+import { environmentFields, withoutForcedChoice } from "./environment.ts";
 import { llmDebug, llmError } from "./log.ts";
 import { prepare } from "./prepare.ts";
 import { isLastCheckpoint } from "./turn.ts";
@@ -60,7 +60,7 @@ export function modelReplied<P extends TurnProtocol>(
   { reply: receivedReply, model, requestBody, spent }: ModelReplied,
 ): void {
   const reply = storableReply(receivedReply);
-  const { phase, finalize, policy, step } = builder.turn;
+  const { phase, finalize, policy, step, revision } = builder.turn;
   if (!builder.spend(spent) || !builder.spend(reply.usage)) return;
   if (model !== null) builder.update(environmentFields({ ...builder.turn.environment, model }));
   builder.log(llmDebug({ sessionId: builder.config.sessionId, protocolIteration: step, requestBody }, reply));
@@ -74,6 +74,11 @@ export function modelReplied<P extends TurnProtocol>(
     return endWithFailure(builder, reply, adapterFailureOf("context_length_exceeded", message));
   }
   if (finalize !== null) return finalized(builder, reply, finalize);
+  if (revision > 2) {
+    const { environment } = builder.turn;
+    const released = withoutForcedChoice(environment);
+    if (released !== environment) builder.update(environmentFields(released));
+  }
   const driverState = phase.type === "awaiting_model" ? phase.driverState : null;
   builder.update({ openReply: reply });
   applyActions(builder, builder.config.protocolDriver.handleLlmSuccess(builder.view, reply, driverState));

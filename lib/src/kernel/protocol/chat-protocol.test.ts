@@ -613,6 +613,21 @@ describe("approvals, single steps and malformed data", () => {
     expect(projectRequest(syncing, synced).model).toBe("m2");
   });
 
+  test.each([
+    [2, "required"],
+    [3, "auto"],
+  ])("a reply ends a forced tool choice from revision 3 on: revision %i", (revision, after) => {
+    const forcing = config({}, { generation: { toolChoice: "required" } });
+    const start = startTurn(forcing, { ...input(), revision }).turn;
+    expect(projectRequest(forcing, start).toolChoice).toBe("required");
+    const { turn } = transcript(forcing, { ...input(), revision }, [
+      replied("t/0/model", calls("weather")),
+      result("t/0/tool/0", "A"),
+      delivered("t/1/after_work"),
+    ]);
+    expect(projectRequest(forcing, turn).toolChoice).toBe(after);
+  });
+
   test("a deploy changes the next turn and never an open one; settings of a call override the default", () => {
     const { turn } = startTurn(config({}, { modelVariant: "low", generation: { toolChoice: "required" } }), input());
     const after = config({}, { modelVariant: "high", model: "other", systemPrompt: "Other." });

@@ -58,7 +58,7 @@ import {
   toJsonSchema,
   mergeAdapterOptions,
 } from "../../engine/internal.ts";
-import { turnInput } from "../../kernel/internal.ts";
+import { turnInput, withoutForcedChoice } from "../../kernel/internal.ts";
 import {
   engineFailure,
   EngineError,
@@ -221,7 +221,8 @@ export function planRun<Context extends CallerContext>(
   const output = pick(sources, "output") ?? null;
   const { protocol } = engine;
   const pinned =
-    details.pinned ?? pin(engine, { adapter, tools: resolvedTools, maxTurns, onToolError }, options, sources, details);
+    details.pinned ??
+    pin(engine, { adapter, tools: resolvedTools, maxTurns, onToolError, thread }, options, sources, details);
   const tools = withListedTools(resolvedTools, pinned.environment.tools);
   // A turn that is continued may be planned without its engine, to be ended only; its performer checks the executor.
   if (details.pinned === undefined) checkCellExecutor(engine, details.cell ?? null);
@@ -316,16 +317,18 @@ type Resolved<Context extends CallerContext> = {
   readonly tools: readonly Tool<Context>[];
   readonly maxTurns: number;
   readonly onToolError: OnToolError;
+  readonly thread: Thread;
 };
 
 /** Builds the pinned configuration of a new run. */
 function pin<Context extends CallerContext>(
   engine: Engine<Context>,
-  { adapter, tools, maxTurns, onToolError }: Resolved<Context>,
+  { adapter, tools, maxTurns, onToolError, thread }: Resolved<Context>,
   options: ChatOptions<Context>,
   sources: Sources<ChatOptions<Context>>,
-  { verb, request }: PlanDetails,
+  details: PlanDetails,
 ): Pinned {
+  const { verb, request } = details;
   const { params, body } = requestParams(engine, request, options);
   const format =
     pick(sources, "responseFormat") ?? request?.responseFormat ?? formatOf(pick(sources, "output") ?? null);
@@ -346,18 +349,20 @@ function pin<Context extends CallerContext>(
   }
   const onUnknownTool = pick(sources, "onUnknownTool");
   const onEmptyReply = pick(sources, "onEmptyReply");
-  return {
-    environment: {
-      instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
-      model,
-      tools: specs,
-      providerTools: hostedTools(listedTools),
-      params: {
-        ...params,
-        ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
-        ...(Object.keys(body).length === 0 ? {} : { options: body }),
-      },
+  const environment = {
+    instructions: pick(sources, "instructions") ?? engine.instructions ?? "",
+    model,
+    tools: specs,
+    providerTools: hostedTools(listedTools),
+    params: {
+      ...params,
+      ...(format === null || finalize !== null ? {} : { responseFormat: { ...format } }),
+      ...(Object.keys(body).length === 0 ? {} : { options: body }),
     },
+  };
+  return {
+    // `generate` is one call: its settings are those of the caller.
+    environment: verb !== "generate" && isAnswered(thread, details) ? withoutForcedChoice(environment) : environment,
     policy: {
       syncEnvironment: pick(sources, "prepareStep") !== undefined && verb === "chat",
       startCheckpoint: pick(sources, "hooks")?.beforeTurn !== undefined && verb !== "generate",
@@ -377,6 +382,19 @@ function pin<Context extends CallerContext>(
       onToolError: typeof onToolError === "function" ? null : onToolError,
     },
   };
+}
+
+/**
+ * Has the model replied since the last user message? Then the turn continues after a wait, and a forced tool choice has had its effect. The answer to a question of a tool is part of
+ * the wait.
+ */
+function isAnswered({ messages }: Thread, details: PlanDetails): boolean {
+  if ((details.turnCauses ?? []).length > 0) return false;
+  const all = [...messages, ...(details.messages ?? [])];
+  const last = all.findLastIndex(({ role }) => role === "user" || role === "event" || role === "assistant");
+  if (all[last]?.role === "assistant") return true;
+  const before = all[last - 1];
+  return before?.role === "assistant" && before.metadata["askUser"] === true;
 }
 
 /**

@@ -47,7 +47,10 @@ import type { Tool } from "./tool/tool.ts";
 
 /** Options of `chat` and `stream`: those of `step`, and the conditions that end the run. */
 export type ChatOptions<Context extends CallerContext = CallerContext> = {
-  /** Whether the model must, may or must not call a tool. Default: `"auto"`. */
+  /**
+   * Whether the model must, may or must not call a tool. A forced choice (`"required"`, or a tool) applies to the first reply after a user message, and `prepareStep` can set it
+   * again; `"none"` applies to all. Default: `"auto"`.
+   */
   readonly toolChoice?: ToolChoice | null;
   /** Whether one reply may contain several tool calls. Default: the provider decides. */
   readonly parallelToolCalls?: boolean | null;

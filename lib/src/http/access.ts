@@ -16,6 +16,7 @@
 //   A decision is `decide`, a result for a call that waits for an approval or whose outcome is unknown, and a token for such a call. By default, an owner decides only
 //   in turns that other callers started: `startedBy` of the session. It is empty if a program or an older release started the turn, and then only operators decide.
 //   A decision does not change the context of the turn, which stays that of the caller that started it.
+//   A rule must allow the call as it was shown, and the call with the arguments of the approver: who may approve a small payment may not raise it.
 //   The rule is evaluated for a version of the session, and the verb is called for that version: a call that is pending again under the same id is another call.
 //
 // Invariants
@@ -134,8 +135,11 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     return right === "none" ? absentTenant(sessions) : ofCaller;
   };
 
-  /** Evaluates the rules for answers to calls of these ids. Throws 403 if the caller may not answer one of them. `null`: the session does not exist for the caller. */
-  const assess = async (sessionId: string, answered: readonly string[]) => {
+  /**
+   * Evaluates the rules for answers to calls of these ids. Throws 403 if the caller may not answer one of them. `null`: the session does not exist for the caller.
+   * `edited`: arguments with which the caller approves, instead of those that were shown.
+   */
+  const assess = async (sessionId: string, answered: readonly string[], edited: JsonObject | null = null) => {
     const view = await sessions.get(sessionId, { messages: 0 });
     const session = view === null ? null : seen(sessionId, view);
     const right = session === null ? "none" : await evaluate(session);
@@ -143,7 +147,10 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     // Also calls whose decision is recorded: who may not decide may not change a decision.
     const pending = session.pendingToolCalls.filter(({ id: callId }) => answered.includes(callId));
     const decided = pending.filter(needsDecision);
-    for (const call of decided) if (!(await mayDecide(session, call))) throw notDecider();
+    for (const call of decided) {
+      if (!(await mayDecide(session, call))) throw notDecider();
+      if (edited !== null && !(await mayDecide(session, withArguments(call, edited)))) throw notDecider("edited");
+    }
     if (right === "read" && pending.length > decided.length) throw notOwner();
     // A call that does not wait is not for a reader: only an answer that was accepted before is found, by its key.
     return { right, version: right === "read" && pending.length === 0 ? impossibleVersion : view.version };
@@ -151,16 +158,17 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
 
   /**
    * Calls a verb that answers pending calls, if the caller may. `answered`: the ids of the calls. The verb gets the runtime and the version that the rules were evaluated
-   * for. `expected`: the version that the caller has named.
+   * for. `expected`: the version that the caller has named. `edited`: as for `assess`.
    */
   const answering = async <T>(
     sessionId: string,
     answered: readonly string[],
     expected: number | undefined,
     call: (runtime: Runtime, version: number) => Promise<T>,
+    edited: JsonObject | null = null,
   ): Promise<T> => {
     for (;;) {
-      const assessed = await assess(sessionId, answered);
+      const assessed = await assess(sessionId, answered, edited);
       if (assessed === null) return call(absentTenant(sessions), expected ?? impossibleVersion);
       const { right, version } = assessed;
       // A later version than the one that the rules were evaluated for may have other calls under the same ids.
@@ -222,7 +230,8 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
       const send = (runtime: Runtime, version: number) =>
         runtime.decide(sessionId, callId, decision, { ...withoutContext(options), version });
       const before = await decidedBefore(sessionId, decision, options?.key, () => send(ofCaller, impossibleVersion));
-      return before ?? answering(sessionId, [callId], options?.version, send);
+      const edited = decision.type === "approve" ? (decision.arguments ?? null) : null;
+      return before ?? answering(sessionId, [callId], options?.version, send, edited);
     },
     checkAnswers: async (sessionId, callIds) => void (await assess(sessionId, callIds)),
     token: (sessionId, callId, options) =>
@@ -325,6 +334,11 @@ function owned({ id, owner, startedBy, metadata }: OwnedSession): OwnedSession {
   return { id, owner, startedBy, metadata };
 }
 
+/** The call as it would run with arguments of the person who approves it. Those of a call of a child agent cannot be changed. */
+function withArguments(call: PendingToolCall, args: JsonObject): PendingToolCall {
+  return { ...call, arguments: args, shown: { ...call.shown, arguments: args } };
+}
+
 /** The options of a decision. The turn goes on with the context that it has: its tools act for the caller that started it, not for the one that decides. */
 function withoutContext<Options extends { readonly turnContext?: JsonObject }>(options: Options | undefined) {
   const { turnContext: _, ...others } = options ?? {};
@@ -355,7 +369,12 @@ function notOwner(): HttpError {
   );
 }
 
-function notDecider(): HttpError {
+function notDecider(what: "call" | "edited" = "call"): HttpError {
+  if (what === "edited")
+    return new HttpError(
+      "forbidden",
+      "the option `decide` of the handler does not let this caller approve the call with these arguments; approve it as it is shown, or ask an operator",
+    );
   return new HttpError(
     "forbidden",
     "the caller that started a turn does not decide in it; an operator may, or the option `decide` of the handler says who else",

@@ -92,8 +92,9 @@ export type HttpOptions = {
   readonly owns?: NonNullable<AccessRules["owns"]>;
   /**
    * Who decides about calls that need an approval, or whose outcome is unknown. `"own"`: every caller to whom the session belongs, also the one that started the turn.
-   * A function: returns `true` if the caller may decide; such a caller may also read the session while the call is pending. Default: a caller to whom the session
-   * belongs, except the callers that started the turn. Operators always decide.
+   * A function: returns `true` if the caller may decide; such a caller may also read the session while the call is pending. Decide by `call.shown`, which is what runs:
+   * `call.name` and `call.arguments` are what the model called. For an approval with changed arguments it is called once more, with these arguments in both places,
+   * and has to return `true` again. Default: a caller to whom the session belongs, except the callers that started the turn. Operators always decide.
    */
   readonly decide?: NonNullable<AccessRules["decide"]>;
   /** The mount path, for example `/api/everturn`. Default: the root. */

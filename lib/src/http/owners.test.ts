@@ -255,6 +255,45 @@ describe("the rules of the application", () => {
     expect((await ask(bob, "GET", "/sessions/s")).status).toBe(404);
   });
 
+  test("a function that limits the amount limits the arguments of the approver too", async () => {
+    const { ask, sessions, refunds } = shop({
+      decide: ({ shown }, { name }) => name === "bob" && Number(shown.arguments?.["amount"]) <= 100,
+    });
+    await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });
+    const before = await sessions.get("s");
+    const raised = await ask(bob, "POST", "/sessions/s/decisions", approve("a0", { arguments: { amount: 9999 } }));
+    expect([raised.status, raised.text]).toEqual([403, expect.stringContaining("with these arguments")]);
+    expect(await sessions.get("s")).toEqual(before);
+    const lowered = await ask(bob, "POST", "/sessions/s/decisions", approve("a0", { arguments: { amount: 20 } }));
+    expect([lowered.status, refunds]).toEqual([200, [20]]);
+  });
+
+  test("the same limit holds for arguments that an approver edits in useChat", async () => {
+    const { ask, refunds } = shop({
+      decide: ({ arguments: args }, { name }) => name === "bob" && Number(args?.["amount"]) <= 100,
+    });
+    const text = { id: "m", role: "user", parts: [{ type: "text", text: "refund 50" }] };
+    await ask(ada, "POST", "/ui/chat", { id: "s", messages: [text] });
+    const shown = (await ask(bob, "GET", "/ui/chat/s")).text;
+    const [approvalId = ""] = /turn-[^"]*:[0-9a-f]{84}:a0/.exec(shown) ?? [];
+    const approval = { id: approvalId, approved: true };
+    const answered = (amount: number) => ({
+      id: "s",
+      messages: [
+        text,
+        {
+          id: "reply",
+          role: "assistant",
+          parts: [{ type: "tool-refund", toolCallId: "a0", state: "approval-responded", input: { amount }, approval }],
+        },
+      ],
+    });
+    expect((await ask(bob, "POST", "/ui/chat", answered(9999))).status).toBe(403);
+    expect(refunds).toEqual([]);
+    expect((await ask(bob, "POST", "/ui/chat", answered(50))).status).toBe(200);
+    expect(refunds).toEqual([50]);
+  });
+
   test("a decision that is sent again under its key finds its turn, for the caller that sent it", async () => {
     const { ask, sessions, refunds } = shop({ decide: (_, { name }) => name === "bob" || name === "carl" });
     await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });

@@ -294,6 +294,30 @@ describe("the rules of the application", () => {
     expect(refunds).toEqual([50]);
   });
 
+  test("a turn that another member continues is still that of the member who asked", async () => {
+    const { ask, sessions, refunds } = shop({ owns: ({ owner }) => owner === "ada" || owner === "bob" });
+    await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });
+    await ask(bob, "POST", "/sessions/s/decisions", approve("a0", { continue: false }));
+    const steered = await ask(bob, "POST", "/sessions/s/steer", { input: "go on" });
+    await sessions.attach("s", String(steered.json["turnId"])).result;
+    expect((await sessions.get("s"))?.startedBy).toEqual(["ada", "bob"]);
+    expect((await ask(ada, "POST", "/sessions/s/decisions", approve("b0"))).status).toBe(403);
+    expect(refunds).toEqual([50]);
+  });
+
+  test.each(["continue", "step"])(
+    "a turn without input (%s) is also that of the member whose input it acts on",
+    async (verb) => {
+      const { ask, sessions } = shop({ owns: ({ owner }) => owner === "ada" || owner === "bob" });
+      await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });
+      await ask(ops, "POST", "/sessions/s/decisions", approve("a0"));
+      await ask(ops, "POST", "/sessions/s/decisions", approve("b0"));
+      await ask(bob, "POST", `/sessions/s/${verb}`, {});
+      expect((await sessions.get("s"))?.startedBy).toEqual(["ada", "bob"]);
+      expect((await ask(ada, "POST", "/sessions/s/decisions", approve("a1"))).status).toBe(403);
+    },
+  );
+
   test("a decision that is sent again under its key finds its turn, for the caller that sent it", async () => {
     const { ask, sessions, refunds } = shop({ decide: (_, { name }) => name === "bob" || name === "carl" });
     await ask(ada, "POST", "/sessions", { id: "s", input: "refund 50" });

@@ -210,7 +210,10 @@ function turnOf(
     trace: head.lastTurn === null ? null : (continues?.trace ?? null),
   });
   const caller = context.caller === null || isDecision ? [] : [context.caller];
-  const startedBy = [...new Set([...(continues?.startedBy ?? []), ...caller])];
+  // A turn without input of its own acts on that of the turn before it.
+  const hasInput = input !== undefined || session.thread.messages.length > 0;
+  const earlier = continues?.startedBy ?? (hasInput ? [] : head.startedBy);
+  const startedBy = [...new Set([...earlier, ...caller])];
   const request = { ...plainRequest, verb, engine, options, context: turnContext, startedBy, ...turnInput, trace };
   return newTurn(context, key, id, session, history, request, now);
 }

@@ -147,7 +147,7 @@ async function driveVerb(
  * Returns whether the last turn of the session stopped for an answer, so that the next turn continues it: with its engine and its options, such as
  * the schema of `output`. Also if the answer is recorded and no call is pending any more.
  */
-function isWaitingTurn({ status, pendingToolCalls, lastRun }: Session): boolean {
+export function isWaitingTurn({ status, pendingToolCalls, lastRun }: Session): boolean {
   if (status === "awaiting_user" || pendingToolCalls.length > 0) return true;
   switch (lastRun?.outcome.type) {
     case "ask_user":

@@ -17,6 +17,7 @@ import { acceptedPut, inboxPut } from "../rows/inbox.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { accept } from "./accept.ts";
+import { isWaitingTurn } from "./drive-verbs.ts";
 import { checkTexts } from "./durable-options.ts";
 import { keyConflict } from "./idempotency.ts";
 import { engineOfSession, find, headOf, lastStart, sessionKey } from "./session-rows.ts";
@@ -120,6 +121,8 @@ async function startFromInput(
   try {
     const { turnId } = await accept(context, before, {
       ...content,
+      // Input for a turn that stopped for an answer continues that turn, so the callers that started it still do not decide in it.
+      continues: isWaitingTurn(session) ? last : null,
       verb: "chat",
       options: last?.options ?? {},
       engine: engine ?? last?.engine ?? (await engineOfSession(context, before)),

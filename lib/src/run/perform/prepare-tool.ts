@@ -100,10 +100,12 @@ async function prepare<Context extends CallerContext>(
   try {
     // `forward`: the call runs again because its inner turn continues. The hook and the gate were asked the first time.
     const isContinued = decision?.type === "forward";
-    const requested = recordedArguments ?? decidedArguments(call, decision);
     const onlyDenies = isApproved({ plan, effect });
-    // A hook may change the object that it gets, so an approved call gives it a copy.
-    const hookCall = onlyDenies ? { ...call, arguments: structuredClone(requested) } : call;
+    // Programs may change the objects that they get: the call of a hook, `context.toolCall`, the arguments of a middleware or an executor. So an approved call gives
+    // them copies, and the handler gets one that nothing else refers to.
+    const copied = <T extends JsonObject | null>(value: T): T => (onlyDenies ? structuredClone(value) : value);
+    const requested = copied(recordedArguments ?? decidedArguments(call, decision));
+    const hookCall = onlyDenies ? { ...call, arguments: copied(requested) } : call;
     const hookResult =
       recordedArguments === null && !isContinued ? await plan.hooks.beforeTool?.(hookCall, context) : null;
     if (hookResult?.type === "deny") return answers.failed("denied", hookResult.reason);
@@ -113,7 +115,7 @@ async function prepare<Context extends CallerContext>(
       const raw = truncateMiddle(call.rawArguments ?? "", 200);
       return answers.failed("invalid_arguments", `the arguments are not a JSON object: ${raw}`);
     }
-    const prepared = await tool.prepare(args);
+    const prepared = await tool.prepare(copied(args));
     if (!prepared.ok) return answers.invalidArguments(prepared.issues);
     const needsApproval = recordedArguments === null && decision === null && (await prepared.needsApproval(context));
     return needsApproval ? { type: "waits", arguments: args } : { type: "ready", prepared, args };

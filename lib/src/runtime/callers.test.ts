@@ -140,6 +140,32 @@ test("input of another caller does not enter an open turn, and is queued as a tu
   expect(await sessions.get("s")).toMatchObject({ owner: "ada", startedBy: ["bob"] });
 });
 
+test("input of one caller does not get into the turn of another that is queued or interrupts", async () => {
+  const model = handModel();
+  const agent = engine({ adapter: model, model: "hand:m" });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  const [ada, bob] = [sessions.calledBy("ada"), sessions.calledBy("bob")];
+  const turn = await ada.start("hi", { id: "s" });
+  const first = await model.call(1);
+  await ada.steer("s", "pay me");
+  // The turn of bob would accept what ada has sent, and ada would decide in it.
+  await expect(bob.send("s", "weather?", { whenBusy: "interrupt" })).rejects.toThrow("input of another caller waits");
+  const queued = await bob.send("s", "weather?", { whenBusy: "queue" });
+  await expect(ada.steer("s", "pay me more")).rejects.toThrow("a message of another caller is queued");
+  await sessions.cancel("s");
+  first.finish();
+  await turn.result;
+  // The input of ada starts a turn of ada, and the message of bob the next one.
+  const second = await model.call(2);
+  expect(await sessions.get("s")).toMatchObject({ startedBy: ["ada"] });
+  second.finish();
+  const third = await model.call(3);
+  expect(await sessions.get("s")).toMatchObject({ openTurn: { turnId: queued.turnId }, startedBy: ["bob"] });
+  third.finish();
+  await queued.result;
+  await sessions.close();
+});
+
 test("where selects sessions of a list", async () => {
   const { sessions, ada, bob } = world();
   await (

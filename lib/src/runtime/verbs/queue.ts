@@ -13,7 +13,7 @@
 // The message waits longer if the turn ends in a question, with pending calls or with an error: the session cannot start a turn then. It
 // starts one when a later turn of the session ends.
 
-import type { UserMessage } from "../../model/internal.ts";
+import type { JsonObject, UserMessage } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Put } from "../rows/storage.ts";
@@ -22,6 +22,7 @@ import type { DurableOptions, TurnHandle } from "../types.ts";
 import type { ExistingSession } from "./session-rows.ts";
 
 import { traceOfTurn } from "../../engine/internal.ts";
+import { canonicalJson } from "../../kernel/internal.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { randomText } from "../rows/digest.ts";
@@ -55,16 +56,20 @@ export async function queueMessage(
   const { storage, clock } = context;
   const { key, head, version } = session;
   const at = turnKey(key, openTurn);
-  const [counts = [], starts = [], turns = [], cancels = []] = await storage.read([
+  const [counts = [], starts = [], turns = [], cancels = [], inbox = []] = await storage.read([
     { table: "inboxes", prefix: keyOf(key) },
     { table: "starts", prefix: at },
     { table: "turns", prefix: at },
     { table: "cancels", prefix: at },
+    ...(interrupts ? [{ table: "inbox", prefix: keyOf(key) } as const] : []),
   ]);
   const [startRow, turnRow] = [starts[0], turns[0]];
   if (startRow === undefined || turnRow === undefined) return null;
   if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
-  const engine = checkedEngine(key, openTurn, readValue("starts", startRow).engine, options.engine);
+  const open = readValue("starts", startRow);
+  const engine = checkedEngine(key, openTurn, open.engine, options.engine);
+  const isSteered = inbox.some((row) => readValue("inbox", row).ownTurn === null);
+  if (isSteered) checkSteered(context, session, openTurn, open.context, options.turnContext);
   const own = {
     engine,
     options: withLimitKey(context, storedOptions(options)),
@@ -117,6 +122,27 @@ function checkedEngine({ session }: SessionKey, turn: string, open: string, name
   if (named === undefined || named === open) return open;
   throw new RuntimeError("conflict", {
     message: `turn ${turn} of session ${session} runs with the engine ${open}, and a message for the engine ${named} cannot be queued after it; wait for the end of the turn`,
+    metadata: { turnId: turn },
+  });
+}
+
+/**
+ * Throws `conflict` if input that waits for a checkpoint of the open turn may be of another caller, or has another context than the message: the turn of the message would
+ * accept that input.
+ */
+function checkSteered(
+  { caller }: VerbContext,
+  { key, head }: ExistingSession,
+  turn: string,
+  openContext: JsonObject | null,
+  turnContext: JsonObject | undefined,
+): void {
+  const isOwn = caller === null || (head.startedBy.length === 1 && head.startedBy[0] === caller);
+  const inContext =
+    turnContext === undefined || canonicalJson(openContext ?? head.session.context) === canonicalJson(turnContext);
+  if (isOwn && inContext) return;
+  throw new RuntimeError("conflict", {
+    message: `input of another caller waits for a checkpoint of turn ${turn} of session ${key.session}, and a turn that interrupts would accept it; queue the message, or cancel the turn first`,
     metadata: { turnId: turn },
   });
 }

@@ -73,6 +73,8 @@ export async function steer(
     }
     checkCaller(context, id, head, head.turn);
     if (turnContext !== null) await checkContext(context, key, head, head.turn, turnContext);
+    // Only with input in the inbox: `count` is the number of all inputs so far.
+    if (count > 0) await checkQueued(context, key, head, turnContext);
     const written = await storage.write({
       checks: [
         { table: "sessions", key: keyOf(key), tag: version },
@@ -208,6 +210,30 @@ function checkCaller({ caller }: VerbContext, id: string, { startedBy }: Session
   throw new RuntimeError("conflict", {
     message: `turn ${turn} of session ${id} was started by another caller and accepts no input of this one; wait for its end, or queue the message`,
     metadata: { turnId: turn },
+  });
+}
+
+/**
+ * Throws `conflict` if a message of another caller, or with another context, is queued: the turn that it starts may accept the input, if the open turn ends before its
+ * next checkpoint.
+ */
+async function checkQueued(
+  { storage, caller }: VerbContext,
+  key: SessionKey,
+  { session }: SessionHead,
+  turnContext: JsonObject | null,
+): Promise<void> {
+  const [rows = []] = await storage.read([{ table: "inbox", prefix: keyOf(key) }]);
+  const isOfOther = ({ ownTurn }: InboxEntry): boolean => {
+    if (ownTurn === null) return false;
+    const { startedBy, context } = ownTurn;
+    if (caller !== null && startedBy.length > 0 && !startedBy.includes(caller)) return true;
+    return turnContext !== null && canonicalJson(context ?? session.context) !== canonicalJson(turnContext);
+  };
+  if (!rows.some((row) => isOfOther(readValue("inbox", row)))) return;
+  throw new RuntimeError("conflict", {
+    message: `a message of another caller is queued in session ${key.session}, and its turn could accept this input; queue the message`,
+    metadata: { sessionId: key.session },
   });
 }
 

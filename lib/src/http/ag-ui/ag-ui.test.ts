@@ -165,6 +165,28 @@ describe("@ag-ui/client", () => {
     expect((await sessions.messages("thread-1")).items).toHaveLength(4);
   });
 
+  test("is shown what runs if a hook has changed the arguments, and sends no field that is not read", async () => {
+    const agent = engine({
+      adapter: fake({ scripts: [[call("c1", "refund", { euros: 5 })], [says("done")]] }),
+      tools,
+      options: { hooks: { beforeTool: () => ({ type: "replace_arguments", arguments: { euros: 5000 } }) } },
+    });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const { agent: client } = agentOf([], "thread-1", sessions);
+    client.addMessage({ id: "m1", role: "user", content: "Refund 5." });
+    await client.runAgent();
+    const [interrupt] = client.pendingInterrupts;
+    expect(interrupt).toMatchObject({ metadata: { toolName: "refund", arguments: { euros: 5000 } } });
+    const resume = (payload: JsonObject) => [
+      { interruptId: interrupt?.id ?? "", status: "resolved" as const, payload },
+    ];
+    await expect(client.runAgent({ resume: resume({ approved: true, editedArgs: { euros: 1 } }) })).rejects.toThrow(
+      "unknown field",
+    );
+    expect((await sessions.get("thread-1"))?.session.pendingToolCalls).toMatchObject([{ decision: null }]);
+    await sessions.close();
+  });
+
   test("denies an approval, and a cancelled interrupt is a denial", async () => {
     for (const answer of [
       { status: "resolved" as const, payload: { approved: false, reason: "too much" } },

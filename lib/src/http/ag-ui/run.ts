@@ -263,7 +263,11 @@ function decisionOf({ interruptId, status, payload }: AgUiAnswer, index: number)
   const approved =
     status === "cancelled" ? false : payload === true || payload === false ? payload : fields?.["approved"];
   if (typeof approved !== "boolean") throw invalid(place, "must be true, false or { approved: true or false }");
-  const { arguments: edited = null, reason = null } = fields ?? {};
+  const { arguments: edited = null, reason = null, approved: _, ...others } = fields ?? {};
+  // A field that is not read could hold what the person changed.
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined)
+    throw invalid([...place, unknown], "unknown field; the fields are approved, arguments, reason");
   const input = asFields(edited);
   if (edited !== null && input === null) throw invalid([...place, "arguments"], "must be an object");
   if (reason !== null && typeof reason !== "string") throw invalid([...place, "reason"], "must be a string");

@@ -418,6 +418,7 @@ const approvalSchema = {
     reason: { type: "string", description: "Why the call is denied." },
   },
   required: ["approved"],
+  additionalProperties: false,
 };
 
 function questionOf(turnId: string | null, asked: AskedQuestion, toolCallId: string): AgUiInterrupt {
@@ -426,7 +427,7 @@ function questionOf(turnId: string | null, asked: AskedQuestion, toolCallId: str
 }
 
 function interruptOf(turnId: string | null, call: PendingToolCall, toolCallId: string): readonly AgUiInterrupt[] {
-  const { name, reason, question, opts, arguments: args, shown } = call;
+  const { reason, question, opts, shown } = call;
   const id = approvalIdOf(turnId, call);
   const hints = Object.keys(opts).length === 0 ? {} : { opts };
   switch (reason) {
@@ -440,7 +441,8 @@ function interruptOf(turnId: string | null, call: PendingToolCall, toolCallId: s
         reason === "approval"
           ? `May ${callPath(shown)} run?`
           : `${callPath(shown)} was running when its process stopped, and its outcome is unknown. Approve to run it again, deny to leave it.`;
-      const metadata = { toolName: name, arguments: args ?? {}, shown: { ...shown }, ...hints };
+      // What runs, not what the model called: pages show these fields to the person who decides (A1).
+      const metadata = { toolName: shown.name, arguments: shown.arguments ?? {}, shown: { ...shown }, ...hints };
       return [{ id, reason, toolCallId, message, responseSchema: approvalSchema, metadata }];
     }
   }

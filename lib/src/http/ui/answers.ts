@@ -88,7 +88,11 @@ export async function submitAnswer(
 function withEdit(keyedAnswer: KeyedAnswer, call: PendingToolCall): KeyedAnswer {
   const { answer } = keyedAnswer;
   if (answer.type !== "decision" || answer.input === null) return keyedAnswer;
-  const isEdited = canonicalJson(answer.input) !== canonicalJson(pendingInput(call) ?? call.rawArguments ?? {});
+  const sent = canonicalJson(answer.input);
+  // A client may send back the arguments of the part, or those of the call that was shown: they differ for a call of a child agent.
+  const isEdited = [pendingInput(call) ?? call.rawArguments ?? {}, call.shown.arguments].every(
+    (args) => canonicalJson(args) !== sent,
+  );
   return isEdited ? withArguments(keyedAnswer, answer.input) : keyedAnswer;
 }
 

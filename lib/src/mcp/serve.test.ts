@@ -190,6 +190,27 @@ test.each(["auto", "legacy"] as const)(
   },
 );
 
+test.each(["legacy", "auto"] as const)(
+  "answers of a client that cannot ask its user decide nothing: %s",
+  async (mode) => {
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const client = await clientOf({ sessions }, mode);
+    deletes.length = 0;
+    const id = sessionId(await client.callTool({ name: "send_message", arguments: { message: "delete" } }));
+    const key = `call:${await pendingDigest(sessions, id)}:delete`;
+    // What a client sends after a question to its user. The server has asked none.
+    const params = {
+      name: "send_message",
+      arguments: { message: "delete" },
+      requestState: JSON.stringify({ session: id, turn: "turn" }),
+      inputResponses: { [key]: { action: "accept" as const, content: { approve: true } } },
+    };
+    await client.request({ method: "tools/call", params }).catch(() => null);
+    expect(deletes).toEqual([]);
+    expect((await sessions.get(id))?.session.pendingToolCalls).toMatchObject([{ id: "delete", decision: null }]);
+  },
+);
+
 test("questions and approvals of a session are passed on to the user of the client", async () => {
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const asked: string[] = [];

@@ -149,6 +149,11 @@ export class SessionTools {
   /** Runs a tool; `null`: there is none of this name. */
   async call(name: string, args: JsonObject, context: ServerContext): Promise<Answer | null> {
     const asked = readAsked(context.mcpReq.requestState());
+    // The state comes from the client, so it does not prove that a user was asked.
+    if (asked !== null && !this.#canAsk(context))
+      return failed(
+        "the client cannot ask its user (elicitation), so this is no answer of a user; nothing was decided",
+      );
     switch (name) {
       case "send_message":
         return asked === null ? this.#send(args, context) : this.#answered(asked, context);

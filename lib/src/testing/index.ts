@@ -1,12 +1,15 @@
-// Entry point `everturn/testing`: conformance suites, the crash matrix and a clock for tests.
+// Entry point `everturn/testing`: conformance suites, the crash matrix, a provider that refuses, and a clock for tests.
 
 export type { AdapterScenario, AdapterUnderTest } from "./adapter-suite.ts";
 export type { ConformanceCase } from "./conformance.ts";
 export type { CrashHost, CrashReport, CrashScenario } from "./crash-matrix.ts";
 export type { HandClock } from "./hand-clock.ts";
 export type { ImageAdapterScenario, ImageAdapterUnderTest } from "./image-adapter-suite.ts";
+export type { ProviderApi, ProviderRequest, ProviderRule, Violation } from "./provider-rules/rule.ts";
+export type { ProviderStep } from "./script-replies.ts";
 export type { SimulationOptions, SimulationReport } from "./simulator/simulate.ts";
 export type { StorageUnderTest } from "./storage-suite.ts";
+export type { StrictProvider, StrictProviderOptions } from "./strict-provider.ts";
 export type { ReplayedTurn, TurnRecord } from "../runtime/internal.ts";
 
 export { adapterSuite } from "./adapter-suite.ts";
@@ -16,7 +19,9 @@ export { encoderSuite } from "./encoder-suite.ts";
 export { codeExecutorSuite, executorSuite } from "./executor-suite.ts";
 export { handClock } from "./hand-clock.ts";
 export { imageAdapterSuite } from "./image-adapter-suite.ts";
+export { providerRules, violations } from "./provider-rules/violations.ts";
 export { simulate } from "./simulator/simulate.ts";
 export { storageSuite } from "./storage-suite.ts";
+export { strictProvider } from "./strict-provider.ts";
 export { transcript } from "./transcript.ts";
 export { replayTurn } from "../runtime/internal.ts";

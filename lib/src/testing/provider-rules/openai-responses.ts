@@ -1,0 +1,380 @@
+// The documented rules of the OpenAI Responses API.
+
+import type { JsonObject } from "../../model/internal.ts";
+import type { FieldLimit } from "./field-limits.ts";
+import type { SchemaPlaces } from "./openai-schema.ts";
+import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
+
+import { limitRule } from "./field-limits.ts";
+import { openaiSchemaRules } from "./openai-schema.ts";
+import { openaiWords } from "./openai-words.ts";
+import { objectOf, objectsOf, textOf, valuesAt } from "./rule.ts";
+
+const specification = "https://github.com/openai/openai-openapi/blob/master/openapi.yaml";
+
+const question: JsonObject = { role: "user", content: "Hi." };
+const base: JsonObject = { model: "gpt-5.4", input: "Hi." };
+const weather: JsonObject = {
+  type: "function",
+  name: "weather",
+  parameters: { type: "object", properties: {} },
+  strict: false,
+};
+const call: JsonObject = { type: "function_call", id: "fc_1", call_id: "call_1", name: "weather", arguments: "{}" };
+const output: JsonObject = { type: "function_call_output", call_id: "call_1", output: "Sunny." };
+const reply: JsonObject = {
+  type: "message",
+  id: "msg_1",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "output_text", text: "Hello.", annotations: [] }],
+};
+const reasoning: JsonObject = { type: "reasoning", id: "rs_1", summary: [] };
+
+function body(fields: JsonObject): ProviderRequest {
+  return { body: { ...base, ...fields } };
+}
+
+function conversation(...items: readonly JsonObject[]): ProviderRequest {
+  return body({ input: [question, ...items] });
+}
+
+function toolNamed(name: string): ProviderRequest {
+  return body({ tools: [{ ...weather, name }] });
+}
+
+function metadataOf(count: number): ProviderRequest {
+  return body({ metadata: Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, "v"])) });
+}
+
+const limits: readonly FieldLimit[] = [
+  {
+    name: "tool_name_required",
+    source: specification,
+    path: "tools[type=function].name",
+    constraint: { type: "required" },
+    refused: body({ tools: [{ type: "function", parameters: { type: "object", properties: {} }, strict: false }] }),
+    accepted: body({ tools: [weather] }),
+  },
+  {
+    name: "tool_name_pattern",
+    source: specification,
+    path: "tools[type=function].name",
+    constraint: { type: "pattern", pattern: "^[a-zA-Z0-9_-]+$" },
+    refused: toolNamed("the weather"),
+    accepted: toolNamed("the_weather-1"),
+  },
+  {
+    name: "tool_name_length",
+    source: specification,
+    path: "tools[type=function].name",
+    constraint: { type: "max_length", max: 128 },
+    refused: toolNamed("n".repeat(129)),
+    accepted: toolNamed("n".repeat(128)),
+  },
+  {
+    name: "format_name_required",
+    source: specification,
+    path: "text.format[type=json_schema].name",
+    constraint: { type: "required" },
+    refused: body({ text: { format: { type: "json_schema", schema: { type: "object" } } } }),
+    accepted: body({ text: { format: { type: "json_schema", name: "n", schema: { type: "object" } } } }),
+  },
+  {
+    name: "format_name_pattern",
+    source: specification,
+    path: "text.format.name",
+    constraint: { type: "pattern", pattern: "^[a-zA-Z0-9_-]+$" },
+    refused: body({ text: { format: { type: "json_schema", name: "a.b", schema: { type: "object" } } } }),
+    accepted: body({ text: { format: { type: "json_schema", name: "a_b", schema: { type: "object" } } } }),
+  },
+  {
+    name: "format_name_length",
+    source: specification,
+    path: "text.format.name",
+    constraint: { type: "max_length", max: 64 },
+    refused: body({ text: { format: { type: "json_schema", name: "n".repeat(65), schema: { type: "object" } } } }),
+    accepted: body({ text: { format: { type: "json_schema", name: "n".repeat(64), schema: { type: "object" } } } }),
+  },
+  {
+    name: "call_id_length",
+    source: "https://github.com/AnswerDotAI/fastllm/issues/45",
+    path: "input[].call_id",
+    constraint: { type: "max_length", max: 64 },
+    refused: conversation({ ...call, call_id: "c".repeat(65) }, { ...output, call_id: "c".repeat(65) }),
+    accepted: conversation({ ...call, call_id: "c".repeat(64) }, { ...output, call_id: "c".repeat(64) }),
+  },
+  {
+    name: "reasoning_summary_required",
+    source: specification,
+    path: "input[type=reasoning].summary",
+    constraint: { type: "required" },
+    refused: conversation({ type: "reasoning", id: "rs_1" }, call, output),
+    accepted: conversation(reasoning, call, output),
+  },
+  {
+    name: "output_required",
+    source: specification,
+    path: "input[type=function_call_output].output",
+    constraint: { type: "required" },
+    refused: conversation(call, { type: "function_call_output", call_id: "call_1" }),
+    accepted: conversation(call, output),
+  },
+  {
+    name: "metadata_count",
+    source: specification,
+    path: "metadata",
+    constraint: { type: "max_properties", max: 16 },
+    refused: metadataOf(17),
+    accepted: metadataOf(16),
+  },
+  {
+    name: "temperature_minimum",
+    source:
+      "https://github.com/pydantic/pydantic-ai/blob/main/tests/models/cassettes/test_openai_responses/test_openai_responses_model_http_error.yaml",
+    path: "temperature",
+    constraint: { type: "min", min: 0 },
+    refused: body({ temperature: -0.1 }),
+    accepted: body({ temperature: 0 }),
+  },
+  {
+    name: "temperature_maximum",
+    source: specification,
+    path: "temperature",
+    constraint: { type: "max", max: 2 },
+    refused: body({ temperature: 2.1 }),
+    accepted: body({ temperature: 2 }),
+  },
+  {
+    name: "top_p_maximum",
+    source: specification,
+    path: "top_p",
+    constraint: { type: "max", max: 1 },
+    refused: body({ top_p: 1.1 }),
+    accepted: body({ top_p: 1 }),
+  },
+  {
+    name: "top_logprobs_maximum",
+    source: specification,
+    path: "top_logprobs",
+    constraint: { type: "max", max: 20 },
+    refused: body({ top_logprobs: 21 }),
+    accepted: body({ top_logprobs: 20 }),
+  },
+  {
+    name: "safety_identifier_length",
+    source: specification,
+    path: "safety_identifier",
+    constraint: { type: "max_length", max: 64 },
+    refused: body({ safety_identifier: "u".repeat(65) }),
+    accepted: body({ safety_identifier: "u".repeat(64) }),
+  },
+];
+
+/** Items of earlier requests that are neither in the body nor known. */
+function hasUnknownItems({ body, stored }: ProviderRequest): boolean {
+  const continues = typeof body["previous_response_id"] === "string" || (body["conversation"] ?? null) !== null;
+  const refers = objectsOf(body["input"]).some(({ type }) => type === "item_reference");
+  return stored === undefined && (continues || refers);
+}
+
+function itemsOf({ body, stored = [] }: ProviderRequest): readonly JsonObject[] {
+  return [...stored, ...objectsOf(body["input"])];
+}
+
+/** The ids of calls (`function_call`, `custom_tool_call`) or of their outputs (`function_call_output`), of the items whose type matches. */
+function callIds(items: readonly JsonObject[], type: RegExp): readonly string[] {
+  return items.flatMap((item) => (type.test(textOf(item["type"])) ? [textOf(item["call_id"])] : []));
+}
+
+/** Is the item one that the API has produced, with its id: a message of a reply, a call, a program or reasoning? */
+function isReplyItem(item: JsonObject): boolean {
+  const isOfCaller =
+    /^(?:user|system|developer)$/.test(textOf(item["role"])) || textOf(item["type"]).endsWith("_output");
+  return !isOfCaller && typeof item["id"] === "string";
+}
+
+const histories: readonly ProviderRule[] = [
+  {
+    name: "call_without_output",
+    source: "https://github.com/tjardoo/openai-client/pull/124",
+    find: (request) => {
+      const items = itemsOf(request);
+      const outputs = callIds(items, /_output$/);
+      return [...new Set(callIds(items, /^function_call$/))]
+        .filter((id) => !outputs.includes(id))
+        .map((id) => ({ path: "input", message: `No tool output found for function call ${id}.` }));
+    },
+    refused: conversation(call),
+    accepted: conversation(call, output),
+  },
+  {
+    name: "output_without_call",
+    source: "https://github.com/continuedev/continue/issues/10092",
+    find: (request) => {
+      if (hasUnknownItems(request)) return [];
+      const items = itemsOf(request);
+      const calls = callIds(items, /_call$/);
+      return callIds(items, /^function_call_output$/)
+        .filter((id) => !calls.includes(id))
+        .map((id) => ({
+          path: "input",
+          message: `No tool call found for function call output with call_id ${id}.`,
+        }));
+    },
+    refused: conversation(output),
+    accepted: body({ input: [output], previous_response_id: "resp_1" }),
+  },
+  {
+    name: "duplicate_item",
+    source: "https://github.com/OpenRouterTeam/ai-sdk-provider/issues/254",
+    find: (request) => {
+      const ids = itemsOf(request).flatMap(({ id }) => (typeof id === "string" ? [id] : []));
+      return [...new Set(ids.filter((id, index) => ids.indexOf(id) !== index))].map((id) => ({
+        path: "input",
+        message: `Duplicate item found with id ${id}. Remove duplicate items from your input and try again.`,
+      }));
+    },
+    refused: { ...body({ previous_response_id: "resp_1", input: [call, output] }), stored: [call] },
+    accepted: { ...body({ previous_response_id: "resp_1", input: [output] }), stored: [call] },
+  },
+  {
+    name: "reasoning_without_next_item",
+    // The next item has to be the stored one, so it needs its id.
+    source: "https://github.com/OpenHands/software-agent-sdk/pull/1754",
+    find: ({ body }) => {
+      if (body["store"] === false) return [];
+      const items = objectsOf(body["input"]);
+      return items.flatMap((item, index): readonly Finding[] => {
+        const next = items[index + 1];
+        if (item["type"] !== "reasoning" || (next !== undefined && isReplyItem(next))) return [];
+        return [
+          {
+            path: "input",
+            message: `Item '${textOf(item["id"])}' of type 'reasoning' was provided without its required following item.`,
+          },
+        ];
+      });
+    },
+    refused: conversation(reasoning, { role: "assistant", content: "Hello." }, question),
+    accepted: conversation(reasoning, reply, question),
+  },
+  {
+    name: "item_not_stored",
+    source: "https://github.com/can1357/oh-my-pi/issues/41",
+    status: 404,
+    find: ({ body }) =>
+      body["store"] !== false
+        ? []
+        : objectsOf(body["input"])
+            .filter(
+              (item) =>
+                item["type"] === "item_reference" ||
+                (item["type"] === "reasoning" && typeof item["encrypted_content"] !== "string"),
+            )
+            .map((item) => ({
+              path: "input",
+              message: `Item with id '${textOf(item["id"])}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
+            })),
+    refused: body({ store: false, input: [question, reasoning, call, output] }),
+    accepted: body({ store: false, input: [question, { ...reasoning, encrypted_content: "c2ln" }, call, output] }),
+  },
+  {
+    name: "call_item_id",
+    source: "https://github.com/nodetool-ai/nodetool/pull/4252",
+    code: "invalid_value",
+    find: ({ body }) =>
+      valuesAt(body, "input[type=function_call].id").flatMap(({ path, value }) =>
+        typeof value === "string" && !value.startsWith("fc")
+          ? [{ path, message: `Invalid '${path}': '${value}'. Expected an ID that begins with 'fc'.` }]
+          : [],
+      ),
+    refused: conversation({ ...call, id: "call_1" }, output),
+    accepted: conversation({ ...call, id: "fc_9" }, output),
+  },
+  {
+    name: "conversation_or_previous_response",
+    source: specification,
+    code: "mutually_exclusive_parameters",
+    find: ({ body }) =>
+      typeof body["previous_response_id"] === "string" && (body["conversation"] ?? null) !== null
+        ? [
+            {
+              path: "previous_response_id",
+              message:
+                "Mutually exclusive parameters: 'conversation'. Ensure you are only providing one of: 'previous_response_id' or 'conversation'.",
+            },
+          ]
+        : [],
+    refused: body({ previous_response_id: "resp_1", conversation: "conv_1" }),
+    accepted: body({ previous_response_id: "resp_1" }),
+  },
+  {
+    name: "audio_file",
+    source:
+      "https://github.com/pydantic/pydantic-ai/blob/main/tests/models/cassettes/test_multimodal_tool_returns/test_multimodal_tool_return_matrix%5Bdirect-url_force_download-audio-openai_responses%5D.yaml",
+    code: "invalid_value",
+    find: ({ body }) =>
+      [
+        ...valuesAt(body, "input[].output[type=input_file].file_data"),
+        ...valuesAt(body, "input[].content[type=input_file].file_data"),
+      ].flatMap(({ path, value }) => {
+        const type = /^data:(audio\/[^;,]+)/.exec(textOf(value))?.[1];
+        return type === undefined
+          ? []
+          : [
+              {
+                path,
+                message: `Invalid file data: '${path}'. Expected a base64-encoded data URL with a valid file MIME type (e.g. 'data:text/plain;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '${type}'. Please see https://platform.openai.com/docs/assistants/tools/file-search#supported-files for supported file types.`,
+              },
+            ];
+      }),
+    refused: conversation(call, {
+      ...output,
+      output: [{ type: "input_file", filename: "a.mp3", file_data: "data:audio/mpeg;base64,SUQz" }],
+    }),
+    accepted: conversation(call, {
+      ...output,
+      output: [{ type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" }],
+    }),
+  },
+];
+
+const places: SchemaPlaces = {
+  sites: (body) => {
+    const format = objectOf(objectOf(body["text"])?.["format"]);
+    const schema = objectOf(format?.["schema"]);
+    const outputs =
+      format === null || schema === null
+        ? []
+        : [
+            {
+              schema,
+              label: `response_format '${textOf(format["name"])}'`,
+              param: "text.format.schema",
+              isStrict: format["strict"] === true,
+              isFunction: false,
+            },
+          ];
+    const tools = valuesAt(body, "tools[type=function]").flatMap(({ path, value }) => {
+      const tool = objectOf(value);
+      const parameters = objectOf(tool?.["parameters"]);
+      if (tool === null || parameters === null) return [];
+      const label = `function '${textOf(tool["name"])}'`;
+      return [
+        { schema: parameters, label, param: `${path}.parameters`, isStrict: tool["strict"] === true, isFunction: true },
+      ];
+    });
+    return [...outputs, ...tools];
+  },
+  output: (schema) => ({ ...base, text: { format: { type: "json_schema", name: "n", schema, strict: true } } }),
+  tool: (parameters, strict) => ({ ...base, tools: [{ ...weather, parameters, strict }] }),
+  outputCode: "invalid_json_schema",
+};
+
+/** The rules of the OpenAI Responses API. */
+export const openaiResponsesRules: readonly ProviderRule[] = [
+  ...limits.map((row) => limitRule(openaiWords, row)),
+  ...openaiSchemaRules(places),
+  ...histories,
+];

@@ -25,6 +25,9 @@ import { startPostgres } from "./postgres-server.ts";
 const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/docs");
 
+/** Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
+const acceptedUntilFixed: { readonly [program: string]: readonly string[] } = { "security-0": ["function_properties"] };
+
 const { documents, sources } = await documentedFiles();
 const snippets = await readSnippets();
 const programs = snippets.filter(({ output }) => output !== null);
@@ -91,7 +94,10 @@ describe("every program of a guide prints what the guide says", { timeout: 120_0
     const script = replies[name]?.[number];
     if (script === undefined) throw new Error(`guides/replies.ts has no replies for program ${number} of ${name}`);
     const program = `${name.replaceAll("/", "-")}-${number}`;
-    const { stdout, stderr } = await runProgram(module, provider.address(program, script));
+    const known = acceptedUntilFixed[program] ?? [];
+    const { stdout, stderr } = await runProgram(module, provider.address(program, script, known));
+    const refused = new Set(provider.refusals(program).map(({ rule }) => rule));
+    expect([...refused], "rules of the providers that the requests violate").toEqual(known);
     expect(stdout.trim(), stderr).toBe(output);
     expect(provider.unused(program), "replies that the program did not request").toEqual([]);
   });

@@ -196,10 +196,11 @@ function content(
   return { asked: () => ({ messages }), sent, wrong, ...(path === undefined ? {} : { path }) };
 }
 
-/** A field of the request body that the caller sets under the API's own name. */
+/** A field of the request body that the caller sets under the API's own name, with the adapter options that it needs. */
 function bodyField(
   fields: { readonly [A in Api]?: { readonly [name: string]: Json } },
   wrong?: NonNullable<FeatureCase["wrong"]>,
+  adapterOptions: JsonObject = {},
 ): FeatureCase {
   const entries = apis.flatMap((api): [Api, string][] => {
     const field = fields[api];
@@ -208,7 +209,9 @@ function bodyField(
   return {
     asked: (api) => {
       const field = fields[api];
-      return field === undefined ? null : { options: { providerOptions: { [providerOf[api]]: field } } };
+      return field === undefined
+        ? null
+        : { options: { providerOptions: { [providerOf[api]]: field }, adapterOptions } };
     },
     sent: Object.fromEntries(entries),
     ...(wrong === undefined ? {} : { wrong }),
@@ -651,6 +654,7 @@ export const cases: { readonly [feature: string]: FeatureCase } = {
       Anthropic: { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } },
     },
     ['"context_management":{', '"context_management":5,"rest":{'],
+    { betas: ["context-management-2025-06-27"] },
   ),
   "predicted output": bodyField({ "OpenAI Chat": { prediction: { type: "content", content: "one two" } } }),
   "conversation stored by the provider": bodyField({ "OpenAI Responses": { previous_response_id: "resp_1" } }),

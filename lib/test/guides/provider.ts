@@ -1,11 +1,15 @@
 // A model provider on the loopback interface. It speaks the streaming protocols of OpenAI (Responses and Chat Completions), Anthropic (Messages) and Google
 // (Gemini), so the programs of the guides run with the adapters that a user has. It does not understand anything: a program has a list of
-// replies, and each request gets the first unused reply whose `when` occurs in the body of the request.
+// replies, and each request gets the first unused reply whose `when` occurs in the body of the request. It refuses what the real providers refuse
+// (`strictProvider` of `everturn/testing`).
 
 import type { JsonObject } from "everturn";
+import type { StrictProvider, Violation } from "everturn/testing";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createServer } from "node:http";
+
+import { strictProvider } from "everturn/testing";
 
 /** A reply of the scripted model. */
 export type Reply = {
@@ -23,7 +27,12 @@ export type Reply = {
   readonly status?: number;
 };
 
-type Scripted = { readonly replies: readonly Reply[]; readonly used: Set<Reply>; readonly requests: JsonObject[] };
+type Scripted = {
+  readonly replies: readonly Reply[];
+  readonly used: Set<Reply>;
+  readonly known: readonly string[];
+  readonly strict: StrictProvider;
+};
 
 export class LoopbackProvider {
   readonly #programs = new Map<string, Scripted>();
@@ -38,9 +47,14 @@ export class LoopbackProvider {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** Adds the replies of a program and returns the address that stands for all providers. */
-  address(program: string, replies: readonly Reply[]): string {
-    this.#programs.set(program, { replies, used: new Set(), requests: [] });
+  /**
+   * Adds the replies of a program and returns the address that stands for all providers. Requests that violate only `known` rules are reported and answered
+   * all the same.
+   */
+  address(program: string, replies: readonly Reply[], known: readonly string[] = []): string {
+    const used = new Set<Reply>();
+    const reply = async (url: string, { body }: RequestInit) => answerOf(replies, used, url, String(body));
+    this.#programs.set(program, { replies, used, known, strict: strictProvider({ reply }) });
     const address = this.#server.address();
     if (address === null || typeof address === "string") throw new Error("the provider does not listen on a port");
     return `http://127.0.0.1:${address.port}/${program}`;
@@ -52,32 +66,56 @@ export class LoopbackProvider {
     return replies.filter((reply) => used?.has(reply) !== true);
   }
 
+  /** The rules of the providers that the requests of the program violated. */
+  refusals(program: string): readonly Violation[] {
+    return this.#programs.get(program)?.strict.refusals ?? [];
+  }
+
   async #serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
     const [, program = "", ...path] = (asked.url ?? "").split("/");
     const scripted = this.#programs.get(program);
-    const text = await bodyOf(asked);
-    const reply = scripted?.replies.find((each) => !scripted.used.has(each) && text.includes(each.when ?? ""));
-    if (scripted === undefined || reply === undefined) {
-      answer.writeHead(500, { "content-type": "application/json" });
-      answer.end(JSON.stringify({ error: { message: `the script has no reply for ${asked.url}: ${text}` } }));
-      return;
-    }
-    scripted.used.add(reply);
-    if (reply.status !== undefined) {
-      answer.writeHead(reply.status, { "content-type": "application/json", "retry-after": "0.01" });
-      answer.end(JSON.stringify({ error: { message: "The scripted provider refuses this request." } }));
-      return;
-    }
-    if (reply.embeddings !== undefined) {
-      const data = reply.embeddings.map((embedding, index) => ({ object: "embedding", index, embedding }));
-      const tokens = usageOf(reply).input;
-      answer.writeHead(200, { "content-type": "application/json" });
-      answer.end(JSON.stringify({ object: "list", data, usage: { prompt_tokens: tokens, total_tokens: tokens } }));
-      return;
-    }
-    answer.writeHead(200, { "content-type": "text/event-stream" });
-    answer.end(streamOf(path.join("/"), reply, scripted.used.size));
+    const body = await bodyOf(asked);
+    const url = `http://127.0.0.1/${path.join("/")}`;
+    const headers = Object.entries(asked.headers).flatMap(([name, value]): readonly [string, string][] =>
+      typeof value === "string" ? [[name, value]] : [],
+    );
+    const response =
+      scripted === undefined ? null : await responseOf(scripted, url, { method: asked.method ?? "GET", headers, body });
+    answer.writeHead(response?.status ?? 404, Object.fromEntries(response?.headers ?? []));
+    answer.end(await response?.text());
   }
+}
+
+/** Answers a request, or refuses it as the real provider does. */
+async function responseOf(
+  { replies, used, known, strict }: Scripted,
+  url: string,
+  init: RequestInit & { readonly body: string },
+): Promise<Response> {
+  const next = () => answerOf(replies, used, url, init.body);
+  if (url.endsWith("/embeddings")) return next();
+  const response = await strict.fetch(url, init);
+  const found = strict.requests.at(-1)?.violations ?? [];
+  return found.length > 0 && found.every(({ rule }) => known.includes(rule)) ? next() : response;
+}
+
+/** Answers an accepted request with the next reply of the script. */
+function answerOf(replies: readonly Reply[], used: Set<Reply>, url: string, body: string): Response {
+  const reply = replies.find((each) => !used.has(each) && body.includes(each.when ?? ""));
+  if (reply === undefined)
+    return Response.json({ error: { message: `the script has no reply for ${url}: ${body}` } }, { status: 500 });
+  used.add(reply);
+  if (reply.status !== undefined) {
+    const error = { message: "The scripted provider refuses this request." };
+    return Response.json({ error }, { status: reply.status, headers: { "retry-after": "0.01" } });
+  }
+  if (reply.embeddings !== undefined) {
+    const data = reply.embeddings.map((embedding, index) => ({ object: "embedding", index, embedding }));
+    const tokens = usageOf(reply).input;
+    return Response.json({ object: "list", data, usage: { prompt_tokens: tokens, total_tokens: tokens } });
+  }
+  const stream = streamOf(new URL(url).pathname, reply, used.size);
+  return new Response(stream, { headers: { "content-type": "text/event-stream" } });
 }
 
 function streamOf(path: string, reply: Reply, number: number): string {
@@ -193,7 +231,11 @@ function geminiStream(reply: Reply): string {
   const parts: readonly JsonObject[] = [
     ...pieces(reply.reasoning ?? "").map((text) => ({ text, thought: true })),
     ...pieces(reply.text ?? "").map((text) => ({ text })),
-    ...(reply.calls ?? []).map(([name, args]) => ({ functionCall: { name, args } })),
+    // Only the first call of a reply has a signature.
+    ...(reply.calls ?? []).map(([name, args], index) => ({
+      functionCall: { name, args },
+      ...(index === 0 ? { thoughtSignature: "c2lnbmF0dXJl" } : {}),
+    })),
   ];
   const usageMetadata = {
     promptTokenCount: input,

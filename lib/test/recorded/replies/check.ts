@@ -15,9 +15,11 @@ import type { Cuts } from "./decode.ts";
 import type { Reading } from "./reading.ts";
 import type { Api, Recording } from "./recording.ts";
 import type { ModelEvent } from "everturn/model";
+import type { Violation } from "everturn/testing";
 
 import { isEvent } from "everturn/model";
 
+import { knownRefusals } from "../known-refusals.ts";
 import { acceptedDifferences } from "./accepted.ts";
 import { compare, describe } from "./compare.ts";
 import { countEvents, decodeBytes, decodeFrames, decodeWhole } from "./decode.ts";
@@ -30,7 +32,7 @@ import { readGeminiBody, readGeminiStream } from "./read-gemini.ts";
 import { readResponsesBody, readResponsesStream } from "./read-responses.ts";
 import { objectOf } from "./reading.ts";
 import { eventsOf, recordingsBelow } from "./recording.ts";
-import { compareSentBack } from "./send-back.ts";
+import { compareSentBack, refusalsOfNextRequest } from "./send-back.ts";
 
 /** Random ways to cut the bytes of each stream. */
 const seedCount = 6;
@@ -182,7 +184,16 @@ export function checkRecordings(folder: string): boolean {
     lines.push(...differences);
   }
   const missed = checkMutations(recordings);
+  const refused = recordings.flatMap((recording) =>
+    refusalsOf(recording).map(({ rule, message }) => ({ rule, line: `${recording.name}: ${message}` })),
+  );
+  const newlyRefused = refused.filter(({ rule }) => !knownRefusals.has(rule));
   for (const line of lines) console.log(line);
+  for (const { rule, line } of newlyRefused) console.log(`refused by the provider (${rule}): ${line}`);
+  for (const rule of knownRefusals) {
+    const count = refused.filter((each) => each.rule === rule).length;
+    if (count > 0) console.log(`known defect, refused by the provider (${rule}): ${count} replies sent back`);
+  }
   for (const path of unreadable) console.log(`not read: ${path} holds neither JSON nor events of a known API`);
   console.log(`${files} files, ${unreadable.length} not read, ${recordings.length} replies`);
   for (const [api, { replies, streamed, fields, different, outcomes }] of counts) {
@@ -198,7 +209,14 @@ export function checkRecordings(folder: string): boolean {
   );
   console.log("intended differences, which the readers apply:");
   for (const [name, reason] of Object.entries(acceptedDifferences)) console.log(`  ${name}: ${reason}`);
-  return lines.length === 0 && missed === 0 && recordings.length > 0;
+  return lines.length === 0 && missed === 0 && newlyRefused.length === 0 && recordings.length > 0;
+}
+
+/** The rules that the provider would refuse the next request for, after this reply. */
+export function refusalsOf(recording: Recording): readonly Violation[] {
+  const { sendable } = readDecoded(recording.api, decodeRecording(recording));
+  const isSentBack = readRecording(recording).outcome === "completed" && sendable !== null;
+  return isSentBack ? refusalsOfNextRequest(recording.api, sendable) : [];
 }
 
 /** How many replies a mutation changed, and in how many of them the comparison noticed it. */

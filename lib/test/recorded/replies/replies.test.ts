@@ -5,7 +5,8 @@ import { join } from "node:path";
 
 import { describe, expect, test } from "vitest";
 
-import { compareRecording, tryMutations } from "./check.ts";
+import { knownRefusals } from "../known-refusals.ts";
+import { compareRecording, refusalsOf, tryMutations } from "./check.ts";
 import { mutations } from "./mutations.ts";
 import { recordingsOf } from "./recording.ts";
 
@@ -27,6 +28,17 @@ describe("replies of the fixtures, read without the codecs", () => {
       expect(compareRecording(recording, 2).differences).toEqual([]);
     },
   );
+});
+
+describe("the provider accepts the next request", () => {
+  test.each(recordings.map((recording) => [recording.name, recording] as const))("after %s", (_, recording) => {
+    expect(refusalsOf(recording).filter(({ rule }) => !knownRefusals.has(rule))).toEqual([]);
+  });
+
+  test("apart from known defects, each of which a fixture shows", () => {
+    const refused = new Set(recordings.flatMap((recording) => refusalsOf(recording).map(({ rule }) => rule)));
+    expect(refused).toEqual(knownRefusals);
+  });
 });
 
 describe("a defect of a codec is reported for every reply that it changes", () => {

@@ -5,8 +5,10 @@ import type { Difference } from "./compare.ts";
 import type { Reading } from "./reading.ts";
 import type { Api } from "./recording.ts";
 import type { AssistantMessage, Json, JsonObject } from "everturn/model";
+import type { Violation } from "everturn/testing";
 
 import { imageFromBase64, imagePart, request, toolResult, user } from "everturn/model";
+import { violations } from "everturn/testing";
 
 import { isEqual } from "./compare.ts";
 import { codecs, contextOf } from "./decode.ts";
@@ -20,17 +22,7 @@ export function compareSentBack(
   message: AssistantMessage,
 ): { readonly fields: number; readonly differences: readonly Difference[] } {
   if (expected.sentBack === null) return { fields: 0, differences: [] };
-  // The result of a computer call is a screenshot.
-  const screenshot = [imagePart(imageFromBase64("iVBORw0KGgo=", "image/png"))];
-  const results = message.toolCalls.map((call) =>
-    toolResult(call.id, call.name === "computer" ? screenshot : "done", { name: call.name }),
-  );
-  // The provider continues a paused reply by itself, with calls that still run.
-  const input = message.finishReason === "paused" ? [] : [user("Continue.")];
-  const messages = [user("Start."), message, ...results, ...input];
-  // `store: true`: the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
-  const options = api === "openai-responses" ? { store: true } : {};
-  const { body } = codecs[api].encode(request(messages, { options }), contextOf(api));
+  const body = nextRequest(api, message);
   const sent = sentOf(api, body, message.toolCalls.length);
   const callIds = expected.blocks.flatMap((block) =>
     block.type === "call" ? [api === "gemini" ? stringOf(block.replay["id"]) : block.id] : [],
@@ -45,6 +37,50 @@ export function compareSentBack(
     isEqual(left, right) ? [] : [{ field, expected: left, actual: right }],
   );
   return { fields: rows.length, differences };
+}
+
+/** The body of a request that continues the conversation after the reply. */
+function nextRequest(api: Api, message: AssistantMessage): JsonObject {
+  // The result of a computer call is a screenshot.
+  const screenshot = [imagePart(imageFromBase64("iVBORw0KGgo=", "image/png"))];
+  const results = message.toolCalls.map((call) =>
+    toolResult(call.id, call.name === "computer" ? screenshot : "done", { name: call.name }),
+  );
+  // The provider continues a paused reply by itself, with calls that still run.
+  const input = message.finishReason === "paused" ? [] : [user("Continue.")];
+  const messages = [user("Start."), message, ...results, ...input];
+  // `store: true`: the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
+  const options = api === "openai-responses" ? { store: true } : {};
+  return codecs[api].encode(request(messages, { options }), contextOf(api)).body;
+}
+
+/** The rules of the provider that the request which continues the conversation violates. */
+export function refusalsOfNextRequest(api: Api, message: AssistantMessage): readonly Violation[] {
+  const body = { ...requiredFields[api], ...nextRequest(api, message) };
+  return violations(api, { body: api === "anthropic-messages" ? withEarlierCalls(body) : body });
+}
+
+/** What a request needs apart from the conversation. */
+const requiredFields: { readonly [A in Api]: JsonObject } = {
+  "anthropic-messages": { max_tokens: 4096 },
+  gemini: {},
+  "openai-chat": {},
+  "openai-responses": {},
+};
+
+/** A recorded reply of Anthropic can have the result of a call of an earlier reply, which is not part of the recording. Adds such calls. */
+function withEarlierCalls(body: JsonObject): JsonObject {
+  const messages = objectsOf(body["messages"]).map((message) => {
+    const blocks = objectsOf(message["content"]);
+    const called = blocks.flatMap(({ type, id }) => (type === "server_tool_use" ? [stringOf(id)] : []));
+    const missing = blocks
+      .filter(({ type }) => /[^p]_tool_result$/.test(stringOf(type)))
+      .map((block) => stringOf(block["tool_use_id"]))
+      .filter((id) => !called.includes(id));
+    const calls = missing.map((id) => ({ type: "server_tool_use", id, name: "earlier", input: {} }));
+    return missing.length === 0 ? message : { ...message, content: [...calls, ...blocks] };
+  });
+  return { ...body, messages };
 }
 
 /** A block without fields that are `null`: leaving them out means the same. */

@@ -115,7 +115,7 @@ export const bodies: { readonly [A in WireApi]: { readonly [title: string]: Json
         { type: "web_search", filters: { allowed_domains: ["example.com"] } },
         { type: "function", name: "weather", description: "The weather.", parameters: schema, strict: true },
         { type: "function", name: "time", parameters: {}, strict: false },
-        { type: "function", name: "place", description: "A place.", parameters: { type: "object" } },
+        { type: "function", name: "place", description: "A place.", parameters: { type: "object", properties: {} } },
       ],
       tool_choice: { type: "function", name: "weather" },
       parallel_tool_calls: false,

@@ -3,8 +3,10 @@
 import type { Verdict } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm } from "./convert.ts";
 import type { JsonObject } from "everturn/model";
+import type { Violation } from "everturn/testing";
 
 import { renderIssue, validateRequest } from "everturn/model";
+import { violations } from "everturn/testing";
 
 import { compare } from "./compare.ts";
 import { mutations } from "./mutations.ts";
@@ -15,6 +17,8 @@ export type Checked = {
   readonly providerOptions: readonly string[];
   /** Defects that were put into the encoded body, and whether the comparison found them. */
   readonly mutations: readonly { readonly name: string; readonly isFound: boolean }[];
+  /** The rules of the provider that the encoded body violates. */
+  readonly refusals: readonly Violation[];
 };
 
 /** The request could not be converted or encoded. */
@@ -52,9 +56,17 @@ function checkForm(api: RecordedApi, recording: Recording, form: ReplyForm): Che
           if (mutated === null) return [];
           return [{ name, isFound: compare({ recorded: recording.body, sent: mutated }, rules).type === "different" }];
         });
-  return { verdict, options: converted.options, providerOptions: converted.providerOptions, mutations: found };
+  const url = recording.model === null ? {} : { url: `/models/${recording.model}:generateContent` };
+  const refusals = violations(api.api, { body: sent, ...url });
+  return {
+    verdict,
+    options: converted.options,
+    providerOptions: converted.providerOptions,
+    mutations: found,
+    refusals,
+  };
 }
 
 function refused(message: string): Checked {
-  return { verdict: { type: "refused", message }, options: [], providerOptions: [], mutations: [] };
+  return { verdict: { type: "refused", message }, options: [], providerOptions: [], mutations: [], refusals: [] };
 }

@@ -42,6 +42,10 @@ describe("recorded requests", () => {
     expect(verdict).not.toMatchObject({ type: "refused" });
   });
 
+  test.each(cases)("$title is accepted by the provider", ({ check }) => {
+    expect(check().refusals).toEqual([]);
+  });
+
   test.each(cases)("$title: every defect is found", ({ check }) => {
     const checked = check();
     expect(checked.mutations.length).toBeGreaterThan(3);

@@ -1,7 +1,7 @@
 // `npm run test:requests -- DIR`: converts every recorded request body below DIR (`NAME.request.json`, in a folder named after the API) into a request of the
 // library, encodes it, and compares the body with the recorded one. The recorded answer (`NAME.answer.json` or `.sse`) supplies what the body lacks: the
 // name of a Gemini model, items that a body refers to by id, and whether the API refused the request. Exits with 1 if a body is different, or if a defect
-// that was put into an encoded body was not found (mutations.ts).
+// that was put into an encoded body was not found (mutations.ts), or if the provider would refuse a body that it had accepted.
 
 import type { WireApi } from "../../../src/wire/internal.ts";
 import type { Difference } from "./compare.ts";
@@ -12,6 +12,7 @@ import { basename, dirname, join } from "node:path";
 
 import { frameReader } from "everturn/wire";
 
+import { knownRefusals } from "../known-refusals.ts";
 import { recordedApis } from "./apis.ts";
 import { checkRequest } from "./check.ts";
 import { isObject, objectOf, objectsOf, shown, textOf } from "./json.ts";
@@ -47,6 +48,7 @@ const unknownFields = new Counter();
 const providerOptions = new Counter();
 const injected = new Counter();
 const missed: string[] = [];
+const refusals: { readonly rule: string; readonly line: string }[] = [];
 const reasons = new Map<string, string>();
 let different = 0;
 
@@ -70,6 +72,8 @@ for (const [name, api] of Object.entries(recordedApis)) {
         [path, ...lines, ...(checked.verdict.type === "refused" ? [`  ${checked.verdict.message}`] : [])].join("\n"),
       );
     }
+    if (!isRefusedByApi)
+      refusals.push(...checked.refusals.map(({ rule, message }) => ({ rule, line: `${path} (${rule}): ${message}` })));
     for (const rule of api.rules(recording)) reasons.set(`${name}: ${rule.name}`, rule.reason);
     for (const field of new Set(checked.options)) {
       const isDocumented = api.documented.has(field.split(".")[0] ?? field);
@@ -97,8 +101,18 @@ print("fields of messages, parts and tools, sent as provider options", providerO
 print("defects put into the encoded bodies, all found unless listed below", injected.lines());
 print("defects that were not found", missed);
 print("different", problems);
+const known = refusals.filter(({ rule }) => knownRefusals.has(rule));
+const newlyRefused = refusals.filter(({ rule }) => !knownRefusals.has(rule));
+print(
+  "refused by the provider",
+  newlyRefused.map(({ line }) => line),
+);
+print(
+  "refused by the provider, known defects",
+  known.map(({ line }) => line),
+);
 console.log(`\n${paths.length} requests, ${different} different, ${missed.length} defects not found`);
-process.exit(different === 0 && missed.length === 0 && paths.length > 0 ? 0 : 1);
+process.exit(different === 0 && newlyRefused.length === 0 && missed.length === 0 && paths.length > 0 ? 0 : 1);
 
 function print(title: string, lines: readonly string[]): void {
   if (lines.length > 0) console.log(`\n${title}:\n${lines.map((line) => `  ${line}`).join("\n")}`);

@@ -26,7 +26,7 @@ const root = join(import.meta.dirname, "../..");
 const workplace = join(root, "lib/.snippets/docs");
 
 /** Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
-const acceptedUntilFixed: { readonly [program: string]: readonly string[] } = { "security-0": ["function_properties"] };
+const acceptedUntilFixed: { readonly [program: string]: readonly string[] } = {};
 
 const { documents, sources } = await documentedFiles();
 const snippets = await readSnippets();

@@ -18,13 +18,7 @@ import { apis, cases, providerOf } from "./cases.ts";
 type Word = "typed" | "passed through" | "reported" | "impossible";
 
 /** Known defects: features whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
-const acceptedUntilFixed: { readonly [feature: string]: readonly string[] } = {
-  "strict tool arguments": [
-    "OpenAI Responses: strict_closed_objects",
-    "OpenAI Chat: strict_closed_objects",
-    "Anthropic: schema_closed_objects",
-  ],
-};
+const acceptedUntilFixed: { readonly [feature: string]: readonly string[] } = {};
 
 const guide = readFileSync(join(import.meta.dirname, "../../../docs/guide/providers.md"), "utf8");
 const rows = rowsOf(guide);

@@ -6,7 +6,7 @@ import type { Finding, Located, ProviderRule } from "./rule.ts";
 import { listOf, objectOf, valuesAt } from "./rule.ts";
 
 /** What a field has to satisfy. A field that is absent or `null` satisfies everything but `required`. */
-export type Constraint =
+type Constraint =
   | { readonly type: "required" }
   | { readonly type: "pattern"; readonly pattern: string }
   | { readonly type: "max_length"; readonly max: number }
@@ -23,7 +23,7 @@ export type FieldLimit = Pick<ProviderRule, "name" | "source" | "refused" | "acc
 };
 
 /** A violated constraint. `size` is the length, the count or the number. */
-export type Broken = { readonly constraint: Constraint; readonly path: string; readonly size: number };
+type Broken = { readonly constraint: Constraint; readonly path: string; readonly size: number };
 
 /** How a provider words the violation of a constraint. */
 export type LimitWords = (broken: Broken) => Finding & { readonly code?: string };

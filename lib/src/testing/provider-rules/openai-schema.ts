@@ -10,7 +10,7 @@ import { listOf, objectOf } from "./rule.ts";
 import { hasType, subschemasOf } from "./schema-walk.ts";
 
 /** A schema in a request. */
-export type SchemaSite = {
+type SchemaSite = {
   readonly schema: JsonObject;
   /** `response_format 'person'` or `function 'weather'`. */
   readonly label: string;

@@ -16,6 +16,8 @@ export class BackgroundServer {
   readonly bodies: JsonObject[] = [];
   /** Each connection is cut after the event with this number; one item for each connection. */
   cuts: number[] = [];
+  /** The numbers of events that the next connection sends damaged: without their last characters. */
+  damaged: readonly number[] = [];
   /** The number of events that a new response has at once; the others follow with `finish`. */
   ready = Infinity;
   /** Whether responses can be streamed again. */
@@ -96,6 +98,8 @@ export class BackgroundServer {
     answer.writeHead(200, { "content-type": "text/event-stream" });
     answer.flushHeaders();
     const cut = this.cuts.shift() ?? Infinity;
+    const damaged = this.damaged;
+    this.damaged = [];
     for (let at = from; at < this.#eventsOf(work).length; at += 1) {
       while (at >= work.ready && !answer.closed) {
         await new Promise<void>((resolve) => {
@@ -105,7 +109,8 @@ export class BackgroundServer {
       }
       if (answer.closed) return;
       const event = this.#eventsOf(work)[at] ?? {};
-      const data = JSON.stringify(this.numbers ? { ...event, sequence_number: at } : event);
+      const whole = JSON.stringify(this.numbers ? { ...event, sequence_number: at } : event);
+      const data = damaged.includes(at) ? whole.slice(0, -3) : whole;
       await new Promise((resolve) => answer.write(`event: ${String(event["type"])}\ndata: ${data}\n\n`, resolve));
       if (at >= cut) return void answer.destroy();
     }

@@ -88,6 +88,12 @@ describe("a background response", () => {
     ]);
   });
 
+  test("is read again from an event that arrives damaged", async () => {
+    server.damaged = [3];
+    expect(summary(await read(model().stream(modelRequest, callOf())))).toEqual(completeSummary);
+    expect(server.requests).toEqual(["POST /responses", "GET /responses/resp_1?stream=true&starting_after=2"]);
+  });
+
   test("is refused with Chat Completions", () => {
     expect(() => openai({ api: "chat", background: true })).toThrow(
       expect.objectContaining({ reason: "invalid_argument", path: ["background"] }),

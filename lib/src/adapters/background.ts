@@ -22,7 +22,7 @@ import type { BackgroundResponses, ResumableDecoder, WireContext } from "../wire
 
 import { TransportFailure } from "../engine/internal.ts";
 import { adapterFailure, parseJson, streamFailure } from "../model/internal.ts";
-import { textAt } from "../wire/internal.ts";
+import { damagedFrame, isDamagedFrame, textAt } from "../wire/internal.ts";
 
 /** The requests of one model call, and what they need. */
 export type Exchange = {
@@ -185,22 +185,27 @@ class ResponseReader {
     frames: batches,
     finish,
   }: Extract<HttpAnswer, { readonly type: "stream" }>): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
-    const { provider } = this.#exchange;
+    const { provider, context } = this.#exchange;
     let hasEnded = false;
     let isNew = false;
     this.#decoder.reattach();
     try {
-      for await (const frames of batches) {
+      for await (const batch of batches) {
         const sequenceBefore = this.#sequence;
+        const damagedAt = hasEnded ? -1 : batch.findIndex(isDamagedFrame);
+        const frames = damagedAt === -1 ? batch : batch.slice(0, damagedAt);
         const events = this.#decoder.push(frames);
         const position = this.#decoder.position();
         if (position !== null) await this.#report(position.responseId);
         isNew ||= events.length > 0 || this.#sequence !== sequenceBefore;
-        if (events.length === 0) continue;
-        yield this.#toYield(events);
-        if (hasEnded || !events.some(isTerminal)) continue;
-        hasEnded = true;
-        finish();
+        if (events.length > 0) yield this.#toYield(events);
+        if (!hasEnded && events.some(isTerminal)) {
+          hasEnded = true;
+          finish();
+        }
+        // The events from the damaged one on are read again, by their numbers, over another connection.
+        const damaged = hasEnded ? undefined : batch[damagedAt];
+        if (damaged !== undefined) return { ...connectionLost(damagedFrame(damaged, context)), isNew };
       }
     } catch (error) {
       if (!(error instanceof TransportFailure)) throw error;

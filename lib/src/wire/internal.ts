@@ -11,6 +11,7 @@ export {
   openaiChatLoader,
   openaiResponsesLoader,
 } from "./codec-loaders.ts";
+export { damagedFrame, isDamagedFrame } from "./damaged-frame.ts";
 export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "./fields.ts";
 export { restoreEvents } from "./added-nulls.ts";
 export { warningsOf } from "./omission.ts";

@@ -20,7 +20,8 @@
 //      from a gateway that retried upstream and joined two streams (spliced): the reply fails as `interrupted`, because the signatures of its thinking would be refused.
 //   4. A block with a call that starts again at the same index is the same call. Calls without an id get `call_<n>`; repeated ids are made unique.
 //   5. `message_start` may carry complete content blocks: replies to calls that code execution makes do (called-by-code).
-//   6. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member, as in the older computer tool. The
+//   6. A frame that is no JSON interrupts the reply (damaged-frame.ts).
+//   7. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member, as in the older computer tool. The
 //      member's own name is replay data. Its arguments are not streamed, because the text of its deltas has no `action`.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
@@ -36,6 +37,7 @@ import {
   usage,
 } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
+import { damagedFrame, isDamagedFrame } from "../damaged-frame.ts";
 import { asObject, countAt, listAt, objectAt, objectsAt, textAt } from "../fields.ts";
 import { parseArguments, rawChunk, ReplyBuilder } from "../reply-builder.ts";
 
@@ -373,6 +375,10 @@ export function anthropicDecoder(context: WireContext): Decoder {
     const parsed = parseJson(data);
     const raw: readonly ModelEvent[] = context.rawChunks && parsed !== null ? [rawChunk(parsed.value)] : [];
     const object = parsed === null ? null : asObject(parsed.value);
+    if (!isTerminated && parsed === null && isDamagedFrame({ event, data })) {
+      const framesRead = counts.understood + counts.opaque + counts.unknown;
+      return fail({ type: "error", error: damagedFrame({ event, data }, context, framesRead) });
+    }
     if (isTerminated || (object === null && event !== "error")) {
       counts.unknown += 1;
       return raw;
@@ -493,7 +499,7 @@ function usageOf(reportedUsage: JsonObject): Usage {
   });
 }
 
-/** The toolset of a call (`toolset_name`); `null` if the block is no call of a toolset (invariant 6). */
+/** The toolset of a call (`toolset_name`); `null` if the block is no call of a toolset (invariant 7). */
 function toolsetOf({ kind, fields }: Pick<OpenBlock, "kind" | "fields">): string | null {
   const toolset = kind === "call" ? textAt(fields, "toolset_name") : null;
   return toolset === "" ? null : toolset;

@@ -310,13 +310,11 @@ describe("[allm 114] decoding", () => {
     expect(terminals(events)).toBe(1);
   });
 
-  test("a chunk that is nested too deep or is no JSON ends the stream as malformed", () => {
+  test("a chunk that is nested too deep ends the stream as malformed", () => {
     const deep: Json = JSON.parse(`${"[".repeat(500)}${"]".repeat(500)}`);
-    for (const text of [sse({ candidates: deep }), "data: {oops\n\n"]) {
-      expect(decode([text])).toMatchObject([
-        { type: "error", error: { type: "stream_error", reason: "malformed_event" } },
-      ]);
-    }
+    expect(decode([sse({ candidates: deep })])).toMatchObject([
+      { type: "error", error: { type: "stream_error", reason: "malformed_event" } },
+    ]);
   });
 
   test("missing call ids are numbered, and repeated ids are made unique", () => {

@@ -10,13 +10,14 @@
 //      new part, because each signature has to be sent back with its own text (fixtures/wire/gemini/reasoning).
 //   2. A call has the API's id. Without one it gets `call_<n>`, and that id is never sent to the API.
 //   3. The protocol's end is `finishReason` (E1), or `promptFeedback.blockReason` for a blocked prompt (blocked-prompt). After it only usage is read.
-//   4. Numbers that are not finite (`1e999`) become `null`, and a chunk nested deeper than `maxChunkDepth` fails the reply as `malformed_event`: no stored event can
+//   4. A frame that is no JSON, or that the end of the stream cuts, interrupts the reply (damaged-frame.ts).
+//   5. Numbers that are not finite (`1e999`) become `null`, and a chunk nested deeper than `maxChunkDepth` fails the reply as `malformed_event`: no stored event can
 //      hold either.
-//   5. `inlineData` is an image part, or a file part if its type is not an image. Its replay data holds the other fields of the part (`thoughtSignature`). Images with
+//   6. `inlineData` is an image part, or a file part if its type is not an image. Its replay data holds the other fields of the part (`thoughtSignature`). Images with
 //      `thought: true` are drafts of the model; they have `thought` in their metadata. Parts of other kinds (`executableCode`, `codeExecutionResult`, ...) are
 //      opaque parts: they stay in their place and are sent back complete (provider-tools).
-//   6. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of a candidate are replaced by later chunks.
-//   7. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
+//   7. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of a candidate are replaced by later chunks.
+//   8. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
 
 import type {
   AdapterFailure,
@@ -43,6 +44,7 @@ import {
   withFiniteNumbers,
 } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
+import { damagedFrame, isDamagedFrame } from "../damaged-frame.ts";
 import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { PartialArguments } from "./arguments.ts";
@@ -104,13 +106,16 @@ class ResponseReader {
     this.#builder = new ReplyBuilder(context);
   }
 
-  readFrame({ data }: Frame): readonly ModelEvent[] {
-    const text = data.trim();
-    if (text === "" || text === "[DONE]") return [];
-    const parsed = parseJson(text);
+  readFrame(frame: Frame): readonly ModelEvent[] {
+    const { event, data } = frame;
+    const parsed = parseJson(data);
     if (parsed !== null) return this.readValue(parsed.value);
-    this.counts.unknown += 1;
-    return this.#fail(streamFailure("malformed_event", { provider: this.#context.route.provider, raw: text }));
+    if (isDamagedFrame(frame)) {
+      const { understood, opaque, unknown } = this.counts;
+      return this.#fail(damagedFrame(frame, this.#context, understood + opaque + unknown));
+    }
+    if (event !== "error") return [];
+    return this.#fail(decodeError({ status: null, body: data, requestId: null, retryAfterMs: null }, this.#context));
   }
 
   readValue(parsed: Json): readonly ModelEvent[] {
@@ -304,7 +309,7 @@ class ResponseReader {
     if (endEvent !== null) events.push(endEvent);
   }
 
-  /** Ends the reply. An open call is completed only if the reply ended normally (invariant 7). */
+  /** Ends the reply. An open call is completed only if the reply ended normally (invariant 8). */
   #finish(rawFinishReason: string | null, isBlocked = false): readonly ModelEvent[] {
     const events: ModelEvent[] = [];
     const finishReason = isBlocked ? "content_filter" : finishReasonOf(rawFinishReason);

@@ -5,14 +5,15 @@
 //   1. The protocol's end is a `finish_reason` (E1). Most servers send usage in a later chunk, and some send more chunks in between, so `message_completed` is
 //      emitted when usage is known too, at `[DONE]`, or at the end of the stream, whichever comes first. `[DONE]` without a `finish_reason` ends
 //      nothing (fixtures/wire/openai-chat/done-without-end).
-//   2. Frames that are no JSON are ignored.
+//   2. A frame that is no JSON interrupts the reply (damaged-frame.ts).
 //   3. After `message_completed` only usage is read.
 //   4. Values that cannot be stored are dropped before anything else is read, also from raw chunks (`dropUnstorable`).
 
-import type { Json, JsonObject, ModelEvent } from "../../model/internal.ts";
+import type { Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, Frame, WireContext } from "../codec.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
+import { damagedFrame, isDamagedFrame } from "../damaged-frame.ts";
 import { asObject, objectsAt } from "../fields.ts";
 import { findServerError, failureOf, unwrapList } from "./finish-usage-errors.ts";
 import { ChatReader } from "./reply-reader.ts";
@@ -36,8 +37,13 @@ export function decoder(context: WireContext): Decoder {
     }
     const parsed = parseJson(data);
     if (parsed === null) {
-      counts.unknown += 1;
-      return [];
+      if (isTerminated || !isDamagedFrame({ event, data })) {
+        counts.unknown += 1;
+        return event === "error" && !isTerminated ? fail(data, null) : [];
+      }
+      isTerminated = true;
+      const error = damagedFrame({ event, data }, context, counts.understood + counts.opaque + counts.unknown);
+      return [...usageEvents(reader.usage), { type: "error", error }];
     }
     const body = dropUnstorable(parsed.value);
     const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
@@ -68,9 +74,8 @@ export function decoder(context: WireContext): Decoder {
   function fail(body: Json, chunk: JsonObject | null): readonly ModelEvent[] {
     isTerminated = true;
     const usage = (chunk === null ? null : reader.readUsage(chunk)) ?? reader.usage;
-    const reportedUsage: readonly ModelEvent[] = usage === null ? [] : [{ type: "usage", usage }];
     const error = failureOf({ status: null, body, requestId: null, retryAfterMs: null }, context);
-    return [...reportedUsage, { type: "error", error }];
+    return [...usageEvents(usage), { type: "error", error }];
   }
 
   return {
@@ -106,6 +111,10 @@ export function decodeReply(receivedBody: Json, context: WireContext): readonly 
   const reader = new ChatReader(context);
   const { events } = reader.read(reply);
   return [...raw, ...events.filter(isNotDelta), ...reader.complete()];
+}
+
+function usageEvents(usage: Usage | null): readonly ModelEvent[] {
+  return usage === null ? [] : [{ type: "usage", usage }];
 }
 
 function isNotDelta({ type }: ModelEvent): boolean {

@@ -16,7 +16,7 @@
 //      order too: a call that starts before an item of a lower index holds its events.
 //   3. The message is read from complete items, never from deltas (W3). An item without `output_item.done` is taken from the last event, or assembled from
 //      its deltas.
-//   4. A frame that is no JSON is ignored: complete items and the last event repeat its content.
+//   4. A frame that is no JSON interrupts the reply (damaged-frame.ts): its delta is lost to readers, and servers exist whose last event does not repeat the items.
 //   5. A background response outlives its connection. Events are numbered (`sequence_number`); after `reattach`, events with a number that was read before are
 //      skipped. `complete` ends the reply with the complete response.
 
@@ -26,6 +26,7 @@ import type { Status } from "./items.ts";
 import type { StreamedItem } from "./streamed-item.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
+import { damagedFrame, isDamagedFrame } from "../damaged-frame.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { clientCallOf } from "./client-calls.ts";
@@ -373,6 +374,16 @@ export function decoder(context: WireContext): ResumableDecoder {
     if (parsed !== null && context.rawChunks) out.push(rawChunk(parsed.value));
     if (isTerminated) return;
     const type = textAt(event, "type") ?? eventName;
+    if (parsed === null && eventName === "error") {
+      fail({ error: { message: data } }, out);
+      return;
+    }
+    if (parsed === null && isDamagedFrame({ event: eventName, data })) {
+      const framesRead = counts.understood + counts.opaque + counts.unknown;
+      out.push({ type: "error", error: damagedFrame({ event: eventName, data }, context, framesRead) });
+      isTerminated = true;
+      return;
+    }
     if (event === null) counts[data === "[DONE]" ? "understood" : "unknown"] += 1;
     else if (type !== null) counts[readEvent(type, event, out)] += 1;
     else if (objectAt(event, "error") === null) counts.unknown += 1;

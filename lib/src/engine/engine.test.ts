@@ -197,6 +197,9 @@ test("[allm 117] computes costs from known prices, with a separate price for cac
   const spent = usage({ inputTokens: 1_000_000, cachedInputTokens: 500_000, outputTokens: 100_000 });
   expect(withCosts(spent, priced)).toMatchObject({ inputCost: 1.1, outputCost: 1, totalCost: 2.1 });
   expect(withCosts({ ...spent, inputCost: 9 }, priced)).toMatchObject({ inputCost: 9, totalCost: 10 });
+  // A server that reports 0 does not make the tokens free.
+  expect(withCosts({ ...spent, totalCost: 0, inputCost: 0 }, priced)).toMatchObject({ inputCost: 1.1, totalCost: 2.1 });
+  expect(withCosts({ ...spent, totalCost: 0.5 }, priced)).toMatchObject({ totalCost: 0.5 });
   expect(withCosts(spent, "m")).toBe(spent);
 });
 

@@ -10,17 +10,23 @@ export function priceOf(model: ModelName | null): ModelPricing | null {
 }
 
 /**
- * Adds costs to a usage. Costs that the provider reported are kept, unless they are negative. `totalCost` is computed only if both input and output cost are known, so
+ * Adds costs to a usage. Costs that the provider reported are kept, unless they are negative, or 0 for tokens that have a price: gateways report 0 for
+ * calls that another account pays (OpenRouter with a key of the user), and a budget would then never be reached. `totalCost` is computed only if both input and output cost are known, so
  * that a budget never counts half a cost as the whole.
  */
 export function withCosts(usage: Usage, model: ModelName | null): Usage {
   const price = priceOf(model);
   if (price === null) return usage;
-  const inputCost = knownCost(usage.inputCost) ?? costOfInput(usage, price);
-  const outputCost = knownCost(usage.outputCost) ?? costOf(price.output, usage.outputTokens);
-  const totalCost =
-    knownCost(usage.totalCost) ?? (inputCost === null || outputCost === null ? null : inputCost + outputCost);
-  return { ...usage, inputCost, outputCost, totalCost };
+  const inputCost = spentCost(usage.inputCost, costOfInput(usage, price));
+  const outputCost = spentCost(usage.outputCost, costOf(price.output, usage.outputTokens));
+  const sum = inputCost === null || outputCost === null ? null : inputCost + outputCost;
+  return { ...usage, inputCost, outputCost, totalCost: spentCost(usage.totalCost, sum) };
+}
+
+/** The reported cost, or the computed one if none is reported, or 0. */
+function spentCost(reported: number | null, computed: number | null): number | null {
+  const known = knownCost(reported);
+  return known === null || known === 0 ? (computed ?? known) : known;
 }
 
 /**

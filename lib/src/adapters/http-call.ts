@@ -27,6 +27,7 @@ import type { Exchange } from "./background.ts";
 import type { ProviderProfile, Server } from "./http-adapter.ts";
 import type { McpTokens } from "./mcp-authorization.ts";
 
+import { parseDate } from "../clock/clock.ts";
 import {
   defaultLimits,
   failureWithoutKey,
@@ -282,7 +283,8 @@ function contextOf(server: Server, request: ModelRequest, call: AdapterCall): Wi
   const { profile, quirks } = server;
   const name = requiredModelName(profile, request.model);
   const { background = false } = profile;
-  return { route: routeOf(server, profile.sentModel ?? name), rawChunks: call.rawChunks, quirks, background };
+  const isPast = (date: string): boolean => (parseDate(date) ?? Infinity) <= call.clock.now();
+  return { route: routeOf(server, profile.sentModel ?? name), rawChunks: call.rawChunks, quirks, background, isPast };
 }
 
 /** The route that replay data is stamped with. The API is part of the endpoint: the same server may offer several. */

@@ -94,6 +94,8 @@ export type WireContext = {
   readonly rawChunks: boolean;
   /** How the server deviates from the API. `noQuirks` for the provider's own server. */
   readonly quirks: Quirks;
+  /** Is this date (ISO 8601) in the past? Resources of the provider that have expired are not named in a request. Absent: none has expired. */
+  readonly isPast?: (date: string) => boolean;
   /** Start responses in the background unless the options of the request decide. Default: `false`. */
   readonly background?: boolean;
 };

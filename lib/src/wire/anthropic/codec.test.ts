@@ -1,6 +1,6 @@
 import type { ProviderRoute } from "../../model/internal.ts";
 import type { Frame, WireContext } from "../codec.ts";
-import type { Json, Message, ModelEvent, ModelRequest } from "everturn/model";
+import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -403,7 +403,10 @@ describe("[allm 112] replies", () => {
     const deep = `${"[".repeat(130)}${"]".repeat(130)}`;
     const delta = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":${deep},"container":{"id":"c"}}}`;
     const end = pushed([start(0, { type: "text", text: "Hi" }), stop(0), delta, over]).at(-1);
-    expect(end).toMatchObject({ type: "message_completed", message: { content: "Hi" } });
+    expect(end).toMatchObject({
+      type: "message_completed",
+      message: { content: [{ text: "Hi" }, { kind: "container" }] },
+    });
     expect(end).toHaveProperty("metadata", { container: { id: "c" } });
   });
 
@@ -578,5 +581,44 @@ describe("replay", () => {
         content: [{ type: "tool_result", tool_use_id: "toolu_1", content: "ok", toolset_name: "computer" }],
       },
     ]);
+  });
+});
+
+describe("the container of code execution", () => {
+  const ended = { id: "container_1", expires_at: "2026-03-03T19:38:14.861782Z" };
+  const reply = (container: JsonObject | null, more: JsonObject = {}): AssistantMessage => {
+    const body = { content: [{ type: "text", text: "A" }], stop_reason: "end_turn", container, ...more };
+    const { message } = folded(anthropicMessages.decodeReply(body, context));
+    if (message === null) throw new Error("no message");
+    return message;
+  };
+  const sent = (messages: readonly Message[], given: WireContext = context, options: JsonObject = {}): Json =>
+    anthropicMessages.encode(request(messages, { options }), given).body["container"] ?? null;
+
+  test("is sent back with the next request: its id, not its other fields", () => {
+    const messages = [user("a"), reply(ended), user("b"), reply(null), user("c")];
+    expect(sent(messages)).toBe("container_1");
+    expect(sent([...messages, reply({ id: "container_2" }), user("d")])).toBe("container_2");
+    expect(sent([user("a"), reply(null), user("b")])).toBeNull();
+    const { body } = anthropicMessages.encode(request(messages), context);
+    expect(body["messages"]).toMatchObject([{}, { content: [{ type: "text", text: "A" }] }, {}, {}, {}]);
+  });
+
+  test("is the same, streamed and whole", () => {
+    const { stream, reply: whole } = cases.find(({ name }) => name === "provider-tool") ?? {};
+    const messages = [
+      folded(decode([stream ?? ""])),
+      folded(anthropicMessages.decodeReply(json(whole ?? ""), context)),
+    ];
+    for (const { message } of messages) expect(sent([user("a"), message ?? user("b")])).toBe("container_1");
+  });
+
+  test("is not sent to another route, after its end, or in place of one that the caller names", () => {
+    const messages = [user("a"), reply(ended), user("b")];
+    expect(sent(messages, { ...context, route: { ...route, provider: "other" } })).toBeNull();
+    expect(sent(messages, { ...context, isPast: () => true })).toBeNull();
+    expect(sent(messages, { ...context, isPast: () => false })).toBe("container_1");
+    expect(sent(messages, context, { container: "container_9" })).toBe("container_9");
+    expect(sent(messages, context, { container: { skills: [] } })).toEqual({ id: "container_1", skills: [] });
   });
 });

@@ -23,7 +23,7 @@ import { adaptSchema } from "../schema-adaptation.ts";
 import { anthropicStrict } from "../schema-rules.ts";
 import { placeBreakpoints } from "./cache-breakpoints.ts";
 import { anthropicDecoder, decodeError, decodeReply } from "./decode.ts";
-import { encodeMessages, isPlainText } from "./encode.ts";
+import { encodeMessages, isPlainText, lastContainer } from "./encode.ts";
 
 /** The codec of Anthropic's Messages API. */
 export const anthropicMessages: Codec = {
@@ -76,6 +76,7 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     temperature: keepsTemperature ? temperature : null,
     top_p: keepsTopP ? topP : null,
     stop_sequences: stopSequences.length === 0 ? null : stopSequences,
+    container: containerField(lastContainer(request.messages, context), options),
     stream: true,
   });
   const { without = [] } = context.quirks;
@@ -87,6 +88,11 @@ function encode(request: ModelRequest, context: WireContext): EncodedRequest {
     headers: omitEmpty({ "anthropic-version": "2023-06-01", "anthropic-beta": betasOf(tools).join(",") }),
     omissions,
   };
+}
+
+/** The field `container`: an object if the caller's options add other fields, such as `skills`, which are merged into it. */
+function containerField(id: string | null, options: JsonObject): Json {
+  return id === null || objectAt(options, "container") === null ? id : { id };
 }
 
 /** Computer use is a beta feature of the API: each version of the tool needs its own beta (`computer_20250124` needs `computer-use-2025-01-24`). */

@@ -20,8 +20,9 @@
 //      from a gateway that retried upstream and joined two streams (spliced): the reply fails as `interrupted`, because the signatures of its thinking would be refused.
 //   4. A block with a call that starts again at the same index is the same call. Calls without an id get `call_<n>`; repeated ids are made unique.
 //   5. `message_start` may carry complete content blocks: replies to calls that code execution makes do (called-by-code).
-//   6. A frame that is no JSON interrupts the reply (damaged-frame.ts).
-//   7. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member, as in the older computer tool. The
+//   6. The `container` in which the provider ran code is metadata of the reply, and an opaque part, because the next request has to name it (provider-tool).
+//   7. A frame that is no JSON interrupts the reply (damaged-frame.ts).
+//   8. A call of a toolset (`toolset_name`) is a call of the toolset: its argument `action` is the name of the member, as in the older computer tool. The
 //      member's own name is replay data. Its arguments are not streamed, because the text of its deltas has no `action`.
 
 import type { AdapterFailure, FinishReason, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
@@ -203,6 +204,9 @@ class MessageReader {
 
   complete(): readonly ModelEvent[] {
     const closedEvents = [...this.#openBlocks.keys()].flatMap((index) => this.stopBlock(index));
+    const container = objectAt(this.#metadata, "container");
+    if (textAt(container, "id") !== null)
+      this.#builder.part(opaquePart("container", this.#builder.replayData({ container })));
     const endEvents = this.#builder.end({
       finishReason: finishReasonOf(this.#stopReason),
       rawFinishReason: this.#stopReason,
@@ -499,7 +503,7 @@ function usageOf(reportedUsage: JsonObject): Usage {
   });
 }
 
-/** The toolset of a call (`toolset_name`); `null` if the block is no call of a toolset (invariant 7). */
+/** The toolset of a call (`toolset_name`); `null` if the block is no call of a toolset (invariant 8). */
 function toolsetOf({ kind, fields }: Pick<OpenBlock, "kind" | "fields">): string | null {
   const toolset = kind === "call" ? textAt(fields, "toolset_name") : null;
   return toolset === "" ? null : toolset;

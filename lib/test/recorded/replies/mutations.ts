@@ -120,6 +120,9 @@ export const mutations: { readonly [name: string]: Mutation } = {
     parts.map((part) => (part.type === "tool_result" ? { ...part, content: null } : part)),
   ),
   "images are dropped": onParts((parts) => parts.filter(({ type }) => type !== "image")),
+  "containers are dropped": onParts((parts) =>
+    parts.filter((part) => part.type !== "opaque" || part.kind !== "container"),
+  ),
   "opaque items are dropped": onParts((parts) => parts.filter(({ type }) => type !== "opaque")),
   "citations are dropped": onParts((parts) =>
     parts.map((part) => (part.type === "text" ? { ...part, metadata: {} } : part)),

@@ -127,7 +127,13 @@ export function readAnthropicStream(events: readonly JsonObject[]): Reading {
 export function readAnthropicBody(body: JsonObject): Reading {
   if (body["content"] === undefined) return errorReading(body);
   const content = objectsOf(body["content"]);
-  const blocks = withUniqueIds(content.flatMap(blockOf));
+  // The next request names the container in which the provider ran code.
+  const container = objectOf(body["container"]);
+  const hasContainer = stringOf(container["id"]) !== "";
+  const containerBlocks: readonly Block[] = hasContainer
+    ? [{ type: "item", kind: "container", item: { container } }]
+    : [];
+  const blocks = [...withUniqueIds(content.flatMap(blockOf)), ...containerBlocks];
   const raw = stringOrNull(body["stop_reason"]);
   // A `fallback` block names the model that answers from there on.
   const fallback = content.findLast(({ type }) => type === "fallback");
@@ -140,7 +146,10 @@ export function readAnthropicBody(body: JsonObject): Reading {
     blocks,
     usage: usageOf(body),
     metadata: only(body, ["stop_sequence", "stop_details", "container", "context_management"]),
-    sentBack: content.filter(isSentBack).map(sentBlock),
+    sentBack: [
+      ...content.filter(isSentBack).map(sentBlock),
+      ...(hasContainer ? [{ container: stringOf(container["id"]) }] : []),
+    ],
   };
 }
 

@@ -100,7 +100,9 @@ function sentOf(
       const isReply = reply?.["role"] === "assistant";
       const answers = objectsOf((isReply ? next : reply)?.["content"]).filter(({ type }) => type === "tool_result");
       return {
-        blocks: isReply ? objectsOf(reply["content"]) : [],
+        blocks: [...(isReply ? objectsOf(reply["content"]) : []), ...objectsOf([only(body, ["container"])])].filter(
+          (block) => Object.keys(block).length > 0,
+        ),
         answered: answers.map((block) => stringOf(block["tool_use_id"])),
       };
     }

@@ -502,19 +502,32 @@ describe("[allm 114] Gemini: replies", () => {
       "IMAGE_PROHIBITED_CONTENT",
       "IMAGE_RECITATION",
     ].map((word) => [word, "content_filter"]),
-    ...[
-      "MALFORMED_FUNCTION_CALL",
-      "UNEXPECTED_TOOL_CALL",
-      "TOO_MANY_TOOL_CALLS",
-      "MISSING_THOUGHT_SIGNATURE",
-      "MALFORMED_RESPONSE",
-    ].map((word) => [word, "error"]),
     ["OTHER", "other"],
     ["SURPRISE", "other"],
   ])("the finishReason %s is %s, streamed too", (word, finishReason) => {
     const body = chunk([{ text: "A" }], { finishReason: word });
     for (const result of [reply(body), streamed(geminiGenerateContent, geminiContext, body)]) {
       expect(result).toMatchObject({ outputText: "A", finishReason, rawFinishReason: word });
+    }
+  });
+
+  test.each([
+    ["MALFORMED_FUNCTION_CALL", true],
+    ["UNEXPECTED_TOOL_CALL", true],
+    ["MALFORMED_RESPONSE", true],
+    ["TOO_MANY_TOOL_CALLS", false],
+    ["MISSING_THOUGHT_SIGNATURE", false],
+  ])("the finishReason %s is an error with its finishMessage, streamed too", (word, retryable) => {
+    const body = chunk([{ text: "A" }], { finishReason: word, finishMessage: "print(1)" });
+    for (const result of [reply(body), streamed(geminiGenerateContent, geminiContext, body)]) {
+      expect(result).toMatchObject({ outputText: "A", finishReason: "error" });
+      expect(result.error).toMatchObject({
+        reason: "malformed_response",
+        code: word,
+        retryable,
+        metadata: { finishMessage: "print(1)" },
+      });
+      expect(result.error?.message).toContain("print(1)");
     }
   });
 

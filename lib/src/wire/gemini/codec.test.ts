@@ -365,8 +365,6 @@ describe("[allm 114] decoding", () => {
     ["MAX_TOKENS", "length"],
     ["RECITATION", "content_filter"],
     ["IMAGE_SAFETY", "content_filter"],
-    ["UNEXPECTED_TOOL_CALL", "error"],
-    ["MISSING_THOUGHT_SIGNATURE", "error"],
     ["OTHER", "other"],
     ["FINISH_REASON_UNSPECIFIED", "other"],
     ["SOMETHING_NEW", "other"],

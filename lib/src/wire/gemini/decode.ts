@@ -18,6 +18,7 @@
 //      opaque parts: they stay in their place and are sent back complete (provider-tools).
 //   7. `logprobsResult` of a chunk covers its own tokens; the reply has those of all chunks (logprobs). Other fields of a candidate are replaced by later chunks.
 //   8. A call that `finishReason` cuts off (`MAX_TOKENS`) is not completed (length-in-call).
+//   9. A `finishReason` that reports an error (`MALFORMED_FUNCTION_CALL`) gives an error event with the API's `finishMessage`, and no message (malformed-call).
 
 import type {
   AdapterFailure,
@@ -313,6 +314,10 @@ class ResponseReader {
   #finish(rawFinishReason: string | null, isBlocked = false): readonly ModelEvent[] {
     const events: ModelEvent[] = [];
     const finishReason = isBlocked ? "content_filter" : finishReasonOf(rawFinishReason);
+    if (finishReason === "error") {
+      this.#endRun(events);
+      return [...events, ...this.#fail(this.#endingFailure(`${rawFinishReason}`))];
+    }
     if (finishReason === "stop" || finishReason === "other" || finishReason === null) this.#endCall(events);
     this.#endRun(events);
     // Grounding and citation metadata arrives with the last chunks. It becomes metadata of the last text.
@@ -331,6 +336,20 @@ class ResponseReader {
       metadata,
     };
     return [...events, ...this.#builder.end(ending)];
+  }
+
+  /** The failure of a reply whose `finishReason` reports an error (invariant 9). */
+  #endingFailure(rawFinishReason: string): Failure {
+    const { provider } = this.#context.route;
+    const finishMessage = textAt(this.#metadata, "finishMessage");
+    const ending = `${provider}: the reply ended with the finishReason ${rawFinishReason}`;
+    return adapterFailure("malformed_response", {
+      provider,
+      code: rawFinishReason,
+      message: finishMessage === null ? ending : `${ending}: ${finishMessage}`,
+      retryable: retryableEndings.has(rawFinishReason),
+      metadata: omitNullish({ finishMessage }),
+    });
   }
 
   #fail(error: Failure): readonly ModelEvent[] {
@@ -411,6 +430,16 @@ function finishReasonOf(rawFinishReason: string | null): FinishReason | null {
       return "other";
   }
 }
+
+/**
+ * Reasons of errors after which the same request can succeed: the model wrote something that the API could not read, and samples again. Gemini's own CLI retries
+ * (https://github.com/google-gemini/gemini-cli/pull/12965). The others depend on the request.
+ */
+const retryableEndings: ReadonlySet<string> = new Set([
+  "MALFORMED_FUNCTION_CALL",
+  "UNEXPECTED_TOOL_CALL",
+  "MALFORMED_RESPONSE",
+]);
 
 /** Fields of `usageMetadata` with a counterpart in `Usage`. The others go into `extra`. */
 const countedUsageKeys: ReadonlySet<string> = new Set([

@@ -398,6 +398,32 @@ describe("[allm 115] encoding", () => {
 });
 
 describe("[allm 109] decoding", () => {
+  test.each([
+    ["the word of Gemini's compatible endpoint", { finish_reason: "function_call_filter: MALFORMED_FUNCTION_CALL" }],
+    ["the native word of OpenRouter", { finish_reason: "stop", native_finish_reason: "MALFORMED_FUNCTION_CALL" }],
+    ["the native word of another call", { finish_reason: "error", native_finish_reason: "UNEXPECTED_TOOL_CALL" }],
+  ])("a call that Gemini wrote wrong is an error that can be retried: %s", (_, ending) => {
+    const choice = { index: 0, delta: { content: "A" }, ...ending };
+    const error = { type: "error", error: { reason: "malformed_response", retryable: true } };
+    expect(read(`${sse({ choices: [choice] })}data: [DONE]\n\n`).events.at(-1)).toMatchObject(error);
+    const { delta, ...whole } = choice;
+    expect(openaiChat.decodeReply({ choices: [{ ...whole, message: delta }] }, plain).at(-1)).toMatchObject(error);
+  });
+
+  test("[DONE] without a finish_reason ends a reply with its usage, and ends nothing before the first choice", () => {
+    const chunk = { choices: [{ index: 0, delta: { content: "A" }, finish_reason: null }] };
+    const usage = { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } };
+    const ended = read(`${sse(chunk)}${sse(usage)}data: [DONE]\n\n`).events;
+    expect(ended.slice(-2)).toMatchObject([
+      { type: "usage", usage: { inputTokens: 3, outputTokens: 1 } },
+      { type: "message_completed", message: { content: "A" }, finishReason: null, rawFinishReason: null },
+    ]);
+    const error = { type: "error", error: { reason: "interrupted" } };
+    expect(read("data: [DONE]\n\n").events).toMatchObject([error]);
+    // Without [DONE] the reply was cut off. Its usage is reported.
+    expect(read(`${sse(chunk)}${sse(usage)}`).events.slice(-2)).toMatchObject([{ type: "usage" }, error]);
+  });
+
   test("emits one raw chunk for each frame on request", () => {
     const chunk = { choices: [{ index: 0, delta: { content: "A" }, finish_reason: "stop" }] };
     const context: WireContext = { ...plain, rawChunks: true };

@@ -3,8 +3,8 @@
 //
 // Invariants
 //   1. The protocol's end is a `finish_reason` (E1). Most servers send usage in a later chunk, and some send more chunks in between, so `message_completed` is
-//      emitted when usage is known too, at `[DONE]`, or at the end of the stream, whichever comes first. `[DONE]` without a `finish_reason` ends
-//      nothing (fixtures/wire/openai-chat/done-without-end).
+//      emitted when usage is known too, at `[DONE]`, or at the end of the stream, whichever comes first. Some compatible servers send no `finish_reason`: their
+//      reply ends at `[DONE]`, with the finish reason `null` and its usage (fixtures/wire/openai-chat/done-without-end).
 //   2. A frame that is no JSON interrupts the reply (damaged-frame.ts).
 //   3. After `message_completed` only usage is read.
 //   4. Values that cannot be stored are dropped before anything else is read, also from raw chunks (`dropUnstorable`).
@@ -33,7 +33,7 @@ export function decoder(context: WireContext): Decoder {
   function readFrame({ event, data }: Frame): readonly ModelEvent[] {
     if (data.trim() === "[DONE]") {
       counts.understood += 1;
-      return reader.hasEnded && !isTerminated ? finish() : [];
+      return reader.hasStarted && !isTerminated ? finish() : [];
     }
     const parsed = parseJson(data);
     if (parsed === null) {
@@ -87,7 +87,10 @@ export function decoder(context: WireContext): Decoder {
       isTerminated = true;
       const { provider } = context.route;
       const message = `${provider}: the stream ended before a finish_reason was received`;
-      return [{ type: "error", error: streamFailure("interrupted", { provider, message }) }];
+      return [
+        ...usageEvents(reader.usage),
+        { type: "error", error: streamFailure("interrupted", { provider, message }) },
+      ];
     },
   };
 }

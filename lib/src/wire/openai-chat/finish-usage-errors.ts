@@ -47,6 +47,15 @@ export function finishReasonOf(rawReason: string): FinishReason {
   return finishReasons.get(rawReason.toLowerCase()) ?? "other";
 }
 
+/**
+ * The word of Gemini for a call that the model wrote and Google's server rejected; `null`: the reason is another. Google's compatible endpoint sends it after
+ * `function_call_filter:` (https://github.com/coder/coder/pull/28470), OpenRouter in `native_finish_reason`
+ * (https://github.com/vellum-ai/vellum-assistant/pull/43134). The rejected call is not in the reply, so that the reply looks complete.
+ */
+export function rejectedCallOf(reason: string | null): string | null {
+  return /MALFORMED_FUNCTION_CALL|UNEXPECTED_TOOL_CALL/.exec(reason ?? "")?.[0] ?? null;
+}
+
 /** Fields of `usage` with a counterpart in `Usage`. The others go into `extra`. */
 const countedFields = new Set([
   "prompt_tokens",

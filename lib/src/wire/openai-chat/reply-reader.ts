@@ -10,7 +10,8 @@
 //      be sent back unchanged, or a mark for Mistral's `thinking` content pieces (reasoning, reasoning-details, thinking-pieces).
 //   5. Values that arrive in pieces are collected in lists and joined once, at the end, so the cost of a chunk does not grow with the chunks before it.
 //   6. Generated images (`images` of OpenRouter) are image parts after the text.
-//   7. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`) gives an error event and no message (error-ending).
+//   7. A `finish_reason` that reports an error (`error`, `insufficient_system_resource`, a call of Gemini that its server rejected) gives an error event and no
+//      message (error-ending).
 
 import type { ImageContent, Json, JsonObject, ModelEvent, Usage } from "../../model/internal.ts";
 import type { Decoder, WireContext } from "../codec.ts";
@@ -26,7 +27,7 @@ import {
 } from "../../model/internal.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { ReplyBuilder } from "../reply-builder.ts";
-import { finishReasonOf, usageOf } from "./finish-usage-errors.ts";
+import { finishReasonOf, rejectedCallOf, usageOf } from "./finish-usage-errors.ts";
 import { CallReader } from "./tool-calls.ts";
 
 /** The events of a chunk, and how the chunk was treated. */
@@ -65,6 +66,8 @@ export class ChatReader {
   /** The index of the choice that is read; `null` before the first. */
   #choiceIndex: number | null = null;
   #rawFinishReason: string | null = null;
+  /** The word of the provider behind a gateway (OpenRouter). */
+  #nativeFinishReason: string | null = null;
   #usage: Usage | null = null;
   #responseId: string | null = null;
   #model: string | null = null;
@@ -93,6 +96,11 @@ export class ChatReader {
     this.#context = context;
     this.#builder = new ReplyBuilder(context);
     this.#calls = new CallReader(this.#builder);
+  }
+
+  /** Was a choice read? */
+  get hasStarted(): boolean {
+    return this.#isStarted;
   }
 
   /** Was a `finish_reason` read? */
@@ -148,7 +156,8 @@ export class ChatReader {
   complete(): readonly ModelEvent[] {
     const rawReason = this.#rawFinishReason;
     const reason = rawReason === null ? null : finishReasonOf(rawReason);
-    if (reason === "error") return this.#fail(`${rawReason}`);
+    const rejectedCall = rejectedCallOf(this.#nativeFinishReason) ?? rejectedCallOf(rawReason);
+    if (rejectedCall !== null || reason === "error") return this.#fail(`${rawReason}`, rejectedCall);
     const textEvents = this.#hasText ? [this.#endText()] : [];
     const refusalEvents = this.#hasRefusal
       ? [
@@ -190,10 +199,18 @@ export class ChatReader {
   }
 
   /** The events of a reply whose `finish_reason` reports an error (invariant 7). */
-  #fail(rawReason: string): readonly ModelEvent[] {
+  #fail(rawReason: string, rejectedCall: string | null): readonly ModelEvent[] {
     const { provider } = this.#context.route;
-    const message = `${provider}: the reply ended with the finish_reason "${rawReason}"`;
-    const error = adapterFailure("provider_unavailable", { provider, code: rawReason, message });
+    const ending = `${provider}: the reply ended with the finish_reason "${rawReason}"`;
+    const error =
+      rejectedCall === null
+        ? adapterFailure("provider_unavailable", { provider, code: rawReason, message: ending })
+        : adapterFailure("malformed_response", {
+            provider,
+            code: rejectedCall,
+            message: `${ending}: the model wrote a call that the provider rejected (${rejectedCall})`,
+            retryable: true,
+          });
     const reportedUsage: readonly ModelEvent[] = this.#usage === null ? [] : [{ type: "usage", usage: this.#usage }];
     return [...reportedUsage, { type: "error", error }];
   }
@@ -211,6 +228,7 @@ export class ChatReader {
     const delta = objectAt(choice, "delta");
     const message = delta ?? objectAt(choice, "message");
     this.#rawFinishReason ??= nonEmptyTextAt(choice, "finish_reason");
+    this.#nativeFinishReason ??= nonEmptyTextAt(choice, "native_finish_reason");
     this.#readLogprobs(objectAt(choice, "logprobs"));
     return [...this.#start(), ...(message === null ? [] : this.#readMessage(message, delta === null))];
   }

@@ -31,7 +31,7 @@ import { readChatBody, readChatStream } from "./read-chat.ts";
 import { readGeminiBody, readGeminiStream } from "./read-gemini.ts";
 import { readResponsesBody, readResponsesStream } from "./read-responses.ts";
 import { objectOf } from "./reading.ts";
-import { eventsOf, recordingsBelow } from "./recording.ts";
+import { beforeDamage, eventsOf, recordingsBelow } from "./recording.ts";
 import { compareSentBack, refusalsOfNextRequest } from "./send-back.ts";
 
 /** Random ways to cut the bytes of each stream. */
@@ -53,14 +53,18 @@ function readRecording(recording: Recording): Reading {
         return readGeminiBody(body);
     }
   }
-  const events = recording.frames.flatMap(eventsOf);
+  const frames = beforeDamage(recording.frames);
+  const events = frames.flatMap(eventsOf);
   switch (api) {
     case "anthropic-messages":
       return readAnthropicStream(events);
     case "openai-responses":
       return readResponsesStream(events);
     case "openai-chat":
-      return readChatStream(events);
+      return readChatStream(
+        events,
+        frames.some(({ data }) => data.trim() === "[DONE]"),
+      );
     case "gemini":
       return readGeminiStream(events);
   }

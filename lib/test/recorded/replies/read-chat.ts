@@ -219,7 +219,8 @@ function thoughtsOf(content: Json | undefined): string {
   return pieces.flatMap((piece) => objectsOf(piece["thinking"]).map((thought) => stringOf(thought["text"]))).join("");
 }
 
-export function readChatStream(chunks: readonly JsonObject[]): Reading {
+/** `isDone`: the stream has the mark `[DONE]`, which ends a reply without a finish reason. */
+export function readChatStream(chunks: readonly JsonObject[], isDone: boolean): Reading {
   const { body, deltas } = assembleChat(chunks);
   const at = chunks.findIndex((chunk) => errorOf(chunk) !== null);
   const isEnded = (upTo: readonly JsonObject[]) => {
@@ -231,7 +232,9 @@ export function readChatStream(chunks: readonly JsonObject[]): Reading {
     const before = assembleChat(chunks.slice(0, at));
     return { ...failed(error), usage: usageOf(body), deltas: before.deltas };
   }
-  if (!isEnded(chunks)) return { ...noReading, outcome: "interrupted", deltas };
+  const hasChoice = objectsOf(body["choices"]).length > 0;
+  if (!isEnded(chunks) && !(isDone && hasChoice))
+    return { ...noReading, outcome: "interrupted", usage: usageOf(body), deltas };
   return { ...readChatBody(body), deltas };
 }
 

@@ -176,6 +176,12 @@ export function readGeminiBody(body: Json): Reading {
   const raw = stringOrNull(candidate?.["finishReason"]) ?? blockReason;
   const reason =
     candidate?.["finishReason"] === undefined && blockReason !== null ? "content_filter" : finishReasonOf(raw);
+  if (reason === "error") {
+    const finishMessage = stringOrNull(candidate?.["finishMessage"]);
+    const ending = `the reply ended with the finishReason ${raw}`;
+    const message = finishMessage === null ? ending : `${ending}: ${finishMessage}`;
+    return { ...failed({ message, code: raw }), usage: usageOf(response) };
+  }
   const blocks = parts.map((part, index): Block => {
     const replay = only(part, ["thoughtSignature"]);
     if (isObject(part["functionCall"])) {

@@ -93,6 +93,14 @@ export function eventsOf({ event, data }: Frame): readonly JsonObject[] {
   return [object["type"] === undefined && event !== null ? { ...object, type: event } : object];
 }
 
+/** The frames before the first one that is damaged: that holds neither JSON nor a keep-alive. A reply ends there. */
+export function beforeDamage(frames: readonly Frame[]): readonly Frame[] {
+  const at = frames.findIndex(
+    ({ event, data }) => event !== "error" && !/^(?:|\[DONE\]|ping)$/.test(data.trim()) && parsed(data) === undefined,
+  );
+  return at === -1 ? frames : frames.slice(0, at);
+}
+
 function frameOf(event: JsonObject): Frame {
   return { event: null, data: JSON.stringify(event) };
 }

@@ -39,8 +39,11 @@ export type Exchange = {
   readonly send: (method: "GET" | "POST", path: string, body: JsonObject | null) => Promise<HttpAnswer>;
   /** The failure of a response without a reply. The key is removed from it. */
   readonly failureOf: (answer: Extract<HttpAnswer, { readonly type: "refused" | "failed" }>) => Failure;
-  /** Events as the caller receives them: without the key, and without `null`s that only the adapted schema has. */
-  readonly received: (events: readonly ModelEvent[]) => readonly ModelEvent[];
+  /**
+   * Events as the caller receives them: without the key, without `null`s that only the adapted schema has, and with the request id and the rate limits of the response headers
+   * in the last event.
+   */
+  readonly received: (events: readonly ModelEvent[], headers: Headers) => readonly ModelEvent[];
   /** Adds what precedes the first events of a reply: `message_started`, if it is missing, and the warnings about the request. */
   readonly begin: (events: readonly ModelEvent[]) => readonly ModelEvent[];
 };
@@ -135,7 +138,7 @@ class ResponseReader {
       if (outcome.type === "ended") return;
       const next = this.#planNext(outcome, nextKind);
       if (next.type === "fail") {
-        yield this.#toYield([{ type: "error", error: next.failure }]);
+        yield this.#toYield([{ type: "error", error: next.failure }], new Headers());
         return;
       }
       if (next.waitMs > 0) await call.clock.sleep(next.waitMs, call.signal);
@@ -160,7 +163,7 @@ class ResponseReader {
         return { ...connectionLost(failureOf(answer)), status: answer.status };
       case "body": {
         const body = parseJson(answer.text);
-        if (body !== null) return yield* this.#readBody(body.value);
+        if (body !== null) return yield* this.#readBody(body.value, answer.headers);
         const message = `${provider} answered with a body that is not JSON`;
         return connectionLost(adapterFailure("malformed_response", { provider, message }));
       }
@@ -173,15 +176,16 @@ class ResponseReader {
     }
   }
 
-  async *#readBody(body: Json): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
+  async *#readBody(body: Json, headers: Headers): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
     const { responseId, isRunning } = this.#exchange.background.readStatus(body);
     if (responseId !== null) await this.#report(responseId);
     if (isRunning) return { type: "running" };
-    yield this.#toYield(this.#decoder.complete(body));
+    yield this.#toYield(this.#decoder.complete(body), headers);
     return { type: "ended" };
   }
 
   async *#readStream({
+    headers,
     frames: batches,
     finish,
   }: Extract<HttpAnswer, { readonly type: "stream" }>): AsyncGenerator<readonly ModelEvent[], ConnectionOutcome> {
@@ -198,7 +202,7 @@ class ResponseReader {
         const position = this.#decoder.position();
         if (position !== null) await this.#report(position.responseId);
         isNew ||= events.length > 0 || this.#sequence !== sequenceBefore;
-        if (events.length > 0) yield this.#toYield(events);
+        if (events.length > 0) yield this.#toYield(events, headers);
         if (!hasEnded && events.some(isTerminal)) {
           hasEnded = true;
           finish();
@@ -259,8 +263,8 @@ class ResponseReader {
     await this.#exchange.call.onReference?.({ endpoint: this.#exchange.endpoint, responseId });
   }
 
-  #toYield(events: readonly ModelEvent[]): readonly ModelEvent[] {
-    const received = this.#exchange.received(events);
+  #toYield(events: readonly ModelEvent[], headers: Headers): readonly ModelEvent[] {
+    const received = this.#exchange.received(events, headers);
     const isFirst = !this.#hasYielded;
     this.#hasYielded = true;
     return isFirst ? this.#exchange.begin(received) : received;

@@ -149,10 +149,6 @@ describe("connections that break", () => {
         void response.writeHead(200, events).write(chunk({ content: "Hel" }), () => response.socket?.resetAndDestroy()),
     ],
     ["without a finish_reason", (_, response) => void response.writeHead(200, events).end(chunk({ content: "Hel" }))],
-    [
-      "with nothing but [DONE]",
-      (_, response) => void response.writeHead(200, events).end(`${chunk({ content: "Hel" })}data: [DONE]\n\n`),
-    ],
   ])("%s: the call is interrupted and keeps what had arrived", async (_, how) => {
     const { reply, error } = await call(how);
     expect(error).toMatchObject({ type: "stream_error", reason: "interrupted" });
@@ -484,6 +480,90 @@ describe("servers that keep the connection open", () => {
     );
     expect(error).toMatchObject({ reason: "malformed_event", message: "local sent a stream of more than 1000 bytes" });
     expect(await openSockets()).toBe(0);
+  });
+});
+
+describe("the size of a reply", () => {
+  const long = "x".repeat(1000);
+  const whole = JSON.stringify({ choices: [{ index: 0, message: { content: long }, finish_reason: "stop" }] });
+  const tooLong =
+    "local sent a reply of more than 500 characters; set limits.reply of the adapter to accept longer ones";
+
+  test.each<[string, Answer]>([
+    ["streamed text", (_, response) => void response.writeHead(200, events).end(chunk({ content: long }) + hello)],
+    [
+      "reasoning",
+      (_, response) => void response.writeHead(200, events).end(chunk({ reasoning_content: long }) + hello),
+    ],
+    [
+      "arguments of a call",
+      (_, response) =>
+        void response
+          .writeHead(200, events)
+          .end(chunk({ tool_calls: [{ index: 0, id: "c", function: { name: "f", arguments: `"${long}"` } }] }) + hello),
+    ],
+    ["a whole reply", (_, response) => void response.writeHead(200, { "content-type": "application/json" }).end(whole)],
+  ])("%s: fails at the limit, and the socket is closed", async (_, how) => {
+    const { error, reply } = await call(how, { limits: { reply: 500 } });
+    expect(error).toMatchObject({
+      type: "stream_error",
+      reason: "malformed_event",
+      retryable: false,
+      message: tooLong,
+    });
+    expect((reply.outputText ?? "").length).toBeLessThan(500);
+    expect(await openSockets()).toBe(0);
+    expect((await call(how, { limits: { reply: 5000 } })).error).toBeNull();
+  });
+
+  test("is limited by default, far above what models write", async () => {
+    const piece = chunk({ content: "x".repeat(64 * 1024) });
+    const flood: Answer = (_, response) => {
+      keep(response);
+      response.writeHead(200, events);
+      const more = () => {
+        if (response.destroyed) return;
+        while (response.write(piece));
+        response.once("drain", more);
+      };
+      more();
+    };
+    expect((await call(flood)).error?.message).toMatch(/a reply of more than 4194304 characters/);
+    expect(await openSockets()).toBe(0);
+  });
+});
+
+describe("headers of a complete reply", () => {
+  const headers = {
+    "x-request-id": "req_1",
+    "x-ratelimit-remaining-requests": "59",
+    "anthropic-ratelimit-tokens-remaining": "1000",
+    "set-cookie": "session=secret",
+  };
+  const whole = JSON.stringify({ choices: [{ index: 0, message: { content: "Hi" }, finish_reason: "stop" }] });
+
+  test.each<[string, Answer]>([
+    ["streamed", (_, response) => void response.writeHead(200, { ...events, ...headers }).end(hello)],
+    [
+      "whole",
+      (_, response) => void response.writeHead(200, { "content-type": "application/json", ...headers }).end(whole),
+    ],
+  ])("request id and rate limits are on the reply: %s", async (_, how) => {
+    const { reply } = await call(how);
+    expect(reply.requestId).toBe("req_1");
+    expect(reply.metadata["rateLimit"]).toEqual({
+      "anthropic-ratelimit-tokens-remaining": "1000",
+      "x-ratelimit-remaining-requests": "59",
+    });
+    expect(JSON.stringify(reply)).not.toContain("session=secret");
+  });
+
+  test("are absent if the server sends none, and never contain the key", async () => {
+    const plain = await call((_, response) => void response.writeHead(200, events).end(hello));
+    expect(plain.reply.metadata).toEqual({});
+    const echo = { ...events, "x-request-id": "sk-test-key-1234", "x-ratelimit-limit": "sk-test-key-1234" };
+    const echoed = await call((_, response) => void response.writeHead(200, echo).end(hello));
+    expect(JSON.stringify(echoed.reply)).not.toContain("sk-test-key-1234");
   });
 });
 

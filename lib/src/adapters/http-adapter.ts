@@ -109,8 +109,11 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
 function backgroundMethods(server: Server): Pick<Adapter, "resume" | "cancel"> {
   return {
     resume: async function* (reference, request, call) {
-      const [codec, { resumeReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
-      yield* resumeReply(server, codec, reference, request, call);
+      const [codec, { limited, resumeReply }] = await Promise.all([
+        server.profile.codec.load(),
+        import("./http-call.ts"),
+      ]);
+      yield* limited(server, resumeReply(server, codec, reference, request, call));
     },
     cancel: async (reference, call) => {
       const [codec, { cancelReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
@@ -125,8 +128,8 @@ async function* stream(
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
   checkUserContent(request);
-  const [codec, { streamReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
-  yield* streamReply(server, codec, request, call);
+  const [codec, { limited, streamReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
+  yield* limited(server, streamReply(server, codec, request, call));
 }
 
 /** The model name that the provider knows. Throws `EngineError` (`missing_model`) if none is set, or if it is of another provider. */

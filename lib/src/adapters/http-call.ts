@@ -38,6 +38,7 @@ import {
   retryAfter,
   sendRequest,
   TransportFailure,
+  withoutKey,
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, parseJson } from "../model/internal.ts";
 import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
@@ -46,6 +47,7 @@ import { isHeaderValue } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
 import { keyHeader, requiredModelName } from "./http-adapter.ts";
 import { resolveTokens, withTokens } from "./mcp-authorization.ts";
+import { withinReplyLimit } from "./reply-limit.ts";
 
 /** A server with the tokens of one call. */
 type CallServer = Server & { readonly tokens: McpTokens };
@@ -67,12 +69,6 @@ export async function* streamReply(
   const encoded = codec.encode(request, context);
   const key = await keyOf(server, call);
   const begin = opening(encoded);
-  /** Events as the caller receives them. */
-  const received = (events: readonly ModelEvent[]) =>
-    restored(
-      redactKeys(events, () => secretsOf(server, call, key)),
-      encoded,
-    );
   if (key !== null && !isHeaderValue(key)) {
     const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
     const details = { provider: profile.provider, message, retryable: false };
@@ -92,6 +88,13 @@ export async function* streamReply(
     return;
   }
   const decoder = codec.decoder(context);
+  const { headers } = response;
+  /** Events as the caller receives them. */
+  const received = (events: readonly ModelEvent[]) =>
+    restored(
+      withHeaders(events, headers, () => secretsOf(server, call, key)),
+      encoded,
+    );
   let hasTerminated = false;
   let hasStarted = false;
   try {
@@ -111,7 +114,11 @@ export async function* streamReply(
     const decodedEnd = received(decoder.end());
     const failedEvent: ModelEvent = {
       type: "error",
-      error: failureWithoutKey(withRequestId(error.failure, response.headers), secretsOf(server, call, key)),
+      error: withRequestId(
+        failureWithoutKey(error.failure, secretsOf(server, call, key)),
+        response.headers,
+        secretsOf(server, call, key),
+      ),
     };
     const lastEvents = decodedEnd.some(({ type }) => type === "message_completed") ? decodedEnd : [failedEvent];
     yield hasStarted ? lastEvents : begin(lastEvents);
@@ -119,6 +126,14 @@ export async function* streamReply(
   }
   const lastEvents = received(decoder.end());
   if (lastEvents.length > 0) yield hasStarted ? lastEvents : begin(lastEvents);
+}
+
+/** The batches of a reply within the limit on its size. */
+export function limited(
+  { profile, options }: Server,
+  batches: AsyncIterable<readonly ModelEvent[]>,
+): AsyncGenerator<readonly ModelEvent[]> {
+  return withinReplyLimit(batches, options.limits?.reply ?? defaultLimits.reply, profile.provider);
 }
 
 /** Continues a background response by its reference. */
@@ -182,9 +197,9 @@ function createExchange(
       return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
     },
     failureOf: (response) => failureOf(codec, response, context, secretsOf(server, call, key), call.clock.now()),
-    received: (events) =>
+    received: (events, headers) =>
       restored(
-        redactKeys(events, () => secretsOf(server, call, key)),
+        withHeaders(events, headers, () => secretsOf(server, call, key)),
         encoded,
       ),
     begin: opening(encoded),
@@ -275,7 +290,7 @@ function replyWithoutStream(
     const error = adapterFailure("malformed_response", { provider, requestId, message, raw: text });
     return [{ type: "error", error: failureWithoutKey(error, secrets) }];
   }
-  return redactKeys(codec.decodeReply(body.value, context), () => secrets);
+  return withHeaders(codec.decodeReply(body.value, context), response.headers, () => secrets);
 }
 
 /** The context of the codec. Throws like `requiredModelName`. */
@@ -321,11 +336,40 @@ function headersOf(
 }
 
 /** The failure with the request id of the response headers, if it has none. */
-function withRequestId(failure: Failure, headers: Headers): Failure {
+function withRequestId(failure: Failure, headers: Headers, secrets: Secrets): Failure {
   const requestId = requestIdOf(headers);
   return "requestId" in failure && failure.requestId === null && requestId !== null
-    ? { ...failure, requestId }
+    ? { ...failure, requestId: withoutKey(requestId, secrets) }
     : failure;
+}
+
+/**
+ * Adds to the last event of a reply what the response headers say: the id of the request, which support asks for, and the state of the rate limits, as the server wrote
+ * it (`metadata.rateLimit`). Removes the key from error events.
+ */
+function withHeaders(events: readonly ModelEvent[], headers: Headers, secrets: () => Secrets): readonly ModelEvent[] {
+  const redactedEvents = redactKeys(events, secrets);
+  if (!events.some(isTerminal)) return redactedEvents;
+  return redactedEvents.map((event): ModelEvent => {
+    if (event.type === "error") return { ...event, error: withRequestId(event.error, headers, secrets()) };
+    if (event.type !== "message_completed") return event;
+    const requestId = requestIdOf(headers);
+    const rateLimit = rateLimitsOf(headers, secrets());
+    return {
+      ...event,
+      requestId: requestId === null ? event.requestId : withoutKey(requestId, secrets()),
+      metadata: Object.keys(rateLimit).length === 0 ? event.metadata : { ...event.metadata, rateLimit },
+    };
+  });
+}
+
+/**
+ * The headers with which servers report rate limits: `x-ratelimit-*` (OpenAI and servers with its API), `anthropic-ratelimit-*`, `ratelimit-*` (the draft of the IETF,
+ * draft-ietf-httpapi-ratelimit-headers).
+ */
+function rateLimitsOf(headers: Headers, secrets: Secrets): JsonObject {
+  const found = [...headers].filter(([name]) => /^(?:x-|anthropic-)?ratelimit\b/.test(name));
+  return Object.fromEntries(found.map(([name, value]) => [name, withoutKey(value, secrets)]));
 }
 
 /** Removes the key from error events: servers repeat it in error messages, also inside a stream. */

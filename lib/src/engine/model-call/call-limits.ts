@@ -24,8 +24,10 @@ export type TransportLimits = {
   readonly line: number;
   /** Most events in one stream. Default: 2,000,000. One more fails the call. */
   readonly events: number;
-  /** Longest stream, in bytes, comments and blank lines included. Default: 1 GiB. A longer one fails the call. */
+  /** Longest stream, in bytes, comments and blank lines included. Default: 256 MiB. A longer one fails the call. */
   readonly stream: number;
+  /** Longest reply, in characters of text, reasoning and arguments. Default: 4 Mi characters, about a million tokens. A longer one fails the call. */
+  readonly reply: number;
 };
 
 export const defaultLimits: TransportLimits = {
@@ -33,5 +35,6 @@ export const defaultLimits: TransportLimits = {
   body: 64 * 1024 * 1024,
   line: 16 * 1024 * 1024,
   events: 2_000_000,
-  stream: 1024 * 1024 * 1024,
+  stream: 256 * 1024 * 1024,
+  reply: 4 * 1024 * 1024,
 };

@@ -15,6 +15,7 @@ import {
   orThrow,
   parse,
   request,
+  system,
   textPart,
   toolResult,
   toolSpec,
@@ -838,8 +839,8 @@ describe("[allm 107] [allm 108] encoding", () => {
     ]);
     const call = assistant("", { toolCalls: [{ id: "c", name: "record", arguments: {} }] });
     const history = [call, toolResult("c", [audio("audio/wav")])];
-    const output = [{ type: "input_file", filename: "file", file_data: "data:audio/wav;base64,AAAA" }];
-    expect(openaiResponses.encode(request(history), context).body["input"]).toMatchObject([{}, { output }]);
+    const output = "The result is attached in the user message that follows.";
+    expect(openaiResponses.encode(request(history), context).body["input"]).toMatchObject([{}, { output }, {}]);
   });
 
   test("a message is encoded once", () => {
@@ -1058,5 +1059,103 @@ describe("[allm 107] [allm 108] encoding", () => {
     expect(text).toMatchObject({ type: "message" });
     expect(textAt(call ?? null, "call_id")?.length).toBeLessThanOrEqual(64);
     expect(answer?.["call_id"]).toBe(call?.["call_id"]);
+  });
+});
+
+describe("audio of tool results", () => {
+  const call = (id: string) => ({ id, name: "record", arguments: {} });
+  const audio = (mimeType: string) => filePart({ type: "base64", data: "AAAA" }, { mimeType });
+  const history = (...results: readonly Message[]) => [
+    user("a"),
+    assistant("", { toolCalls: [call("c1"), call("c2")] }),
+    ...results,
+  ];
+
+  test("follows the last result in a user message, because outputs of calls have no audio", () => {
+    const results = [toolResult("c1", [textPart("done"), audio("audio/wav")]), toolResult("c2", [audio("audio/mpeg")])];
+    const { body, omissions } = openaiResponses.encode(request(history(...results)), context);
+    expect(objectsAt(body, "input").slice(3)).toEqual([
+      { type: "function_call_output", call_id: "c1", output: "done" },
+      {
+        type: "function_call_output",
+        call_id: "c2",
+        output: "The result is attached in the user message that follows.",
+      },
+      {
+        type: "message",
+        role: "user",
+        content: [
+          { type: "input_text", text: "Attached to the result of c1:" },
+          { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
+          { type: "input_text", text: "Attached to the result of c2:" },
+          { type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } },
+        ],
+      },
+    ]);
+    expect(omissions).toEqual([]);
+  });
+
+  test("in a format that the API does not read is reported, and the model reads that it is missing", () => {
+    const results = [toolResult("c1", [audio("audio/ogg")]), toolResult("c2", "ok")];
+    const { body, omissions } = openaiResponses.encode(request(history(...results)), context);
+    expect(objectsAt(body, "input")[3]).toMatchObject({ output: expect.stringContaining("audio/ogg") });
+    expect(omissions).toMatchObject([{ path: "messages[2].content[0]", reason: "unsupported" }]);
+  });
+});
+
+describe("a conversation that the provider stores", () => {
+  const reply = (fields: JsonObject, output: readonly JsonObject[] = []): AssistantMessage => {
+    const body = { object: "response", status: "completed", store: true, output, ...fields };
+    const { message } = folded(replied(body));
+    if (message === null) throw new Error("no message");
+    return message;
+  };
+  const called = (fields: JsonObject, call_id = "c1"): AssistantMessage =>
+    reply(fields, [{ type: "function_call", id: "fc_1", call_id, name: "f", arguments: "{}", status: "completed" }]);
+  const sent = (messages: readonly Message[], options: JsonObject): JsonObject =>
+    openaiResponses.encode(request(messages, { options }), context).body;
+  const result = { type: "function_call_output", call_id: "c1", output: "done" };
+
+  test("conversation: the next request of a loop sends only what follows the last reply", () => {
+    const asked = [system("Be brief."), user("a")];
+    const id = { conversation: { id: "conv_1" } };
+    expect(objectsAt(sent(asked, { conversation: "conv_1" }), "input")).toHaveLength(1);
+    const loop = [...asked, called(id), toolResult("c1", "done")];
+    for (const conversation of ["conv_1", { id: "conv_1" }]) {
+      const body = sent(loop, { conversation });
+      expect(body).toMatchObject({ instructions: "Be brief.", conversation });
+      expect(body["input"]).toEqual([result]);
+    }
+    const next = [
+      ...loop,
+      reply(id, [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "A" }] }]),
+    ];
+    expect(sent([...next, user("b")], { conversation: "conv_1" })["input"]).toMatchObject([{ role: "user" }]);
+    // Without the option, or with another conversation, the provider has nothing of it.
+    expect(objectsAt(sent(loop, {}), "input")).toHaveLength(3);
+    expect(objectsAt(sent(loop, { conversation: "conv_2" }), "input")).toHaveLength(3);
+  });
+
+  test("previous_response_id: the next request of a loop continues the newest stored reply", () => {
+    const options = { previous_response_id: "resp_0", store: true };
+    const loop = [user("a"), called({ id: "resp_1", previous_response_id: "resp_0" }), toolResult("c1", "done")];
+    const body = sent(loop, options);
+    expect(body).toMatchObject({ previous_response_id: "resp_1", input: [result] });
+    const longer = [...loop, called({ id: "resp_2", previous_response_id: "resp_1" }, "c2"), toolResult("c2", "done")];
+    const second = { ...result, call_id: "c2" };
+    expect(sent(longer, options)).toMatchObject({ previous_response_id: "resp_2", input: [second] });
+    // The caller names the newest one.
+    expect(sent(longer, { previous_response_id: "resp_2" })).toMatchObject({
+      previous_response_id: "resp_2",
+      input: [second],
+    });
+    // A reply that the provider did not store cannot be continued: everything after the stored one is sent.
+    const unstored = [
+      user("a"),
+      called({ id: "resp_1", previous_response_id: "resp_0", store: false }),
+      toolResult("c1", "done"),
+    ];
+    expect(sent(unstored, options)["previous_response_id"]).toBe("resp_0");
+    expect(objectsAt(sent(unstored, options), "input")).toHaveLength(3);
   });
 });

@@ -9,6 +9,7 @@
 //   3. The encoded form of a message is cached by message identity, route, `store` and role.
 //   4. Empty text is not sent. A message with no other content is not sent and is listed in `omissions` as `repaired`.
 //   5. Provider options of a part, a call or a tool are fields of its object; those of a message are fields of its message items, or of its output item.
+//   6. Audio of tool results follows in one user message after the last result of the reply, because outputs of calls take none.
 
 import type {
   AssistantMessage,
@@ -24,14 +25,15 @@ import type {
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
 
-import { messageText, normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
+import { messageText, normalizeContent, replayFor, textOrPlaceholder, textPart } from "../../model/internal.ts";
 import { asObject, omitNullish, textAt } from "../fields.ts";
 import { sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 import { clientCallOf } from "./client-calls.ts";
-import { encodePart, inputText, isNotEmptyText } from "./encode-parts.ts";
+import { encodePart, inputText, isAudio, isNotEmptyText, isReadableAudio } from "./encode-parts.ts";
 import { resultField } from "./items.ts";
+import { storedReplyKind } from "./stored-history.ts";
 
 /** Longest `prompt_cache_key`, and longest `call_id`, that the API accepts, in characters. */
 export const maxKeyLength = 64;
@@ -46,6 +48,8 @@ type EncodeTarget = {
   readonly stores: boolean;
   /** The provider continues a stored conversation, which may hold the calls that the results of the request answer. */
   readonly hasStoredHistory: boolean;
+  /** How many messages of the request the provider has stored. They are not sent, except as `instructions`, which apply to one request only. */
+  readonly storedCount: number;
   readonly key: string;
   /** Ids of calls of provider tools that are sent as function calls. */
   readonly demoted: ReadonlySet<string>;
@@ -68,6 +72,8 @@ export function encodeMessages(
   const texts = history.messages.slice(0, firstInputIndex).map(messageText);
   const instructions = texts.filter((text) => text !== "").join("\n\n");
   const input: JsonObject[] = [];
+  /** Audio of the results so far. It follows the last result (invariant 6). */
+  let attachments: JsonObject[] = [];
   let calls: readonly ToolCall[] = [];
   let demoted: ReadonlySet<string> = target.demoted;
   for (const [at, message] of history.messages.entries()) {
@@ -84,12 +90,23 @@ export function encodeMessages(
         omissions.push({ path: `${path}.toolCalls[${calls.findIndex((call) => call.id === id)}]`, reason: "repaired" });
       if (demoted.size > 0) messageTarget = { ...target, demoted, key: JSON.stringify([target.key, ...demoted]) };
     }
+    const index = history.requestIndexes[at] ?? at;
+    // A placeholder has the index of its reply. The provider waits for the results of the newest one.
+    const isAwaited = message.role === "tool" && index === target.storedCount - 1;
+    if (index < target.storedCount && !isAwaited) continue;
     const encoded = encodeOnce(message, messageTarget);
     omissions.push(...encoded.omissions.map((omission) => inMessage(path, omission)));
     if (encoded.items.length === 0 && encoded.omissions.every(({ path: innerPath }) => innerPath !== ""))
       omissions.push({ path, reason: "repaired" });
-    if (message.role !== "tool") input.push(...encoded.items);
-    else input.push(...encoded.items.flatMap((item) => forCall(item, message, calls, { ...target, demoted })));
+    if (message.role !== "tool") {
+      input.push(...encoded.items);
+      continue;
+    }
+    input.push(...encoded.items.flatMap((item) => forCall(item, message, calls, { ...target, demoted })));
+    attachments.push(...audioOf(message, target.context));
+    if (attachments.length === 0 || history.messages[at + 1]?.role === "tool") continue;
+    input.push({ type: "message", role: "user", content: attachments });
+    attachments = [];
   }
   return { input, instructions: instructions === "" ? null : instructions };
 }
@@ -134,7 +151,14 @@ function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
       return { items, omissions: [...foreignParts(parts, target), ...authorName(message)] };
     }
     case "tool":
-      return { items: [encodeToolResult(message, target.context)], omissions: [] };
+      return {
+        items: [encodeToolResult(message, target.context)],
+        omissions: normalizeContent<UserPart>(message.content).flatMap((part, at) =>
+          isAudio(part) && !isReadableAudio(part)
+            ? [unsupported(`.content[${at}]`, `the Responses API reads WAV and MP3 audio; this is ${part.mimeType}`)]
+            : [],
+        ),
+      };
     case "assistant":
       return encodeAssistant(message, target);
   }
@@ -149,13 +173,30 @@ function foreignParts(parts: readonly UserPart[], { context }: EncodeTarget): re
   );
 }
 
+/** The audio of a tool message, as parts of the user message that follows the results: outputs of calls take none (`isAudio`). */
+function audioOf(message: ToolMessage, context: WireContext): readonly JsonObject[] {
+  const audio = normalizeContent<UserPart>(message.content).filter((part) => isAudio(part) && isReadableAudio(part));
+  if (audio.length === 0) return [];
+  return [
+    inputText(`Attached to the result of ${message.toolCallId}:`),
+    ...audio.map((part) => encodePart(part, context)),
+  ];
+}
+
 /** The output item of a tool message. {@link forCall} adds what depends on the call. */
 function encodeToolResult(message: ToolMessage, context: WireContext): JsonObject {
-  const parts = normalizeContent<UserPart>(message.content);
+  const allParts = normalizeContent<UserPart>(message.content);
+  const parts = allParts.flatMap((part): readonly UserPart[] => {
+    if (!isAudio(part)) return [part];
+    const missing = `[Audio of the type ${part.mimeType}, which this API does not read]`;
+    return isReadableAudio(part) ? [] : [textPart(missing)];
+  });
   const texts = parts.flatMap((part) => (part.type === "text" ? [textOrPlaceholder(part.text, part.pruneState)] : []));
-  const pieces = parts.map((part) => encodePart(part, context, false)).filter(isNotEmptyText);
+  const pieces = parts.map((part) => encodePart(part, context)).filter(isNotEmptyText);
   const isText = texts.length === parts.length && parts.every((part) => optionsFor(part, context.route) === null);
-  const output = isText || pieces.length === 0 ? texts.join("\n") : pieces;
+  const isAttached = parts.length < allParts.length && pieces.length === 0;
+  const text = isAttached ? "The result is attached in the user message that follows." : texts.join("\n");
+  const output = isText || pieces.length === 0 ? text : pieces;
   const item = { type: "function_call_output", call_id: message.toolCallId, output };
   return withOptions(item, optionsFor(message, context.route));
 }
@@ -278,8 +319,10 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
         if (part.provider === null && parts.some((other) => isImageOf(other, part.toolCallId))) break;
         placeReplayed(part.provider, path, part.pruneState === null ? part.content : null);
         break;
-      case "reasoning":
       case "opaque":
+        if (part.kind !== storedReplyKind) placeReplayed(part.provider, path);
+        break;
+      case "reasoning":
         placeReplayed(part.provider, path);
         break;
       case "image":

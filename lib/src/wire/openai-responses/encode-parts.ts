@@ -1,6 +1,6 @@
 // Encodes the parts of user messages and tool results for the OpenAI Responses API: text, images, audio and files.
 
-import type { ContentSource, JsonObject, UserPart } from "../../model/internal.ts";
+import type { ContentSource, FilePart, JsonObject, UserPart } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
 
 import { AdapterError, textOrPlaceholder } from "../../model/internal.ts";
@@ -16,22 +16,25 @@ export function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "input_text" || piece["text"] !== "";
 }
 
-/**
- * The content part of a user part, with its options. A pruned part is its placeholder text, without options. `takesAudio`: results of tools have no audio parts, so their
- * audio is a file.
- */
-export function encodePart(part: UserPart, context: WireContext, takesAudio = true): JsonObject {
+/** Is the part audio that is sent? Outputs of calls take text, images and files of other types only: the API answers 400 to audio in an `input_file` there. */
+export function isAudio(part: UserPart): part is FilePart {
+  return part.type === "file" && part.mimeType?.startsWith("audio/") === true && part.pruneState === null;
+}
+
+/** Is it audio of which the API reads the format? */
+export function isReadableAudio({ source, mimeType }: FilePart): boolean {
+  return source.type === "base64" && audioFormat(mimeType) !== null;
+}
+
+/** The content part of a user part, with its options. A pruned part is its placeholder text, without options. */
+export function encodePart(part: UserPart, context: WireContext): JsonObject {
   if (part.pruneState !== null)
     return inputText(textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState));
-  const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context, takesAudio);
+  const encoded = part.type === "text" ? inputText(part.text) : encodeMedia(part, context);
   return withOptions(encoded, optionsFor(part, context.route));
 }
 
-function encodeMedia(
-  part: Exclude<UserPart, { readonly type: "text" }>,
-  context: WireContext,
-  takesAudio: boolean,
-): JsonObject {
+function encodeMedia(part: Exclude<UserPart, { readonly type: "text" }>, context: WireContext): JsonObject {
   if (part.type === "image") {
     const { source, mimeType } = part.image;
     return {
@@ -47,7 +50,7 @@ function encodeMedia(
       ...encodeSource(source, mimeType, "image_url", "image_url", context),
       detail: "auto",
     };
-  const format = takesAudio ? audioFormat(mimeType) : null;
+  const format = audioFormat(mimeType);
   if (format !== null && source.type === "base64")
     return { type: "input_audio", input_audio: { data: source.data, format } };
   const filename = source.type === "base64" ? (name ?? "file") : null;

@@ -18,6 +18,7 @@ import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-
 import { clientCallName } from "../provider-tools.ts";
 import { encodeMessages, maxKeyLength } from "./encode-messages.ts";
 import { modelReasons } from "./reasoning-models.ts";
+import { storedHistory } from "./stored-history.ts";
 
 /** Encodes a request. Throws `AdapterError` for media that cannot be sent and for a request without content. */
 export function encode(request: ModelRequest, context: WireContext): EncodedRequest {
@@ -28,9 +29,10 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   const hasStoredHistory = storedHistoryOptions.some((name) => (options[name] ?? null) !== null);
   const key = JSON.stringify([route.provider, route.endpoint, route.model, stores, quirks.systemRole ?? null]);
   const omissions: Omission[] = [];
+  const stored = storedHistory(request.messages, options, route);
   const { input, instructions } = encodeMessages(
     request.messages,
-    { context, stores, hasStoredHistory, key, demoted: new Set() },
+    { context, stores, hasStoredHistory, storedCount: stored?.count ?? 0, key, demoted: new Set() },
     omissions,
   );
   if (input.length === 0 && instructions === null && !inputOptions.some((name) => Object.hasOwn(options, name)))
@@ -52,7 +54,8 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
     ...encodeTools(request, context, tools, omissions),
     ...encodeSettings(request, context, format, omissions),
   });
-  const merged: JsonObject = { ...mergeFields(fields, options), ...mergeInclude(fields, options) };
+  const continued = omitNullish({ previous_response_id: stored?.previousResponseId });
+  const merged: JsonObject = { ...mergeFields(fields, options), ...mergeInclude(fields, options), ...continued };
   const removedFields = new Set(quirks.without ?? []);
   const isSent = (name: string): boolean => !removedFields.has(name) || Object.hasOwn(options, name);
   const body = Object.fromEntries(Object.entries(merged).filter(([name]) => isSent(name)));

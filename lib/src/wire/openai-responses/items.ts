@@ -36,6 +36,7 @@ import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, 
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
 import { extraUsage } from "../usage-extra.ts";
 import { clientCallOf, replayFieldsOf } from "./client-calls.ts";
+import { markStoredReply } from "./stored-history.ts";
 
 /** How a response ended. `open`: it is still running. */
 export type Status = "completed" | "incomplete" | "failed" | "cancelled" | "open";
@@ -305,6 +306,7 @@ export function endingEvents(
     case "incomplete": {
       const builder = new ReplyBuilder(context);
       for (const [at, item] of items.entries()) readItem(builder, item, `${at}`, ids[at] ?? undefined);
+      markStoredReply(builder, response);
       const reason = textAt(objectAt(response, "incomplete_details"), "reason");
       return builder.end({
         finishReason: finishReasonOf(status, reason, items),

@@ -213,7 +213,18 @@ export function readResponsesBody(body: JsonObject): Reading {
     return { ...noReading, outcome: "interrupted", usage: usageOf(body) };
   if (status === "cancelled") return { ...noReading, outcome: "failed", usage: usageOf(body) };
   const items = objectsOf(body["output"]);
-  const blocks = withUniqueIds(items.flatMap(blocksOf));
+  // The next request names what the provider has stored.
+  const mark = withoutBlanks({
+    response_id: body["id"],
+    previous_response_id: body["previous_response_id"],
+    conversation: objectOf(body["conversation"])["id"],
+    store: body["store"],
+  });
+  const isStored = stringOf(mark["previous_response_id"]) + stringOf(mark["conversation"]) !== "";
+  const blocks: readonly Block[] = [
+    ...withUniqueIds(items.flatMap(blocksOf)),
+    ...(isStored ? [{ type: "item" as const, kind: "stored_response", item: mark }] : []),
+  ];
   const reason = stringOrNull(objectOf(body["incomplete_details"])["reason"]);
   const isRefused = blocks.some((block) => block.type === "text" && block.isRefusal && block.text !== "");
   const finish =

@@ -501,6 +501,7 @@ describe("[allm 114] Gemini: replies", () => {
       "IMAGE_SAFETY",
       "IMAGE_PROHIBITED_CONTENT",
       "IMAGE_RECITATION",
+      "MODEL_ARMOR",
     ].map((word) => [word, "content_filter"]),
     ["OTHER", "other"],
     ["SURPRISE", "other"],

@@ -16,6 +16,25 @@ const adapters = {
   providers: providers({ openai: openai(options), gemini: gemini(options) }),
 };
 
+test("a prompt template of OpenAI names its model: the request has none", async () => {
+  const bodies: unknown[] = [];
+  const answer = { object: "response", id: "r", status: "completed", model: "gpt-5.4", output: [] };
+  const adapter = openai({
+    apiKey: "k",
+    fetch: async (_, init) => {
+      bodies.push(JSON.parse(String(init.body)));
+      return new Response(JSON.stringify(answer), { headers: { "content-type": "application/json" } });
+    },
+  });
+  const params = { prompt: { id: "pmpt_1", variables: { city: "Rome" } } };
+  const reply = await generate(engine({ adapter }), "hi", { params });
+  expect(reply).toMatchObject({ error: null, model: "gpt-5.4" });
+  await chat(engine({ adapter: providers({ openai: adapter }) }), "hi", { params });
+  expect(bodies).toMatchObject([params, params]);
+  for (const body of bodies) expect(body).not.toHaveProperty("model");
+  await expect(generate(engine({ adapter: anthropic(options) }), "hi", { params })).rejects.toThrow(/model/);
+});
+
 describe.each(Object.entries(adapters))("%s without a model", (_, adapter) => {
   const agent = engine({ adapter });
   const missing = expect.objectContaining({ name: "EngineError", reason: "missing_model" });

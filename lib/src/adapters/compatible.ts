@@ -4,7 +4,7 @@
 // Quirks of the presets
 //   ollama, llamaCpp, lmStudio   no field `strict`; no key
 //   deepseek                     no JSON Schema, only `json_object`; `reasoning_content` required in replies with calls
-//   mistral                      call ids of exactly 9 letters or digits; no `seed`, `parallel_tool_calls` and `stream_options`
+//   mistral                      call ids of exactly 9 letters or digits; the seed is `random_seed`; no `stream_options`
 //   groq                         `max_completion_tokens`; the others use `max_tokens`
 //   xai                          calls of its own tools in `custom_tool_call` items (Responses API)
 
@@ -112,7 +112,7 @@ const presets: { readonly [Name in PresetName]: Preset } = {
     quirks: {
       streamUsage: false,
       callIds: { maxLength: 9, pattern: "letters_and_digits", exact: true },
-      without: ["seed", "parallel_tool_calls"],
+      seedField: "random_seed",
     },
   },
   xai: {

@@ -821,3 +821,21 @@ describe("[allm 103] keys", () => {
     });
   });
 });
+
+describe("errors of compatible servers in a response with status 200", () => {
+  test.each<[string, string, object]>([
+    [
+      "plain JSON in place of a stream",
+      '{"error":{"message":"out of credit","code":"insufficient_quota"}}',
+      { message: "local: out of credit", code: "insufficient_quota" },
+    ],
+    [
+      "the field error of llama.cpp",
+      'error: {"code":400,"message":"the request exceeds the available context size","type":"invalid_request_error"}\n\ndata: [DONE]\n\n',
+      { message: "local: the request exceeds the available context size", status: 400 },
+    ],
+  ])("%s is a failure with the words of the server", async (_, body, failure) => {
+    const { error } = await call((_, response) => void response.writeHead(200, events).end(body));
+    expect(error).toMatchObject(failure);
+  });
+});

@@ -5,7 +5,7 @@
 // the code that makes calls (http-call.ts) at the same time.
 
 import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
-import type { ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
+import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
 import type { CodecLoader, Quirks } from "../wire/internal.ts";
 import type { BaseURLVariable } from "./base-url.ts";
 import type { McpPlace } from "./mcp-authorization.ts";
@@ -13,6 +13,7 @@ import type { ModelOwner } from "./model-name.ts";
 
 import { defaultTimeouts } from "../engine/internal.ts";
 import { EngineError, MisuseError } from "../model/internal.ts";
+import { isPlainObject } from "../model/parse/reading.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
@@ -97,7 +98,7 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
     provider,
     // Of deployments at one URL, each is a server of its own.
     endpoint: `${baseURL}${profile.query ?? ""}${profile.sentModel === undefined ? "" : `#${profile.sentModel}`}`,
-    checkModel: (model) => void requiredModelName(profile, model),
+    checkModel: (model, options = {}) => void requiredModelName(profile, model, options),
     ...(needsFinalize === undefined ? {} : { needsFinalize }),
     checkOptions: (options) => checkCallOptions(provider, options),
     stream: (request, call) => ({ [Symbol.asyncIterator]: () => stream(server, request, call) }),
@@ -132,10 +133,14 @@ async function* stream(
   yield* limited(server, streamReply(server, codec, request, call));
 }
 
-/** The model name that the provider knows. Throws `EngineError` (`missing_model`) if none is set, or if it is of another provider. */
-export function requiredModelName(profile: ProviderProfile, model: ModelName | null): string {
+/**
+ * The model name that the provider knows; `""` if `options` name the model in another way: a prompt template of OpenAI does (`prompt`, Responses API). Throws `EngineError`
+ * (`missing_model`) if none is set, or if it is of another provider.
+ */
+export function requiredModelName(profile: ProviderProfile, model: ModelName | null, options: JsonObject): string {
   const name = modelNameFor(profile, model);
-  if (name !== "") return name;
+  const hasTemplate = profile.codec.api === "openai-responses" && isPlainObject(options["prompt"]);
+  if (name !== "" || hasTemplate) return name;
   const { provider } = profile;
   const message = `no model is set for ${provider}; set one: engine({ model: "…" })`;
   throw new EngineError("missing_model", { provider, message });

@@ -296,7 +296,7 @@ function replyWithoutStream(
 /** The context of the codec. Throws like `requiredModelName`. */
 function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
   const { profile, quirks } = server;
-  const name = requiredModelName(profile, request.model);
+  const name = requiredModelName(profile, request.model, request.options);
   const { background = false } = profile;
   const isPast = (date: string): boolean => (parseDate(date) ?? Infinity) <= call.clock.now();
   return { route: routeOf(server, profile.sentModel ?? name), rawChunks: call.rawChunks, quirks, background, isPast };

@@ -22,6 +22,7 @@ export const providerOptionNames: NamesOf<ProviderOptions> = {
 
 const quirkNames: NamesOf<Quirks> = {
   maxTokensField: true,
+  seedField: true,
   streamUsage: true,
   systemRole: true,
   jsonSchema: true,

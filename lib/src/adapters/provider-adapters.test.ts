@@ -7,7 +7,7 @@ import type { AdapterScenario, AdapterUnderTest } from "everturn/testing";
 
 import { inspect } from "node:util";
 
-import { chat, engine, stream, subscribe } from "everturn";
+import { chat, engine, generate, stream, subscribe, tool } from "everturn";
 import { describeEngine } from "everturn/engine";
 import { fromJson, messageText, orThrow, request, toJson, user } from "everturn/model";
 import * as sessions from "everturn/session";
@@ -262,4 +262,22 @@ test("the key is in no event, error, telemetry, session, engine or transcript of
   expect([...kinds]).toEqual(expect.arrayContaining(["error", "message_completed", "start", "stop"]));
   const shown = recordedOutput.map((one) => inspect(one, { depth: 20, showHidden: true }));
   expect(shown.filter((text) => [...keys].some((one) => text.includes(one)))).toEqual([]);
+});
+
+test("mistral gets the seed as random_seed, and whether calls may be parallel", async () => {
+  const bodies: unknown[] = [];
+  const adapter = preset("mistral", {
+    apiKey: "k",
+    fetch: async (_, init) => {
+      bodies.push(JSON.parse(String(init.body)));
+      const answer = { choices: [{ index: 0, message: { content: "Hi" }, finish_reason: "stop" }] };
+      return new Response(JSON.stringify(answer), { headers: { "content-type": "application/json" } });
+    },
+  });
+  const now = tool({ name: "now", description: "d", schema: { type: "object" }, handler: () => 1 });
+  const agent = engine({ adapter, model: "mistral-large-latest", tools: [now] });
+  const reply = await generate(agent, "hi", { params: { seed: 7, parallelToolCalls: false } });
+  expect(bodies).toMatchObject([{ random_seed: 7, parallel_tool_calls: false }]);
+  expect(bodies[0]).not.toHaveProperty("seed");
+  expect(reply.warnings).toEqual([]);
 });

@@ -38,9 +38,9 @@ export function providers(adapters: { readonly [name: string]: Adapter }): Adapt
       // The model decides which adapter gets the options, so they are refused only if every adapter refuses them.
       if (refusal !== undefined && refusal !== null && !refusals.includes(null)) throw refusal.error;
     },
-    checkModel: (modelName) => {
+    checkModel: (modelName, options) => {
       const { adapter, model } = requiredTarget(modelName);
-      adapter.checkModel?.(model);
+      adapter.checkModel?.(model, options);
     },
     // Also called for a request whose model is set later, by `prepareStep`.
     needsFinalize: (request) => {

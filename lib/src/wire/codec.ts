@@ -104,6 +104,8 @@ export type WireContext = {
 export type Quirks = {
   /** The field for the output limit of Chat Completions. Default: `max_completion_tokens`. */
   readonly maxTokensField?: "max_tokens" | "max_completion_tokens";
+  /** The field for the seed of Chat Completions. Default: `seed`. */
+  readonly seedField?: "seed" | "random_seed";
   /** Requests usage at the end of a stream (`stream_options.include_usage` of Chat Completions). Default: `true`. */
   readonly streamUsage?: boolean;
   /**

@@ -44,6 +44,7 @@ const requestFields: ReadonlyMap<string, string> = new Map([
   ["response_format", "responseFormat"],
   ["responseJsonSchema", "responseFormat.schema"],
   ["responseMimeType", "responseFormat"],
+  ["random_seed", "seed"],
   ["seed", "seed"],
   ["stop", "stopSequences"],
   ["stop_sequences", "stopSequences"],

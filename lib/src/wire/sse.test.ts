@@ -57,3 +57,28 @@ describe("[allm 106] server-sent events", () => {
     );
   });
 });
+
+describe("what servers send under text/event-stream besides events", () => {
+  const framesOf = (text: string, cut: number) => {
+    const reader = frameReader();
+    return [...reader.push(text.slice(0, cut)), ...reader.push(text.slice(cut)), ...reader.end()];
+  };
+
+  test("a plain JSON body is one frame, in whatever pieces it arrives", () => {
+    const body = JSON.stringify({ error: { message: "no credit", code: 402 } }, null, 2);
+    for (const text of [body, `\n${body}\n`, body.replaceAll("\n", "\r\n")])
+      for (let cut = 0; cut <= text.length; cut += 7)
+        expect(framesOf(text, cut)).toEqual([{ event: null, data: text.trim() }]);
+    expect(() => frameReader(20).push(body)).toThrow(FrameTooLong);
+  });
+
+  test("a field named error is an error event (llama.cpp)", () => {
+    const text = 'data: {"a":1}\n\nerror: {"code":400,"message":"too long"}\n\ndata: [DONE]\n\n';
+    for (let cut = 0; cut <= text.length; cut += 5)
+      expect(framesOf(text, cut)).toEqual([
+        { event: null, data: '{"a":1}' },
+        { event: "error", data: '{"code":400,"message":"too long"}' },
+        { event: null, data: "[DONE]" },
+      ]);
+  });
+});

@@ -2,6 +2,8 @@
 // (docs/decisions/0013). This file adds
 //   - a limit on one line or event, so that a server cannot make the process buffer without bound;
 //   - the last event of a stream that ends without the blank line that the specification requires. Some servers omit it.
+//   - errors that are no events: a plain JSON body under the content type of a stream, which is one frame, and the field `error` of llama.cpp until September 2025
+//     (https://github.com/ggml-org/llama.cpp/pull/16109), which is an `error` event.
 //
 // Invariant (W2): the frames depend on the text and not on the chunks in which it arrives.
 
@@ -36,6 +38,9 @@ export function frameReader(maxLength: number = maxFrameLength): FrameReader {
   let completeFrames: Frame[] = [];
   /** Characters received since the last complete event or comment. */
   let pendingLength = 0;
+  /** The text of a plain JSON body; `null`: the text has events, or has not begun. */
+  let jsonBody: string[] | null = null;
+  let hasBegun = false;
   const parser = createParser({
     onEvent: ({ event, data }) => {
       pendingLength = 0;
@@ -43,6 +48,9 @@ export function frameReader(maxLength: number = maxFrameLength): FrameReader {
     },
     onComment: () => {
       pendingLength = 0;
+    },
+    onError: ({ type, field, value = "" }) => {
+      if (type === "unknown-field" && field === "error") completeFrames.push({ event: "error", data: value });
     },
   });
   const takeCompleteFrames = () => {
@@ -53,12 +61,18 @@ export function frameReader(maxLength: number = maxFrameLength): FrameReader {
   return {
     push: (text) => {
       pendingLength += text.length;
-      parser.feed(text);
+      if (!hasBegun && /\S/.test(text)) {
+        hasBegun = true;
+        if (/^\s*[{[]/.test(text)) jsonBody = [];
+      }
+      if (jsonBody === null) parser.feed(text);
+      else jsonBody.push(text);
       if (pendingLength > maxLength)
         throw new FrameTooLong(`an event or a line is longer than ${maxLength} characters`);
       return takeCompleteFrames();
     },
     end: () => {
+      if (jsonBody !== null) return [{ event: null, data: jsonBody.join("").trim() }];
       parser.feed("\n\n");
       return takeCompleteFrames();
     },

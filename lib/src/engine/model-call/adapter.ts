@@ -42,9 +42,9 @@ export type Adapter = {
   readonly stream: (request: ModelRequest, call: AdapterCall) => AsyncIterable<readonly ModelEvent[]>;
   /**
    * Throws `EngineError` (`missing_model`) if the adapter cannot call this model: none is set (`null`), or it is of another provider. Called when a verb
-   * is called, so that nothing is sent or stored. Not called if `prepareStep` is set, which may choose another model. Default: every model is accepted.
+   * is called, so that nothing is sent or stored. `options` are the fields of the provider's request that the caller sets: some of them name the model (`prompt` of OpenAI). Not called if `prepareStep` is set, which may choose another model. Default: every model is accepted.
    */
-  readonly checkModel?: (model: ModelName | null) => void;
+  readonly checkModel?: (model: ModelName | null, options?: JsonObject) => void;
   /**
    * Returns whether the provider can answer this request in its schema only with a separate call after the tools
    * have run.

@@ -166,3 +166,15 @@ describe("a value that a model has chosen", () => {
     expect(checked).toMatchObject({ ok: false, issues: [{ message: expect.stringContaining("lone surrogate") }] });
   });
 });
+
+test("a property that a plain schema forbids is named in the error, with what to do", async () => {
+  const inner = { type: "object", properties: { a: { type: "string" } }, additionalProperties: false };
+  const schema = { ...inner, properties: { ...inner.properties, inner } };
+  expect(await checkValue(schema, { a: "x", b: 1, inner: { c: 2 } })).toEqual({
+    ok: false,
+    issues: [
+      { path: ["inner", "c"], code: "invalid_value", message: "the schema allows no property of this name; remove it" },
+      { path: ["b"], code: "invalid_value", message: "the schema allows no property of this name; remove it" },
+    ],
+  });
+});

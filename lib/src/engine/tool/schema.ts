@@ -182,13 +182,16 @@ function isLeaf({ keyword }: ValidatorError): boolean {
   return !["properties", "items", "prefixItems", "additionalProperties", "$ref", "allOf"].includes(keyword);
 }
 
-function validatorIssue({ instanceLocation, error }: ValidatorError): Issue {
+function validatorIssue({ instanceLocation, keyword, error }: ValidatorError): Issue {
   const path = instanceLocation
     .replace(/^#\/?/, "")
     .split("/")
     .filter((segment) => segment !== "")
     .map((segment) => decodeURIComponent(segment.replaceAll("~1", "/").replaceAll("~0", "~")));
-  return { path, code: "invalid_value", message: truncateMiddle(error, longestIssue) };
+  // The validator reports a property that `additionalProperties: false` forbids as "False boolean schema", which tells a model nothing.
+  const isForbidden = keyword === "false" && path.length > 0;
+  const message = isForbidden ? "the schema allows no property of this name; remove it" : error;
+  return { path, code: "invalid_value", message: truncateMiddle(message, longestIssue) };
 }
 
 /** Validates a value with a schema of either form. */

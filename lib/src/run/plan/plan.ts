@@ -240,7 +240,9 @@ export function planRun<Context extends CallerContext>(
   });
   const hooks = pick(sources, "hooks") ?? {};
   // `prepareStep` may set another model for the first step.
-  if (details.pinned === undefined && !pinned.policy.syncEnvironment) adapter.checkModel?.(config.model);
+  if (details.pinned === undefined && !pinned.policy.syncEnvironment) {
+    adapter.checkModel?.(config.model, modelRequest([], config.generation).options);
+  }
   if (details.pinned === undefined) checkPrices(engine, config, limits.budgets);
   // A stored history was validated when it was stored.
   if (details.history === undefined) checkRequest(withAnswers(thread, details), config);

@@ -38,6 +38,7 @@ import {
   filePart,
   imageFromBase64,
   imagePart,
+  isJsonArray,
   opaquePart,
   parseJson,
   streamFailure,
@@ -64,8 +65,11 @@ export function decoder(context: WireContext): Decoder {
 export function decodeReply(body: Json, context: WireContext): readonly ModelEvent[] {
   const reader = new ResponseReader(context, false);
   // Without `alt=sse`, `streamGenerateContent` answers with one JSON array of its chunks.
-  const pieces = Array.isArray(body) ? body : [body];
-  return [...pieces.flatMap((piece: Json) => reader.readValue(piece)), ...reader.endReply(body)];
+  return [...listOf(body).flatMap((piece) => reader.readValue(piece)), ...reader.endReply(body)];
+}
+
+function listOf(body: Json): readonly Json[] {
+  return isJsonArray(body) ? body : [body];
 }
 
 /** The run that is open. `id` addresses its block in the builder. */
@@ -110,7 +114,7 @@ class ResponseReader {
   readFrame(frame: Frame): readonly ModelEvent[] {
     const { event, data } = frame;
     const parsed = parseJson(data);
-    if (parsed !== null) return this.readValue(parsed.value);
+    if (parsed !== null) return listOf(parsed.value).flatMap((value) => this.readValue(value));
     if (isDamagedFrame(frame)) {
       const { understood, opaque, unknown } = this.counts;
       return this.#fail(damagedFrame(frame, this.#context, understood + opaque + unknown));
@@ -419,6 +423,8 @@ function finishReasonOf(rawFinishReason: string | null): FinishReason | null {
     case "IMAGE_SAFETY":
     case "IMAGE_PROHIBITED_CONTENT":
     case "IMAGE_RECITATION":
+    // Vertex AI: the request or the reply violates a template of Model Armor.
+    case "MODEL_ARMOR":
       return "content_filter";
     case "MALFORMED_FUNCTION_CALL":
     case "UNEXPECTED_TOOL_CALL":

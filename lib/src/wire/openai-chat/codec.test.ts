@@ -398,6 +398,30 @@ describe("[allm 115] encoding", () => {
 });
 
 describe("[allm 109] decoding", () => {
+  test("a whole reply with an empty delta beside its message is the message (Perplexity)", () => {
+    const choice = { index: 0, finish_reason: "stop", delta: { role: "assistant", content: "" } };
+    const message = { role: "assistant", content: "Rome." };
+    expect(messageOf(openaiChat.decodeReply({ choices: [{ ...choice, message }] }, plain)).content).toBe("Rome.");
+    // In its streams `message` repeats the text so far.
+    const chunk = (content: string, sum: string, finish: string | null = null) => ({
+      choices: [{ index: 0, delta: { content }, message: { content: sum }, finish_reason: finish }],
+    });
+    const text = `${sse(chunk("Ro", "Ro"), chunk("me.", "Rome.", "stop"))}data: [DONE]\n\n`;
+    expect(messageOf(read(text).events).content).toBe("Rome.");
+  });
+
+  test("audio without a transcript is kept and sent back", () => {
+    const audio = { id: "audio_1", data: "AAAA", expires_at: 1, transcript: "" };
+    const body = { choices: [{ index: 0, message: { content: null, audio }, finish_reason: "stop" }] };
+    const chunks = [{ audio: { id: "audio_1", transcript: "" } }, { audio: { data: "AAAA", expires_at: 1 } }];
+    const text = `${sse(...chunks.map((delta) => ({ choices: [{ index: 0, delta }] })))}${sse({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })}data: [DONE]\n\n`;
+    for (const events of [openaiChat.decodeReply(body, plain), read(text).events]) {
+      const message = messageOf(events);
+      expect(message.content).toMatchObject([{ type: "text", text: "", metadata: { audio: { data: "AAAA" } } }]);
+      expect(messagesOf([user("a"), message, user("b")])).toMatchObject([{}, { audio: { id: "audio_1" } }, {}]);
+    }
+  });
+
   test.each([
     ["the word of Gemini's compatible endpoint", { finish_reason: "function_call_filter: MALFORMED_FUNCTION_CALL" }],
     ["the native word of OpenRouter", { finish_reason: "stop", native_finish_reason: "MALFORMED_FUNCTION_CALL" }],

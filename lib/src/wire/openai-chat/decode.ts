@@ -112,7 +112,7 @@ export function decodeReply(receivedBody: Json, context: WireContext): readonly 
     return [...raw, { type: "error", error }];
   }
   const reader = new ChatReader(context);
-  const { events } = reader.read(reply);
+  const { events } = reader.read(reply, true);
   return [...raw, ...events.filter(isNotDelta), ...reader.complete()];
 }
 

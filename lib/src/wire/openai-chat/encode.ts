@@ -129,7 +129,7 @@ function encodeSettings(request: ModelRequest, context: WireContext): Settings &
     temperature: request.temperature,
     top_p: request.topP,
     stop: stopSequences.length === 0 ? null : stopSequences,
-    seed: request.seed,
+    [quirks.seedField ?? "seed"]: request.seed,
     reasoning_effort: reasoning?.effort ?? null,
     prompt_cache_key: promptCache === null ? null : (promptCache.key ?? request.scope?.sessionId ?? null),
     prompt_cache_retention: promptCache?.retention === "long" ? "24h" : null,

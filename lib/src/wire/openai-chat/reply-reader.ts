@@ -112,8 +112,8 @@ export class ChatReader {
     return this.#usage;
   }
 
-  /** Reads a chunk, or a whole body. */
-  read(chunk: JsonObject): ReadResult {
+  /** Reads a chunk, or a whole body (`isBody`). Perplexity sends `delta` and `message` in both: `delta` is empty in a body, `message` repeats the text in a stream. */
+  read(chunk: JsonObject, isBody = false): ReadResult {
     const text = this.#isStarted ? this.#plainText(chunk) : null;
     if (text !== null) return { events: this.#appendText(contentBlock, text), eventClass: "understood" };
     const reportedUsage = this.readUsage(chunk);
@@ -124,7 +124,7 @@ export class ChatReader {
     this.#sources = { ...this.#sources, ...pickFields(chunk, sourceFields) };
     this.#metadata = { ...this.#metadata, ...pickFields(chunk, metadataFields) };
     this.#hasUnknownFields = false;
-    const events = objectsAt(chunk, "choices").flatMap((choice) => this.#readChoice(choice));
+    const events = objectsAt(chunk, "choices").flatMap((choice) => this.#readChoice(choice, isBody));
     return { events, eventClass: this.#hasUnknownFields ? "opaque" : "understood" };
   }
 
@@ -221,12 +221,13 @@ export class ChatReader {
     return [this.#builder.messageStarted()];
   }
 
-  #readChoice(choice: JsonObject): readonly ModelEvent[] {
+  #readChoice(choice: JsonObject, isBody: boolean): readonly ModelEvent[] {
     const index = numberAt(choice, "index") ?? 0;
     this.#choiceIndex ??= index;
     if (index !== this.#choiceIndex) return [];
-    const delta = objectAt(choice, "delta");
-    const message = delta ?? objectAt(choice, "message");
+    const whole = objectAt(choice, "message");
+    const delta = isBody && whole !== null ? null : objectAt(choice, "delta");
+    const message = delta ?? whole;
     this.#rawFinishReason ??= nonEmptyTextAt(choice, "finish_reason");
     this.#nativeFinishReason ??= nonEmptyTextAt(choice, "native_finish_reason");
     this.#readLogprobs(objectAt(choice, "logprobs"));
@@ -363,6 +364,8 @@ export class ChatReader {
     for (const [key, value] of Object.entries(audio)) {
       if (key !== "transcript" && key !== "data" && value !== null) this.#audioFields.set(key, value);
     }
+    // Audio without a transcript is a text without characters: its metadata holds the audio.
+    this.#hasText = true;
     return this.#appendText(contentBlock, textAt(audio, "transcript") ?? "");
   }
 

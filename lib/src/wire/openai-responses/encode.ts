@@ -44,7 +44,8 @@ export function encode(request: ModelRequest, context: WireContext): EncodedRequ
   );
   omissions.push(...tools.flatMap((tool) => tool.omissions));
   const fields = omitNullish({
-    model: route.model,
+    // A prompt template names its own model.
+    model: route.model === "" ? null : route.model,
     instructions,
     input,
     stream: true,

@@ -39,3 +39,17 @@ function listOf(value: string): readonly string[] {
 export function lowerCaseNames(headers: Headers): Headers {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
+
+/** Headers whose values are public. All other headers that a program adds are treated as secrets. */
+const publicHeaders = /^(?:accept.*|content-.*|user-agent|referer|http-referer|x-title|.*-(?:version|beta))$/;
+
+/** The secrets of a request: the key, and the values of the headers that the program added, by lower-case name. */
+export function secretsIn(key: string | null, added: Headers): readonly string[] {
+  const values = Object.entries(added).flatMap(([name, value]) => (publicHeaders.test(name) ? [] : [value]));
+  return [...(key === null ? [] : [key]), ...values.map(withoutScheme)];
+}
+
+/** A credential without its scheme: `Bearer` is no part of the secret. */
+export function withoutScheme(credential: string): string {
+  return credential.replace(/^(?:Bearer|Basic|Token) /i, "");
+}

@@ -42,7 +42,7 @@ import {
 } from "../engine/internal.ts";
 import { adapterFailure, assistant, EngineError, parseJson } from "../model/internal.ts";
 import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
-import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-headers.ts";
+import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn, withoutScheme } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
 import { readDotenv } from "./dotenv.ts";
 import { keyHeader, requiredModelName } from "./http-adapter.ts";
@@ -389,20 +389,12 @@ function redactedChunk(event: Extract<ModelEvent, { readonly type: "raw_chunk" }
   return { ...event, chunk: JSON.parse(text) };
 }
 
-/** Headers whose values are public. All other headers that a program adds are treated as secrets. */
-const publicHeaders = /^(?:accept.*|content-.*|user-agent|referer|http-referer|x-title|.*-(?:version|beta))$/;
-
 /** The secrets of a call: the key, and the values of headers that the program added to the adapter or to the call. */
 function secretsOf({ profile, options, tokens }: CallServer, call: AdapterCall, key: string | null): Secrets {
-  const added = {
-    ...lowerCaseNames(options.headers ?? {}),
-    ...headersOfCall(profile.provider, call.options, profile.betaHeader ?? null),
-  };
-  const values = Object.entries(added).flatMap(([name, value]) => (publicHeaders.test(name) ? [] : [value]));
-  // A scheme such as `Bearer` is no part of the secret.
+  const ofCall = headersOfCall(profile.provider, call.options, profile.betaHeader ?? null);
   return [
-    ...(key === null ? [] : [key]),
-    ...[...values, ...Object.values(tokens)].map((value) => value.replace(/^(?:Bearer|Basic|Token) /i, "")),
+    ...secretsIn(key, { ...lowerCaseNames(options.headers ?? {}), ...ofCall }),
+    ...Object.values(tokens).map(withoutScheme),
   ];
 }
 

@@ -14,7 +14,7 @@ import type {
 } from "../model/internal.ts";
 import type { JsonCall, JsonServer } from "./json-request.ts";
 
-import { defaultTimeouts } from "../engine/internal.ts";
+import { defaultTimeouts, redacted } from "../engine/internal.ts";
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray } from "../model/internal.ts";
 import { modelNameFor } from "./model-name.ts";
 
@@ -43,7 +43,8 @@ export async function requestImages(server: JsonServer, request: ImageCall, call
   // The key is removed from each string and not from the complete text: a short key can occur by chance in the base64 of an image.
   return {
     body: mapStrings(body, (text, isBytes) => (isBytes ? text : redact(text))),
-    raw: mapStrings(body, (text, isBytes) => (isBytes ? "[image]" : redact(text))),
+    // Like a raw chunk of a chat call, the raw body passes the redaction hook of the program.
+    raw: mapStrings(body, (text, isBytes) => (isBytes ? "[image]" : redacted(redact(text), "provider"))),
     requestId,
   };
 }

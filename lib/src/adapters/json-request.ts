@@ -1,15 +1,23 @@
 // One HTTP request to a provider that answers with one JSON object: what the adapters of images, embeddings and rerankers share. Chat adapters stream and
-// use `http-adapter.ts`. The key is removed from every failure and every text of the answer that is returned.
+// use `http-adapter.ts`. Failures are redacted like those of chat calls: the key, values of headers that the program added, and the redaction hook of the program.
 
 import type { AdapterCall, FetchLike, Timeouts } from "../engine/internal.ts";
-import type { Failure, FailureCause, JsonObject } from "../model/internal.ts";
+import type { Failure, JsonObject } from "../model/internal.ts";
 import type { CodecLoader } from "../wire/internal.ts";
 import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 
-import { defaultLimits, findKey, requestIdOf, retryAfter, sendRequest, withoutKey } from "../engine/internal.ts";
+import {
+  defaultLimits,
+  failureWithoutKey,
+  findKey,
+  requestIdOf,
+  retryAfter,
+  sendRequest,
+  withoutKey,
+} from "../engine/internal.ts";
 import { adapterFailure, EngineError, parseJson } from "../model/internal.ts";
 import { asObject, noQuirks } from "../wire/internal.ts";
-import { headersOfCall, joinHeaders, lowerCaseNames } from "./call-headers.ts";
+import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn } from "./call-headers.ts";
 import { readDotenv } from "./dotenv.ts";
 import { keyHeader, resolveTimeouts } from "./http-adapter.ts";
 
@@ -45,7 +53,7 @@ export type JsonCallBody =
   | { readonly type: "json"; readonly value: JsonObject }
   | { readonly type: "form"; readonly form: FormData };
 
-/** The answer, or why there is none. `redact` removes the key from a text. */
+/** The answer, or why there is none. `redact` removes the secrets of the request from a text. */
 export type JsonAnswer = { readonly redact: (text: string) => string } & (
   | { readonly ok: true; readonly body: JsonObject; readonly requestId: string | null }
   | { readonly ok: false; readonly failure: Failure }
@@ -56,8 +64,14 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
   const { provider, baseURL, options } = server;
   const { model, path, body, api, timeouts } = request;
   const key = await keyOf(server, call);
-  const redact = (text: string) => (key === null ? text : withoutKey(text, key));
-  const failed = (failure: Failure): JsonAnswer => ({ redact, ok: false, failure: redactedFailure(failure, redact) });
+  const ofCall = headersOfCall(provider, call.options, null);
+  const secrets = secretsIn(key, { ...lowerCaseNames(options.headers ?? {}), ...ofCall });
+  const redact = (text: string) => withoutKey(text, secrets);
+  const failed = (failure: Failure): JsonAnswer => ({
+    redact,
+    ok: false,
+    failure: failureWithoutKey(failure, secrets),
+  });
   const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
   const answer = await sendRequest({
     url: `${baseURL}${path}`,
@@ -102,24 +116,6 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
       return failed(adapterFailure("malformed_response", { provider, requestId, message, raw: answer.text }));
     }
   }
-}
-
-/** The failure without the key. */
-function redactedFailure(failure: Failure, redact: (text: string) => string): Failure {
-  const base = { ...failure, message: redact(failure.message), cause: redactCause(failure.cause, redact) };
-  if (base.type !== "adapter_error" && base.type !== "stream_error") return base;
-  const { requestId, code, raw } = base;
-  return {
-    ...base,
-    requestId: requestId === null ? null : redact(requestId),
-    code: code === null ? null : redact(code),
-    raw: raw === null ? null : redact(raw),
-  };
-}
-
-function redactCause(cause: FailureCause | null, redact: (text: string) => string): FailureCause | null {
-  if (cause === null) return null;
-  return { name: cause.name, message: redact(cause.message), cause: redactCause(cause.cause, redact) };
 }
 
 /** Resolves the key; `null` if the server works without one and none is found. */

@@ -1,4 +1,7 @@
-import { chat, configure, engine, openaiCompatible } from "everturn";
+import { inspect } from "node:util";
+
+import { chat, configure, engine, generateImage, openaiCompatible, openaiImages } from "everturn";
+import { embed, openaiEmbeddings } from "everturn/embeddings";
 import { subscribe } from "everturn/engine";
 import { adapterFailure } from "everturn/model";
 import { afterEach, describe, expect, test } from "vitest";
@@ -94,5 +97,46 @@ describe("the redaction hook", () => {
       const { engine: of } = playing([[{ type: "error", reason: "invalid_request", message: "card 1234-5678" }]]);
       expect(JSON.stringify(await chat(of, "hi"))).toContain("[redaction failed]");
     }
+  });
+});
+
+describe("images and embeddings", () => {
+  const headers = { "X-Acme-Auth": "Bearer gateway-token-0123456789", "User-Agent": "my-program/1.0 (test)" };
+  const ofCall = { headers: { "x-tenant-secret": "tenant-secret-0123456789" } };
+  const echoing = async (_: string, init: RequestInit) => {
+    const sent = [...new Headers(init.headers)].map(([name, value]) => `${name}: ${value}; ${btoa(value)}`);
+    return new Response(JSON.stringify({ error: { message: `card 1234-5678 ${sent.join("\n")}` } }), { status: 400 });
+  };
+  const options = { baseURL: "http://provider.test/v1", apiKey: "key-0123456789", headers, fetch: echoing };
+  const images = engine({ imageAdapter: openaiImages(options), retry: false });
+  const calls = {
+    images: () => generateImage(images, "a cat", { model: "gpt-image-1", adapterOptions: ofCall }),
+    embeddings: () =>
+      embed(openaiEmbeddings({ ...options, model: "text-embedding-3-small" }), "hi", {
+        retry: false,
+        adapterOptions: ofCall,
+      }),
+  };
+
+  test.each(Object.entries(calls))("%s redact what chat calls redact: key, added headers, the hook", async (_, run) => {
+    configure({ redact: (text, place) => text.replaceAll(/\d{4}-\d{4}/g, `<${place}>`) });
+    const error: unknown = await run().catch((thrown: unknown) => thrown);
+    const shown = inspect(error, { depth: 20 }) + JSON.stringify(error);
+    expect(shown).not.toContain("0123456789");
+    expect(shown).not.toContain("1234-5678");
+    for (const secret of ["key-0123456789", "gateway-token-0123456789", "tenant-secret-0123456789"])
+      expect(shown).not.toContain(btoa(secret).slice(2, -4));
+    expect(shown).toContain("card <provider>");
+    expect(shown).toContain("my-program/1.0");
+  });
+
+  test("the raw body of images is redacted by the hook, and the images are not", async () => {
+    configure({ redact: (text, place) => (place === "provider" ? text.replaceAll("AAAA", "x") : text) });
+    const body = { data: [{ b64_json: "AAAA" }], note: "AAAA key-0123456789" };
+    const fetch = async () => new Response(JSON.stringify(body), { headers: { "content-type": "application/json" } });
+    const adapter = openaiImages({ ...options, fetch });
+    const answer = await generateImage(engine({ imageAdapter: adapter }), "a cat", { model: "gpt-image-1" });
+    expect(answer.raw).toMatchObject({ note: "x [key]" });
+    expect(answer.images).toMatchObject([{ source: { data: "AAAA" } }]);
   });
 });

@@ -3,27 +3,40 @@
 import type { Adapter } from "../engine/internal.ts";
 import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
+import type { VertexOptions } from "./vertex.ts";
 
 import { geminiGenerateContentLoader } from "../wire/internal.ts";
 import { geminiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
+import { vertexBaseURL } from "./vertex.ts";
+
+/** Options of {@link gemini}. */
+export type GeminiOptions = ProviderOptions & {
+  /**
+   * Calls Gemini on Vertex AI: the base URL follows from project and location, and `authToken` is a token of Google's OAuth. Default: the Gemini API.
+   */
+  readonly vertex?: VertexOptions;
+};
 
 /**
  * Models of Google, by the Gemini API. The default API key is the environment variable `GEMINI_API_KEY` or
  * `GOOGLE_API_KEY`, the default base URL `GOOGLE_GEMINI_BASE_URL` (without `/v1beta`, as in Google's SDK) or `GEMINI_BASE_URL`.
  */
-export function gemini(options: ProviderOptions = {}): Adapter {
-  checkProviderOptions("gemini", options, providerOptionNames);
+export function gemini(options: GeminiOptions = {}): Adapter {
+  checkProviderOptions("gemini", options, { ...providerOptionNames, vertex: true });
+  const { vertex, ...providerOptions } = options;
   const profile = {
     provider: "gemini",
     codec: geminiGenerateContentLoader,
-    ...geminiServer,
+    ...(vertex === undefined
+      ? geminiServer
+      : { baseURL: vertexBaseURL("gemini", vertex, "google"), baseURLVariables: [] }),
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     needsFinalize,
   } as const;
-  return httpAdapter(profile, options);
+  return httpAdapter(profile, providerOptions);
 }
 
 /** Gemini 1 and 2 refuse a response schema together with tools. The structured answer is then requested by a second call (finalize). */

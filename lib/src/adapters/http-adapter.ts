@@ -6,7 +6,7 @@
 
 import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
 import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
-import type { CodecLoader, Quirks } from "../wire/internal.ts";
+import type { CodecLoader, EncodedRequest, Quirks } from "../wire/internal.ts";
 import type { BaseURLVariable } from "./base-url.ts";
 import type { McpPlace } from "./mcp-authorization.ts";
 import type { ModelOwner } from "./model-name.ts";
@@ -27,6 +27,11 @@ export type ProviderOptions = {
    * Never stored.
    */
   readonly apiKey?: KeySource;
+  /**
+   * A bearer token in place of the API key, or a function that returns it for each call: a token of Entra ID for `azure`, of Google's OAuth for Vertex AI. Sent as
+   * `Authorization: Bearer …`. Environment variables are not searched then. Default: none. Never stored.
+   */
+  readonly authToken?: KeySource;
   /** The base URL of the API. Default: an environment variable of the provider (`OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`, …), then its public server. */
   readonly baseURL?: string;
   /** Additional headers of every request. They override the adapter's own headers of the same name, in any letter case. */
@@ -72,6 +77,8 @@ export type ProviderProfile = ModelOwner & {
   readonly background?: boolean;
   /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
   readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
+  /** Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model. Default: nothing is changed. */
+  readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
   /** The header for beta features, in lower case. Default: the provider has none. */
   readonly betaHeader?: string;
 };

@@ -3,8 +3,8 @@
 // Theory of operation of one call
 //   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
 //   2. codec.encode  writes the request; throws for content that cannot be sent
-//   3. keyOf         resolves the key: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere. So are tokens of
-//                    MCP servers (mcp-authorization.ts)
+//   3. credentialOf  resolves the key or the token: call, option, environment variables, `.env`. It is resolved at every call and stored nowhere. So are tokens
+//                    of MCP servers (mcp-authorization.ts)
 //   4. send          awaits `beforeRequest`, which rejects if this process has lost the lease of the turn (fencing), then calls the transport
 //   5. by the type of the response:
 //        stream      decoder.push for each batch of frames, one yield a batch
@@ -24,6 +24,7 @@ import type { AdapterCall, HttpAnswer, Secrets } from "../engine/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelRequest, ProviderRoute } from "../model/internal.ts";
 import type { Codec, EncodedRequest, WireContext } from "../wire/internal.ts";
 import type { Exchange } from "./background.ts";
+import type { Credential } from "./credentials.ts";
 import type { ProviderProfile, Server } from "./http-adapter.ts";
 import type { McpTokens } from "./mcp-authorization.ts";
 
@@ -31,7 +32,6 @@ import { parseDate } from "../clock/clock.ts";
 import {
   defaultLimits,
   failureWithoutKey,
-  findKey,
   hasRedaction,
   redacted,
   requestIdOf,
@@ -44,7 +44,7 @@ import { adapterFailure, assistant, EngineError, parseJson } from "../model/inte
 import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
 import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn, withoutScheme } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
-import { readDotenv } from "./dotenv.ts";
+import { credentialOf } from "./credentials.ts";
 import { keyHeader, requiredModelName } from "./http-adapter.ts";
 import { resolveTokens, withTokens } from "./mcp-authorization.ts";
 import { withinReplyLimit } from "./reply-limit.ts";
@@ -66,8 +66,9 @@ export async function* streamReply(
   const server = await withTokensOf(adapterServer);
   const { profile } = server;
   const context = contextOf(server, request, call);
-  const encoded = codec.encode(request, context);
-  const key = await keyOf(server, call);
+  const encoded = encodeFor(server, codec, request, context);
+  const credential = await credentialOf(profile, server.options, call);
+  const { key } = credential;
   const begin = opening(encoded);
   if (key !== null && !isHeaderValue(key)) {
     const message = `the key for ${profile.provider} contains characters that an HTTP header cannot hold; check that it was copied correctly`;
@@ -77,10 +78,14 @@ export async function* streamReply(
   }
   if (codec.background?.isRequested(encoded.body) === true) {
     const { createResponse } = await import("./background.ts");
-    yield* createResponse(createExchange(server, codec, context, call, encoded, key), encoded.path, encoded.body);
+    yield* createResponse(
+      createExchange(server, codec, context, call, encoded, credential),
+      encoded.path,
+      encoded.body,
+    );
     return;
   }
-  const response = await send(server, call, key, encoded, "POST", encoded.body);
+  const response = await send(server, call, credential, encoded, "POST", encoded.body);
   if (response.type !== "stream") {
     const secrets = secretsOf(server, call, key);
     const events = replyWithoutStream(profile, codec, response, context, secrets, call.clock.now());
@@ -146,10 +151,10 @@ export async function* resumeReply(
 ): AsyncGenerator<readonly ModelEvent[]> {
   const server = await withTokensOf(adapterServer);
   const context = contextOf(server, request, call);
-  const encoded = codec.encode(request, context);
-  const key = await keyOf(server, call);
+  const encoded = encodeFor(server, codec, request, context);
+  const credential = await credentialOf(server.profile, server.options, call);
   const { resumeResponse } = await import("./background.ts");
-  yield* resumeResponse(createExchange(server, codec, context, call, encoded, key), reference);
+  yield* resumeResponse(createExchange(server, codec, context, call, encoded, credential), reference);
 }
 
 /** Cancels a background response by its reference. */
@@ -162,9 +167,9 @@ export async function cancelReply(
   const server = { ...adapterServer, tokens: {} };
   const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
   const encoded = { path: "", body: {}, headers: {}, omissions: [] };
-  const key = await keyOf(server, call);
+  const credential = await credentialOf(server.profile, server.options, call);
   const { cancelResponse } = await import("./background.ts");
-  await cancelResponse(createExchange(server, codec, context, call, encoded, key), reference);
+  await cancelResponse(createExchange(server, codec, context, call, encoded, credential), reference);
 }
 
 /** Bundles what `background.ts` needs for the requests of one call. All of them share one deadline, `timeouts.total`. */
@@ -174,8 +179,9 @@ function createExchange(
   context: WireContext,
   call: AdapterCall,
   encoded: EncodedRequest,
-  key: string | null,
+  credential: Credential,
 ): Exchange {
+  const { key } = credential;
   const { provider } = server.profile;
   const { background } = codec;
   if (background === undefined)
@@ -194,7 +200,7 @@ function createExchange(
     send: (method, path, body) => {
       const remainingMs = deadline === null ? null : Math.max(1, deadline - call.clock.now());
       const timeouts = { ...server.timeouts, total: remainingMs };
-      return send({ ...server, timeouts }, call, key, { ...encoded, path }, method, body);
+      return send({ ...server, timeouts }, call, credential, { ...encoded, path }, method, body);
     },
     failureOf: (response) => failureOf(codec, response, context, secretsOf(server, call, key), call.clock.now()),
     received: (events, headers) =>
@@ -227,7 +233,7 @@ function restored(events: readonly ModelEvent[], { addedNulls }: EncodedRequest)
 async function send(
   server: CallServer,
   call: AdapterCall,
-  key: string | null,
+  credential: Credential,
   { path, headers }: Pick<EncodedRequest, "path" | "headers">,
   method: "GET" | "POST",
   bodyFields: JsonObject | null,
@@ -241,7 +247,7 @@ async function send(
   return sendRequest({
     method,
     url: `${baseURL}${path}${appendQuery(path, profile.query ?? "")}`,
-    headers: headersOf(server, headers, key, call),
+    headers: headersOf(server, headers, credential, call),
     body,
     provider: profile.provider,
     signal: call.signal,
@@ -293,6 +299,12 @@ function replyWithoutStream(
   return withHeaders(codec.decodeReply(body.value, context), response.headers, () => secrets);
 }
 
+/** The request of the codec, in the form of the server. */
+function encodeFor({ profile }: Server, codec: Codec, request: ModelRequest, context: WireContext): EncodedRequest {
+  const encoded = codec.encode(request, context);
+  return profile.rewrite === undefined ? encoded : profile.rewrite(encoded, context.route.model);
+}
+
 /** The context of the codec. Throws like `requiredModelName`. */
 function contextOf(server: Server, request: ModelRequest, call: AdapterCall): WireContext {
   const { profile, quirks } = server;
@@ -307,29 +319,17 @@ function routeOf({ profile, baseURL }: Server, model: string): ProviderRoute {
   return { provider: profile.provider, endpoint: `${baseURL}#${profile.codec.api}`, model };
 }
 
-/** Resolves the key; `null` if the server works without one and none is found. */
-async function keyOf({ profile, options }: Server, call: AdapterCall): Promise<string | null> {
-  const { provider, variables, keyless = false } = profile;
-  const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
-  const lookup = { provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv };
-  if (!keyless) return findKey(lookup);
-  return findKey(lookup).catch((error: unknown) => {
-    if (error instanceof EngineError && error.reason === "missing_key") return null;
-    throw error;
-  });
-}
-
 /** The headers of a request: standard headers, those of the codec, of the adapter and of the call. Later ones win; lists of betas are joined. */
 function headersOf(
   { profile, options }: Server,
   headers: EncodedRequest["headers"],
-  key: string | null,
+  { key, auth }: Credential,
   call: AdapterCall,
 ): { readonly [name: string]: string } {
   const standardHeaders = {
     "content-type": "application/json",
     accept: "text/event-stream",
-    ...(key === null ? {} : keyHeader(profile.auth, key)),
+    ...(key === null ? {} : keyHeader(auth, key)),
   };
   const ofCall = headersOfCall(profile.provider, call.options, profile.betaHeader ?? null);
   return joinHeaders(standardHeaders, lowerCaseNames(headers), lowerCaseNames(options.headers ?? {}), ofCall);

@@ -9,16 +9,15 @@ import type { KeyHeader, ProviderOptions } from "./http-adapter.ts";
 import {
   defaultLimits,
   failureWithoutKey,
-  findKey,
   requestIdOf,
   retryAfter,
   sendRequest,
   withoutKey,
 } from "../engine/internal.ts";
-import { adapterFailure, EngineError, parseJson } from "../model/internal.ts";
+import { adapterFailure, parseJson } from "../model/internal.ts";
 import { asObject, noQuirks } from "../wire/internal.ts";
 import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn } from "./call-headers.ts";
-import { readDotenv } from "./dotenv.ts";
+import { credentialOf } from "./credentials.ts";
 import { keyHeader, resolveTimeouts } from "./http-adapter.ts";
 
 /** A server as data. */
@@ -63,7 +62,7 @@ export type JsonAnswer = { readonly redact: (text: string) => string } & (
 export async function requestJson(server: JsonServer, request: JsonCall, call: AdapterCall): Promise<JsonAnswer> {
   const { provider, baseURL, options } = server;
   const { model, path, body, api, timeouts } = request;
-  const key = await keyOf(server, call);
+  const { key, auth } = await credentialOf(server, options, call);
   const ofCall = headersOfCall(provider, call.options, null);
   const secrets = secretsIn(key, { ...lowerCaseNames(options.headers ?? {}), ...ofCall });
   const redact = (text: string) => withoutKey(text, secrets);
@@ -75,7 +74,7 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
   const send: FetchLike = options.fetch ?? ((url, init) => fetch(url, init));
   const answer = await sendRequest({
     url: `${baseURL}${path}`,
-    headers: headersOf(server, body, key, call),
+    headers: headersOf({ ...server, auth }, body, key, call),
     body: body.type === "json" ? JSON.stringify(body.value) : "",
     provider,
     signal: call.signal,
@@ -115,20 +114,6 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
       const message = `${provider} answered with a body that is not a JSON object`;
       return failed(adapterFailure("malformed_response", { provider, requestId, message, raw: answer.text }));
     }
-  }
-}
-
-/** Resolves the key; `null` if the server works without one and none is found. */
-async function keyOf(
-  { provider, variables, keyless = false, options }: JsonServer,
-  call: AdapterCall,
-): Promise<string | null> {
-  const dotenv = options.dotenv === undefined || options.dotenv === false ? null : readDotenv(options.dotenv);
-  try {
-    return await findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
-  } catch (error) {
-    if (keyless && error instanceof EngineError && error.reason === "missing_key") return null;
-    throw error;
   }
 }
 

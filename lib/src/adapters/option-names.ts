@@ -12,6 +12,7 @@ export type NamesOf<Options> = { readonly [Name in keyof Options]-?: true };
 /** The options of every provider adapter. */
 export const providerOptionNames: NamesOf<ProviderOptions> = {
   apiKey: true,
+  authToken: true,
   baseURL: true,
   headers: true,
   fetch: true,
@@ -48,15 +49,20 @@ export function checkProviderOptions<Options extends ProviderOptions & { readonl
 }
 
 /** Throws `MisuseError` (`invalid_argument`) for an option whose wrong type would fail later, in the first call. */
-function checkOptionTypes(adapter: string, { apiKey, fetch, headers }: ProviderOptions): void {
+function checkOptionTypes(adapter: string, { apiKey, authToken, fetch, headers }: ProviderOptions): void {
+  if (apiKey !== undefined && authToken !== undefined) {
+    throw new MisuseError("invalid_argument", `${adapter}: set apiKey or authToken, not both`, { path: ["authToken"] });
+  }
   const wrongOption =
     apiKey !== undefined && typeof apiKey !== "string" && typeof apiKey !== "function"
       ? (["apiKey", "a string or a function"] as const)
-      : fetch !== undefined && typeof fetch !== "function"
-        ? (["fetch", "a function"] as const)
-        : headers !== undefined && (typeof headers !== "object" || headers === null)
-          ? (["headers", "an object"] as const)
-          : null;
+      : authToken !== undefined && typeof authToken !== "string" && typeof authToken !== "function"
+        ? (["authToken", "a string or a function"] as const)
+        : fetch !== undefined && typeof fetch !== "function"
+          ? (["fetch", "a function"] as const)
+          : headers !== undefined && (typeof headers !== "object" || headers === null)
+            ? (["headers", "an object"] as const)
+            : null;
   if (wrongOption === null) return;
   const [name, type] = wrongOption;
   throw new MisuseError("invalid_argument", `${adapter}: ${name} must be ${type}`, { path: [name] });

@@ -18,6 +18,8 @@ export type KeyRequest = {
   readonly call: string | null;
   /** The `apiKey` option of the adapter. */
   readonly source: KeySource | null;
+  /** The option of the adapter that `source` is, for the error. Default: `apiKey`. */
+  readonly sourceName?: string;
   /** Names of environment variables, searched in order. */
   readonly variables: readonly string[];
   /** Reads a `.env` file; `null`: the adapter has no `dotenv` option. */
@@ -25,7 +27,14 @@ export type KeyRequest = {
 };
 
 /** Returns the key for a call. Throws `EngineError` (`missing_key`) with the list of searched places if there is none. */
-export async function findKey({ provider, call, source, variables, dotenv }: KeyRequest): Promise<string> {
+export async function findKey({
+  provider,
+  call,
+  source,
+  sourceName = "apiKey",
+  variables,
+  dotenv,
+}: KeyRequest): Promise<string> {
   // Trimmed, because `fetch` trims header values: a server that echoes the key echoes the trimmed one, and redaction must match it.
   if (isKey(call)) return call.trim();
   const adapterKey = typeof source === "function" ? await source() : source;
@@ -35,7 +44,12 @@ export async function findKey({ provider, call, source, variables, dotenv }: Key
   const file = dotenv === null ? {} : await dotenv();
   const fileKey = variables.map((name) => file[name]).find(isKey);
   if (fileKey !== undefined) return fileKey.trim();
-  const checked = ["apiKey of the call", "apiKey of the adapter", ...variables, ...(dotenv === null ? [] : [".env"])];
+  const checked = [
+    "apiKey of the call",
+    `${sourceName} of the adapter`,
+    ...variables,
+    ...(dotenv === null ? [] : [".env"]),
+  ];
   throw new EngineError("missing_key", {
     provider,
     message: `no API key for ${provider}; searched: ${checked.join(", ")}`,

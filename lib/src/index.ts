@@ -98,6 +98,7 @@ export {
   collectChat,
   collectReply,
   collectStep,
+  countTokens,
   editImage,
   generate,
   generateImage,

@@ -110,6 +110,14 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
     checkOptions: (options) => checkCallOptions(provider, options),
     stream: (request, call) => ({ [Symbol.asyncIterator]: () => stream(server, request, call) }),
     ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
+    ...(profile.codec.countsTokens
+      ? {
+          countTokens: async (request: ModelRequest, call: AdapterCall) => {
+            const [codec, { countTokens }] = await Promise.all([profile.codec.load(), import("./http-call.ts")]);
+            return countTokens(server, codec, request, call);
+          },
+        }
+      : {}),
   };
 }
 

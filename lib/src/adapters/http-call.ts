@@ -40,7 +40,14 @@ import {
   TransportFailure,
   withoutKey,
 } from "../engine/internal.ts";
-import { adapterFailure, assistant, EngineError, parseJson } from "../model/internal.ts";
+import {
+  adapterFailure,
+  AdapterError,
+  assistant,
+  EngineError,
+  errorFromFailure,
+  parseJson,
+} from "../model/internal.ts";
 import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
 import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn, withoutScheme } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
@@ -139,6 +146,38 @@ export function limited(
   batches: AsyncIterable<readonly ModelEvent[]>,
 ): AsyncGenerator<readonly ModelEvent[]> {
   return withinReplyLimit(batches, options.limits?.reply ?? defaultLimits.reply, profile.provider);
+}
+
+/** Counts the input tokens of a request by the endpoint of the API. Throws `AdapterError`. */
+export async function countTokens(
+  adapterServer: Server,
+  codec: Codec,
+  request: ModelRequest,
+  call: AdapterCall,
+): Promise<number> {
+  const server = await withTokensOf(adapterServer);
+  const { provider } = server.profile;
+  const { tokenCounting } = codec;
+  const context = contextOf(server, request, call);
+  if (tokenCounting === undefined || server.profile.rewrite !== undefined) {
+    const message = `${provider} has no endpoint that counts tokens`;
+    throw new AdapterError("unsupported_feature", { provider, message });
+  }
+  const encoded = codec.encode(request, context);
+  const { path, body } = tokenCounting.requestFor(encoded, context);
+  const credential = await credentialOf(server.profile, server.options, call);
+  const secrets = secretsOf(server, call, credential.key);
+  const answer = await send(server, call, credential, { path, headers: encoded.headers }, "POST", body);
+  if (answer.type === "refused" || answer.type === "failed")
+    throw errorFromFailure(failureOf(codec, answer, context, secrets, call.clock.now()));
+  if (answer.type === "stream") for await (const _ of answer.frames) break;
+  const text = answer.type === "body" ? answer.text : "";
+  const tokens = tokenCounting.read(parseJson(text)?.value ?? null);
+  if (tokens !== null) return tokens;
+  const message = `${provider}: the answer to a request for a token count has no count`;
+  throw errorFromFailure(
+    failureWithoutKey(adapterFailure("malformed_response", { provider, message, raw: text }), secrets),
+  );
 }
 
 /** Continues a background response by its reference. */

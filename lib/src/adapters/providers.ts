@@ -3,7 +3,7 @@
 import type { Adapter, AdapterCall, AdapterOptions } from "../engine/internal.ts";
 import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
 
-import { adapterFailure, assistant, EngineError } from "../model/internal.ts";
+import { adapterFailure, AdapterError, assistant, EngineError } from "../model/internal.ts";
 import { objectAt, textAt } from "../wire/internal.ts";
 
 /**
@@ -50,6 +50,13 @@ export function providers(adapters: { readonly [name: string]: Adapter }): Adapt
     stream: (request, call) => {
       const target = resolveTarget(request);
       return target.adapter.stream(target.request, withProviderInReference(target.name, call));
+    },
+    countTokens: async (request, call) => {
+      const target = resolveTarget(request);
+      if (target.adapter.countTokens !== undefined) return target.adapter.countTokens(target.request, call);
+      const { provider } = target.adapter;
+      const message = `${provider} has no endpoint that counts tokens`;
+      throw new AdapterError("unsupported_feature", { provider, message });
     },
     resume: (reference, request, call) => {
       const target = resolveTarget(request);

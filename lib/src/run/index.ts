@@ -2,6 +2,7 @@
 
 export type { RunInput } from "./plan/plan.ts";
 
+export { countTokens } from "./count-tokens.ts";
 export { collectChat, collectReply, collectStep, partialOutput, UnknownToolError, unwrap } from "./folds.ts";
 export { editImage, generateImage, imageVariations } from "./images.ts";
 export { TurnStream } from "./turn-stream.ts";

@@ -10,6 +10,8 @@ export type CodecLoader = {
   readonly api: WireApi;
   /** Has the API responses that the provider computes without a connection (`Codec.background`)? */
   readonly hasBackground: boolean;
+  /** Has the API an endpoint that counts input tokens (`Codec.tokenCounting`)? */
+  readonly countsTokens: boolean;
   /** Rejects if the module cannot be loaded, and tries again at the next call. */
   readonly load: () => Promise<Codec>;
 };
@@ -17,23 +19,27 @@ export type CodecLoader = {
 export const openaiChatLoader: CodecLoader = {
   api: "openai-chat",
   hasBackground: false,
+  countsTokens: false,
   load: async () => (await import("./openai-chat/codec.ts")).openaiChat,
 };
 
 export const openaiResponsesLoader: CodecLoader = {
   api: "openai-responses",
   hasBackground: true,
+  countsTokens: true,
   load: async () => (await import("./openai-responses/codec.ts")).openaiResponses,
 };
 
 export const anthropicMessagesLoader: CodecLoader = {
   api: "anthropic-messages",
   hasBackground: false,
+  countsTokens: true,
   load: async () => (await import("./anthropic/codec.ts")).anthropicMessages,
 };
 
 export const geminiGenerateContentLoader: CodecLoader = {
   api: "gemini",
   hasBackground: false,
+  countsTokens: true,
   load: async () => (await import("./gemini/codec.ts")).geminiGenerateContent,
 };

@@ -66,6 +66,16 @@ export type Codec = {
   readonly decodeError: (response: ErrorResponse, context: WireContext) => AdapterFailure;
   /** Responses that the provider computes without a connection. Absent: the API has none. */
   readonly background?: BackgroundResponses;
+  /** The endpoint that counts the input tokens of a request. Absent: the API has none. */
+  readonly tokenCounting?: TokenCounting;
+};
+
+/** How an API counts the input tokens of a request without generating a reply. */
+export type TokenCounting = {
+  /** The request that counts the tokens of an encoded request. */
+  readonly requestFor: (encoded: EncodedRequest, context: WireContext) => Pick<EncodedRequest, "path" | "body">;
+  /** Reads the count from the body of the response; `null`: it has none. */
+  readonly read: (body: Json) => number | null;
 };
 
 /**

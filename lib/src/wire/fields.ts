@@ -51,3 +51,8 @@ export function omitNullish(fields: { readonly [key: string]: Json | undefined }
   );
   return Object.fromEntries(entries);
 }
+
+/** The fields of these names that the object has. */
+export function pickFields(object: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([name]) => names.includes(name)));
+}

@@ -59,6 +59,11 @@ export type Adapter = {
     request: ModelRequest,
     call: AdapterCall,
   ) => AsyncIterable<readonly ModelEvent[]>;
+  /**
+   * Returns the number of input tokens of a request, as the provider counts them, and generates nothing. Rejects with `AdapterError`. Absent: the API has no endpoint
+   * for it.
+   */
+  readonly countTokens?: (request: ModelRequest, call: AdapterCall) => Promise<number>;
   /** Stops work that `stream` reported with `onReference`. Best effort: a rejection is ignored. */
   readonly cancel?: (reference: JsonObject, call: AdapterCall) => Promise<void>;
 };

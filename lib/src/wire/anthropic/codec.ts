@@ -14,7 +14,7 @@
 import type { Json, JsonObject, ModelRequest, ProviderRoute } from "../../model/internal.ts";
 import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../codec.ts";
 
-import { countAt, objectAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, objectAt, omitNullish, pickFields, textAt } from "../fields.ts";
 import { withProviderTools } from "../listed-tools.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
@@ -32,7 +32,25 @@ export const anthropicMessages: Codec = {
   decoder: anthropicDecoder,
   decodeReply,
   decodeError,
+  tokenCounting: {
+    requestFor: ({ body }) => ({ path: "/messages/count_tokens", body: pickFields(body, countedFields) }),
+    read: (body) => countAt(asObject(body), "input_tokens"),
+  },
 };
+
+/** Fields of a request that `POST /v1/messages/count_tokens` takes. It refuses others, such as `max_tokens`. */
+const countedFields = [
+  "model",
+  "messages",
+  "system",
+  "tools",
+  "tool_choice",
+  "thinking",
+  "output_config",
+  "cache_control",
+  "mcp_servers",
+  "context_management",
+];
 
 /**
  * `max_tokens` when the request has none: the API requires the field. 1,024, a common default, truncates ordinary answers; every model accepts 4,096. A thinking

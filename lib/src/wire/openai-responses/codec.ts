@@ -4,6 +4,7 @@
 import type { Codec } from "../codec.ts";
 
 import { classify } from "../classify.ts";
+import { asObject, countAt, pickFields } from "../fields.ts";
 import { withProviderTools } from "../listed-tools.ts";
 import { background } from "./background.ts";
 import { decodeReply, decoder } from "./decode.ts";
@@ -18,4 +19,23 @@ export const openaiResponses: Codec = {
   decodeReply,
   decodeError: (answer, context) => classify(answer, providerErrorOf(answer.body), context),
   background,
+  tokenCounting: {
+    requestFor: ({ body }) => ({ path: "/responses/input_tokens", body: pickFields(body, countedFields) }),
+    read: (body) => countAt(asObject(body), "input_tokens"),
+  },
 };
+
+/** Fields of a request that `POST /responses/input_tokens` takes (https://developers.openai.com/api/reference/resources/responses/subresources/input_tokens). */
+const countedFields = [
+  "model",
+  "input",
+  "instructions",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "text",
+  "reasoning",
+  "truncation",
+  "conversation",
+  "previous_response_id",
+];

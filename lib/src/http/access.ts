@@ -113,6 +113,11 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
       start: ofCaller.start,
       decide: (sessionId, callId, decision, options) =>
         sessions.decide(sessionId, callId, decision, withoutContext(options)),
+      submitToolResults: (sessionId, results, options) =>
+        sessions.submitToolResults(sessionId, results, withoutContext(options)),
+      continue: (sessionId, message, options) =>
+        sessions.continue(sessionId, message, optionsToContinue(message, options)),
+      step: (sessionId, options) => sessions.step(sessionId, withoutContext(options)),
     };
   }
   const { evaluate, mayDecide, isVisible } = accessOf(caller, id, rules);
@@ -216,15 +221,16 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
       return turn;
     },
     reply: async (sessionId, ...rest) => (await owning(sessionId)).reply(sessionId, ...rest),
-    continue: async (sessionId, ...rest) => (await owning(sessionId)).continue(sessionId, ...rest),
-    step: async (sessionId, ...rest) => (await owning(sessionId)).step(sessionId, ...rest),
+    continue: async (sessionId, message, options) =>
+      (await owning(sessionId)).continue(sessionId, message, optionsToContinue(message, options)),
+    step: async (sessionId, options) => (await owning(sessionId)).step(sessionId, withoutContext(options)),
     send: async (sessionId, ...rest) => (await owning(sessionId)).send(sessionId, ...rest),
     submitToolResults: (sessionId, results, options) =>
       answering(
         sessionId,
         results.map(([callId]) => callId),
         options?.version,
-        (runtime, version) => runtime.submitToolResults(sessionId, results, { ...options, version }),
+        (runtime, version) => runtime.submitToolResults(sessionId, results, { ...withoutContext(options), version }),
       ),
     decide: async (sessionId, callId, decision, options) => {
       const send = (runtime: Runtime, version: number) =>
@@ -339,7 +345,18 @@ function withArguments(call: PendingToolCall, args: JsonObject): PendingToolCall
   return { ...call, arguments: args, shown: { ...call.shown, arguments: args } };
 }
 
-/** The options of a decision. The turn goes on with the context that it has: its tools act for the caller that started it, not for the one that decides. */
+/** The options of `continue`: without a message, the turn acts on earlier input, for the caller that sent it. */
+function optionsToContinue<Options extends { readonly turnContext?: JsonObject }>(
+  message: unknown,
+  options: Options | undefined,
+) {
+  return (message ?? null) === null ? withoutContext(options) : options;
+}
+
+/**
+ * The options of a verb that adds no input: a decision, a result, a step. The turn goes on with the context that it has: its tools act for the caller that
+ * started it, not for the one that decides.
+ */
 function withoutContext<Options extends { readonly turnContext?: JsonObject }>(options: Options | undefined) {
   const { turnContext: _, ...others } = options ?? {};
   return others;

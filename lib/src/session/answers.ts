@@ -48,6 +48,7 @@ import {
   withDigest,
 } from "../model/internal.ts";
 import {
+  boolean,
   decisionShape,
   fallback,
   isPlainObject,
@@ -257,6 +258,7 @@ const nestedWaitShape: Shape<NestedWait> = object<NestedWait>({
   wait: required(string),
   state: fallback(json, null),
   ran: fallback(nullable(jsonObject), null),
+  approved: optional(boolean),
   name: optional(string),
   arguments: optional(nullable(jsonObject)),
 });
@@ -268,6 +270,8 @@ type NestedWait = {
   readonly state: Json;
   /** The arguments the tool ran with, if they differ from those of the call. */
   readonly ran: JsonObject | null;
+  /** A person approved the call before it waited. */
+  readonly approved?: boolean;
   /** The name of the nested call. */
   readonly name?: string;
   readonly arguments?: JsonObject | null;
@@ -289,8 +293,9 @@ function withForwardedAnswer<Context extends CallerContext>(
       },
     );
   }
-  const { wait, ran, state } = result.value;
-  return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer, state });
+  const { wait, ran, state, approved } = result.value;
+  const earlier = approved === true ? ({ approved } as const) : {};
+  return withDecision(session, call, { type: "forward", arguments: ran, by: null, wait, answer, state, ...earlier });
 }
 
 /**

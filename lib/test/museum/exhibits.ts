@@ -471,7 +471,7 @@ export const exhibits: { readonly [K in StoredType]: readonly StoredTypes[K][] }
         ...pending,
         reason: "question" as const,
         path: ["inner_1"],
-        decision: { type: "forward", arguments: null, by: null, wait: "turn-1/0/tool/0/child/1/0#0", answer, state: { round: 1 } } as const,
+        decision: { type: "forward", arguments: null, by: null, wait: "turn-1/0/tool/0/child/1/0#0", answer, state: { round: 1 }, approved: true } as const,
       })),
     ),
   ],

@@ -116,6 +116,8 @@ export type Decision =
       readonly answer: ForwardedAnswer;
       /** The state that the handler stored with its question; `null` for a nested turn. */
       readonly state: Json;
+      /** A person approved the call before it waited: its arguments stay as they are (A1). Absent otherwise, for the reason of `prepared`. */
+      readonly approved?: true;
     };
 
 /** An answer to a nested call of a turn that a tool runs. */
@@ -164,6 +166,9 @@ export const forwardedShape: Shape<ForwardedAnswer> = variant<ForwardedAnswer, "
   deny: denialShape,
 });
 
+const isTrue: Shape<true> = (input, reading) =>
+  input === true ? true : reading.report("invalid_type", "must be true");
+
 export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
   approve: approvalShape,
   deny: denialShape,
@@ -174,6 +179,7 @@ export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", 
     wait: required(string),
     answer: required(forwardedShape),
     state: fallback(json, null),
+    approved: optional(isTrue),
   }),
 });
 

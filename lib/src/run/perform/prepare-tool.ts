@@ -129,7 +129,9 @@ export function isApproved<Context extends CallerContext>({
   plan,
   effect,
 }: Pick<ToolJob<Context>, "plan" | "effect">): boolean {
-  return effect.decision?.type === "approve" && plan.input.revision >= 3;
+  const { decision } = effect;
+  const wasApproved = decision?.type === "approve" || (decision?.type === "forward" && decision.approved === true);
+  return wasApproved && plan.input.revision >= 3;
 }
 
 /** Does a hook or a gate take part in the preparation? Without one the preparation can be computed again and needs no record. */

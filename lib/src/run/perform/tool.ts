@@ -32,7 +32,7 @@ import type { InnerWait, ToolPorts } from "./tool-job.ts";
 import { toolReturned, toolWaits } from "../../kernel/internal.ts";
 import { decidedArguments, textPart, truncateMiddle } from "../../model/internal.ts";
 import { cutContent } from "./encode-result.ts";
-import { prepareTool, recallPrepared } from "./prepare-tool.ts";
+import { isApproved, prepareTool, recallPrepared } from "./prepare-tool.ts";
 import { attemptName } from "./records.ts";
 import { ToolRun } from "./run-tool.ts";
 import { isSameJson, replayPolicyOfStart, startRecordName } from "./start-mark.ts";
@@ -106,7 +106,11 @@ export async function performTool<Context extends CallerContext>(
   function waiting({ reason, question, opts, path, shown: inner }: InnerWait, ran: JsonObject): ToolWaits {
     job.stop.abort(new DOMException("this call waits for input", "AbortError"));
     const hints = innerHints(opts);
-    const storedHints = isSameJson(ran, call.arguments) ? hints : { ...hints, ran };
+    const storedHints = {
+      ...hints,
+      ...(isSameJson(ran, call.arguments) ? {} : { ran }),
+      ...(isApproved(job) ? { approved: true } : {}),
+    };
     const shown = inner === null ? shownCall(ran) : { ...inner, parents: [call.name, ...inner.parents] };
     return toolWaits(id, reason, { question, path, opts: { ...opts, inner: storedHints }, shown, spent: job.spent });
   }

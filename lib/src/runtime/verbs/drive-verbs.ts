@@ -4,9 +4,19 @@
 import type { JsonObject, Message, Session, UserMessage } from "../../model/internal.ts";
 import type { Verb } from "../../session/internal.ts";
 import type { VerbContext } from "../context.ts";
+import type { TurnStart } from "../rows/values.ts";
 import type { DurableOptions, StartOptions, TurnHandle } from "../types.ts";
 
-import { fromMessages, message as checkedMessage, MisuseError, parse, newSession, user } from "../../model/internal.ts";
+import { canonicalJson } from "../../kernel/internal.ts";
+import {
+  fromMessages,
+  message as checkedMessage,
+  MisuseError,
+  newSession,
+  parse,
+  RuntimeError,
+  user,
+} from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { addUserMessage, checkStatus } from "../../session/internal.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
@@ -137,9 +147,29 @@ async function driveVerb(
       verb: drives,
       options: { ...waiting?.options, ...stored },
       engine: options.engine ?? waiting?.engine ?? (await engineOfSession(context, before)),
-      context: options.turnContext ?? waiting?.context ?? null,
+      context: contextOfTurn(session, waiting, options.turnContext),
       key: await acceptedKey(options.key, content),
     });
+  });
+}
+
+/**
+ * The context of the next turn; `null`: that of the session. Approved calls that have not run yet run in that turn. They were made for the context of the turn that
+ * asked, so an answer to a question keeps that context, and other input with another one is a conflict.
+ */
+export function contextOfTurn(
+  session: Session<JsonObject>,
+  last: TurnStart | null,
+  turnContext: JsonObject | undefined,
+): JsonObject | null {
+  const ofLast = last?.context ?? null;
+  if (turnContext === undefined) return ofLast;
+  const isApproved = session.pendingToolCalls.some(({ decision }) => decision !== null && decision.type !== "deny");
+  if (!isApproved || canonicalJson(ofLast ?? session.context) === canonicalJson(turnContext)) return turnContext;
+  if (session.status === "awaiting_user") return ofLast;
+  throw new RuntimeError("conflict", {
+    message:
+      "the session has approved calls that have not run, and the input has another context than the turn that made them; continue the session without a message first",
   });
 }
 

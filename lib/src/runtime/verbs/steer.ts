@@ -17,7 +17,7 @@ import { acceptedPut, inboxPut } from "../rows/inbox.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { accept } from "./accept.ts";
-import { isWaitingTurn } from "./drive-verbs.ts";
+import { contextOfTurn, isWaitingTurn } from "./drive-verbs.ts";
 import { checkTexts } from "./durable-options.ts";
 import { keyConflict } from "./idempotency.ts";
 import { engineOfSession, find, headOf, lastStart, sessionKey } from "./session-rows.ts";
@@ -114,6 +114,7 @@ async function startFromInput(
     );
   }
   const last = await lastStart(context, before);
+  const contextOfNext = contextOfTurn(session, last, turnContext);
   const { input } = entry;
   // A message becomes part of the history. A transient message or a cause is input of the turn only.
   const content =
@@ -128,7 +129,7 @@ async function startFromInput(
       verb: "chat",
       options: last?.options ?? {},
       engine: engine ?? last?.engine ?? (await engineOfSession(context, before)),
-      context: turnContext ?? last?.context ?? null,
+      context: contextOfNext,
       key: { name: entry.id, digest },
     });
     return turnId;

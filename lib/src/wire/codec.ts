@@ -71,7 +71,7 @@ export type Codec = {
 };
 
 /** How an API counts the input tokens of a request without generating a reply. */
-export type TokenCounting = {
+type TokenCounting = {
   /** The request that counts the tokens of an encoded request. */
   readonly requestFor: (encoded: EncodedRequest, context: WireContext) => Pick<EncodedRequest, "path" | "body">;
   /** Reads the count from the body of the response; `null`: it has none. */

@@ -3,7 +3,7 @@
 
 export * from "./index.ts";
 
-export type { BackgroundResponses, EncodedRequest, ResumableDecoder, TokenCounting, WireApi } from "./codec.ts";
+export type { BackgroundResponses, EncodedRequest, ResumableDecoder, WireApi } from "./codec.ts";
 export type { CodecLoader } from "./codec-loaders.ts";
 export {
   anthropicMessagesLoader,

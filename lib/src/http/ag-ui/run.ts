@@ -263,8 +263,8 @@ function decisionOf({ interruptId, status, payload }: AgUiAnswer, index: number)
   const approved =
     status === "cancelled" ? false : payload === true || payload === false ? payload : fields?.["approved"];
   if (typeof approved !== "boolean") throw invalid(place, "must be true, false or { approved: true or false }");
-  const { arguments: edited = null, reason = null, approved: _, ...others } = fields ?? {};
-  // A field that is not read could hold what the person changed.
+  const { arguments: edited = null, reason = null, approved: _, by: __, ...others } = fields ?? {};
+  // A field that is not read could hold what the person changed. `by` has no effect, as in the native route: the name of the key is recorded.
   const [unknown] = Object.keys(others);
   if (unknown !== undefined)
     throw invalid([...place, unknown], "unknown field; the fields are approved, arguments, reason");

@@ -50,7 +50,7 @@ const chunks = [
   },
   {
     name: "requests",
-    test: /lib\/src\/(?:adapters\/(?:json-request|call-headers|dotenv)|engine\/model-call\/keys)\.ts$/,
+    test: /lib\/src\/(?:adapters\/(?:json-request|call-headers|credentials|dotenv)|engine\/model-call\/keys)\.ts$/,
     includeDependenciesRecursively: false,
     priority: 5,
   },
@@ -61,10 +61,17 @@ const chunks = [
     includeDependenciesRecursively: false,
     priority: 5,
   },
+  // What codecs share with runs, which remove added nulls from partial output.
+  {
+    name: "fields",
+    test: /lib\/src\/wire\/(?:added-nulls|fields)\.ts$/,
+    includeDependenciesRecursively: false,
+    priority: 5,
+  },
   // What several codecs share.
   {
     name: "codec-parts",
-    test: /lib\/src\/(?:wire\/(?:audio-format|fields|listed-tools|omission|provider-options|reply-builder|request-error|usage-extra)|model\/parse\/finite-numbers)\.ts$/,
+    test: /lib\/src\/(?:wire\/(?:audio-format|listed-tools|omission|provider-options|reply-builder|request-error|usage-extra)|model\/parse\/finite-numbers)\.ts$/,
     includeDependenciesRecursively: false,
     priority: 5,
   },
@@ -72,7 +79,7 @@ const chunks = [
   {
     name: "main",
     // Without what dynamic imports load.
-    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|mcp-authorization|perform\/middleware-chain)/,
+    test: /lib\/src\/(?:engine|run|adapters)\/(?!quickjs|background|http-call|json-request|mcp-authorization|credentials|reply-limit|call-headers|perform\/middleware-chain)/,
     priority: 3,
   },
   { name: "runtime", test: /lib\/src\/(?:session|runtime)\//, priority: 1 },

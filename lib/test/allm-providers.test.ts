@@ -174,7 +174,8 @@ describe("[allm 108] OpenAI: settings", () => {
   });
 
   test("response formats: text is not sent, a schema is nested in Chat Completions and flat in Responses", () => {
-    const format = { type: "json_schema", name: "weather", schema, strict: true } as const;
+    const closed = { ...schema, required: ["city"], additionalProperties: false };
+    const format = { type: "json_schema", name: "weather", schema: closed, strict: true } as const;
     const { type, ...fields } = format;
     expect(bodyOf(openaiChat, openaiContext, { responseFormat: format })["response_format"]).toEqual({
       type,

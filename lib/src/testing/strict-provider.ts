@@ -66,7 +66,7 @@ export function strictProvider({ scripts, reply }: StrictProviderOptions): Stric
   }[] = [];
   const memory = new StoredItems();
   let used = 0;
-  const answer = async (api: ProviderApi, url: string, init: RequestInit): Promise<Response> => {
+  const answer = async (api: ProviderApi, url: string, init: RequestInit, body: JsonObject): Promise<Response> => {
     if (reply !== undefined) return reply(url, init);
     const script = scripts?.[used];
     if (script === undefined) {
@@ -74,7 +74,8 @@ export function strictProvider({ scripts, reply }: StrictProviderOptions): Stric
       return Response.json({ error: { message, type: "invalid_request_error", code: 400 } }, { status: 400 });
     }
     used += 1;
-    return Response.json(scriptedReply(api, script, used));
+    const scripted = scriptedReply(api, script, used);
+    return Response.json(api === "openai-responses" ? { ...scripted, ...echoed(body) } : scripted);
   };
   const refusals = () => requests.flatMap((request) => request.violations);
   return {
@@ -96,7 +97,7 @@ export function strictProvider({ scripts, reply }: StrictProviderOptions): Stric
         const refusal = refusalOf(api, first);
         return Response.json(refusal.body, { status: refusal.status });
       }
-      const response = await answer(api, url, init);
+      const response = await answer(api, url, init, body);
       if (api === "openai-responses") memory.keep(body, response.clone());
       return response;
     },
@@ -150,6 +151,16 @@ class StoredItems {
   #before(body: JsonObject): readonly JsonObject[] | null {
     return this.#items.get(textOf(body["previous_response_id"])) ?? this.#items.get(conversationOf(body)) ?? null;
   }
+}
+
+/** What a response of the Responses API repeats of its request: which stored conversation it belongs to. */
+function echoed(body: JsonObject): JsonObject {
+  const conversation = conversationOf(body);
+  return {
+    previous_response_id: body["previous_response_id"] ?? null,
+    conversation: conversation === "" ? null : { id: conversation },
+    store: body["store"] ?? true,
+  };
 }
 
 function conversationOf(body: JsonObject): string {

@@ -112,8 +112,8 @@ else {
     await kill(first.child);
     running.server = (await serve(new URL(first.url).port)).child;
     await browser.open(String(await browser.evaluate("location.href")));
-    await browser.evaluate("location.reload()");
-    await browser.until("document.querySelector('.approval') !== null");
+    await browser.evaluate("globalThis.isBeforeReload = true; location.reload()");
+    await browser.until("globalThis.isBeforeReload !== true && document.querySelector('.approval button') !== null");
     await picture(browser, "3-after-kill");
     await browser.evaluate("document.querySelector('.approval button').click()");
     await browser.until("document.body.innerText.includes('booked a table for 2 at 20:00, for Ada')");

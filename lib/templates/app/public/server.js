@@ -5,8 +5,16 @@
 
 const tokenKey = "everturn-token";
 
+/** Requests wait for it: a message that is sent while the code is exchanged needs the token. */
+let loggingIn = Promise.resolve();
+
 /** Exchanges the code of the link for the token, and removes the code from the address bar. */
-export async function logIn() {
+export function logIn() {
+  loggingIn = exchangeCode();
+  return loggingIn;
+}
+
+async function exchangeCode() {
   const code = /^#code=([\w.-]+)$/.exec(location.hash)?.[1];
   if (code === undefined) return;
   history.replaceState(null, "", location.pathname);
@@ -20,7 +28,8 @@ export async function logIn() {
   else throw new Error("The link was used before, or has expired. The next start of the server prints another.");
 }
 
-function authorization() {
+async function authorization() {
+  await loggingIn.catch(() => undefined);
   const token = sessionStorage.getItem(tokenKey);
   return token === null ? {} : { authorization: `Bearer ${token}` };
 }
@@ -29,7 +38,7 @@ function authorization() {
 export async function call(method, path, body) {
   const response = await fetch(path, {
     method,
-    headers: { "content-type": "application/json", ...authorization() },
+    headers: { "content-type": "application/json", ...(await authorization()) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const answer = await response.json();
@@ -48,7 +57,7 @@ export function readEvents(path, { onOpen, onEvent, onLost }) {
   const readOnce = async () => {
     const after = lastId === null ? {} : { "last-event-id": lastId };
     const response = await fetch(path, {
-      headers: { accept: "text/event-stream", ...authorization(), ...after },
+      headers: { accept: "text/event-stream", ...(await authorization()), ...after },
       signal,
     });
     if (!response.ok) throw new Error(`${path}: ${response.status}`);

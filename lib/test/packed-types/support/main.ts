@@ -24,7 +24,7 @@ async function open(agent: Engine) {
   const host = sqliteStorage({ path: join(folder, "sessions.db") });
   const sessions = runtime({ host, engines: { default: agent }, durability: "durable" });
   const shutdown = new AbortController();
-  const auth = [{ token, tenant: "shop", name: "ada" }];
+  const auth = [{ token, tenant: "shop", name: "ada", operator: true }];
   const handler = createHandler({ sessions, auth, shutdown: shutdown.signal, allow: ["output"] });
   const server = serve({ fetch: handler, port: 0 });
   await once(server, "listening");

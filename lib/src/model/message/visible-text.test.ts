@@ -16,6 +16,7 @@ const invisible: readonly (readonly [name: string, from: number, to: number])[] 
   ["bidirectional embeddings and overrides", 0x202a, 0x202e],
   ["the word joiner and invisible operators", 0x2060, 0x2064],
   ["bidirectional isolates", 0x2066, 0x2069],
+  ["the blank Braille pattern", 0x2800, 0x2800],
   ["variation selectors", 0xfe00, 0xfe0f],
   ["the byte order mark", 0xfeff, 0xfeff],
   ["interlinear annotations", 0xfff9, 0xfffb],

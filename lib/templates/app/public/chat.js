@@ -110,7 +110,7 @@ function button(label, onClick) {
 }
 
 // As `visibleText` of everturn/model: characters that cannot be seen, or that reorder the text around them, are shown as their code points.
-const invisible = /(?![\t\n])\p{Cc}|[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\uFFF9-\uFFFB]/gu;
+const invisible = /(?![\t\n])\p{Cc}|[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\u2800\uFFF9-\uFFFB]/gu;
 
 function visible(text) {
   return text.replace(invisible, (found) => `⟨U+${found.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);

@@ -175,8 +175,9 @@ describe("the digest of a decision", () => {
 
   test("is optional for programs, and must be a string", async () => {
     const { sessions, now } = await changedCall({ to: "x", euros: 1 });
-    // @ts-expect-error a program without a compiler
-    await expect(sessions.decide("s", now.id, { type: "approve", digest: 5 })).rejects.toThrow(MisuseError);
+    // From a program without a compiler.
+    const untyped = JSON.parse('{ "type": "approve", "digest": 5 }');
+    await expect(sessions.decide("s", now.id, untyped)).rejects.toThrow(MisuseError);
     await expect(sessions.decide("s", now.id, { type: "approve", digest: "" })).rejects.toThrow("changed");
     await (
       await sessions.decide("s", now.id, { type: "approve" })

@@ -96,6 +96,28 @@ describe("what is shown for a pending call", () => {
     await sessions.close();
   });
 
+  test("may have arguments that look like a credential, and the session stays readable", async () => {
+    const { tool: wire, ran } = payment("wire");
+    const args = { apiKey: "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH" };
+    const inner = engine({ adapter: fake({ scripts: [calls("wire", args), says("sent")] }), tools: [wire] });
+    const bank = agentTool({ name: "bank", description: "Banks.", engine: inner });
+    const adapter = fake({ scripts: [calls("bank", { task: "x" }), says("ok")] });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter, tools: [bank] }) } });
+    const { session } = await (await sessions.start("Wire it.", { id: "s" })).result;
+    const call = only(session);
+    expect(call.shown).toMatchObject({ name: "wire", arguments: args });
+    const stale = { type: "approve", digest: "0".repeat(84) } as const;
+    await expect(sessions.decide("s", call.id, stale)).rejects.toMatchObject({
+      reason: "call_changed",
+      failure: { metadata: { changed: expect.arrayContaining(["arguments"]), digest: call.digest } },
+    });
+    await (
+      await sessions.decide("s", call.id, { type: "approve", digest: call.digest })
+    ).result;
+    expect(ran).toEqual([args]);
+    await sessions.close();
+  });
+
   test("and its digest are computed for calls that an older release stored", () => {
     const stored = {
       everturn: "pending_tool_call",

@@ -168,10 +168,13 @@ export function callChanged(pending: PendingToolCall, digest: string): SessionEr
   const changed = changedParts(call, digest);
   if (changed.length === 0) return null;
   const { name, arguments: args, parents, replay } = call.shown;
-  return new SessionError("call_changed", {
-    message: `the pending call ${JSON.stringify(call.id)} is not the one that was decided about: ${changed.join(", ")} changed; read the session again and decide about ${[...parents, name].join(" → ")} as it is now`,
-    metadata: { toolCallId: call.id, changed, shown: { name, arguments: args, parents, replay }, digest: call.digest },
-  });
+  const message = `the pending call ${JSON.stringify(call.id)} is not the one that was decided about: ${changed.join(", ")} changed; read the session again and decide about ${[...parents, name].join(" → ")} as it is now`;
+  const facts = { toolCallId: call.id, changed, digest: call.digest };
+  const shown = { name, arguments: args, parents, replay };
+  const error = new SessionError("call_changed", { message, metadata: { ...facts, shown } });
+  // An error has no metadata that looks like a credential. The arguments may do.
+  const isComplete = "changed" in error.failure.metadata;
+  return isComplete ? error : new SessionError("call_changed", { message, metadata: facts });
 }
 
 /** Throws if a call cannot be approved: like {@link decide}. `edited`: arguments of the person; `null`: those that were shown. */

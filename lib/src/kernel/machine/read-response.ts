@@ -40,7 +40,6 @@ import {
   read,
   replyShape,
   required,
-  settings,
   shownCallShape,
   string,
   toolAnswerFields,
@@ -48,6 +47,7 @@ import {
   toolOutcomeShape,
   usageShape,
   variant,
+  waitOpts,
 } from "../../model/parse/reading.ts";
 import { llmTerminalReasons } from "../protocol/terminal-reason.ts";
 
@@ -164,7 +164,7 @@ const responseShape: Shape<EffectResponse> = variant<EffectResponse, "type">("ty
     id: required(string),
     reason: required(oneOf(pendingReasons)),
     question: fallback(nullable(string), null),
-    opts: fallback(settings, {}),
+    opts: fallback(waitOpts, {}),
     path: fallback(array(string), []),
     shown: fallback(nullable(shownCallShape), null),
     spent,

@@ -24,9 +24,9 @@ import {
   nullable,
   object,
   oneOf,
+  openObject,
   optional,
   required,
-  settings,
   string,
   variant,
 } from "../parse/shape.ts";
@@ -195,6 +195,12 @@ export function decidedArguments(call: Pick<ToolCall, "arguments">, decision: De
   return decision.arguments ?? (decision.type === "approve" ? decision.prepared : null) ?? call.arguments;
 }
 
+/**
+ * Hints for the user interface. `inner` is written by the library and holds arguments, which are data of the conversation: they may contain what looks like a
+ * credential.
+ */
+export const waitOpts: Shape<JsonObject> = openObject<JsonObject & { readonly inner?: Json }>({ inner: json });
+
 export const shownCallShape: Shape<ShownCall> = object<ShownCall>({
   name: required(string),
   arguments: fallback(nullable(jsonObject), null),
@@ -220,7 +226,7 @@ export const pendingToolCallShape: Shape<PendingToolCall> = derived(
     reason: fallback(oneOf(pendingReasons), "manual"),
     question: fallback(nullable(string), null),
     answerAs: fallback(oneOf(answerForms), "user_message"),
-    opts: fallback(settings, emptyObject),
+    opts: fallback(waitOpts, emptyObject),
     decision: fallback(nullable(decisionShape), null),
     idempotencyKey: fallback(nullable(string), null),
     cellId: fallback(nullable(string), null),

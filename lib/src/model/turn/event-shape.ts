@@ -63,7 +63,7 @@ import {
   string,
   variant,
 } from "../parse/shape.ts";
-import { pendingToolCallShape, shownCallShape } from "../tool/pending.ts";
+import { pendingToolCallShape, shownCallShape, waitOpts } from "../tool/pending.ts";
 import { toolOutcomeShape } from "../tool/tool-outcome.ts";
 import { toolValueShape } from "../tool/tool-value.ts";
 import { toolCallShape } from "../tool/tool.ts";
@@ -74,7 +74,8 @@ import { chatResultShape } from "./run-results.ts";
 /** The discriminant of an event. */
 const name = <const T extends string>(type: T) => required(oneOf([type]));
 const blockId = fallback(nullable(string), null);
-const opts = fallback(settings, emptyObject);
+const metadata = fallback(settings, emptyObject);
+const opts = fallback(waitOpts, emptyObject);
 const replay = fallback(nullable(providerReplayShape), null);
 const ofAttempt = {
   effectId: fallback(nullable(string), null),
@@ -125,7 +126,7 @@ const modelEventShapes: Shapes<ModelEvent> = {
     rawArguments: fallback(nullable(string), null),
     providerExecuted: fallback(boolean, false),
     provider: replay,
-    metadata: opts,
+    metadata,
   }),
   usage: object<UsageReported>({ type: name("usage"), usage: required(usageShape) }),
   warning: object<WarningReported>({ type: name("warning"), warning: required(warningShape) }),
@@ -139,7 +140,7 @@ const modelEventShapes: Shapes<ModelEvent> = {
     model: fallback(nullable(string), null),
     route: fallback(nullable(providerRouteShape), null),
     output: fallback(nullable(structuredOutputShape), null),
-    metadata: opts,
+    metadata,
   }),
   raw_chunk: object<RawChunk>({ type: name("raw_chunk"), chunk: required(json) }),
   error: object<ErrorReported>({ type: name("error"), error: required(failureShape) }),

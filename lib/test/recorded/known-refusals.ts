@@ -2,8 +2,6 @@
 // removed (replies/replies.test.ts).
 
 export const knownRefusals: ReadonlySet<string> = new Set([
-  // A fixture that is written by hand has calls of code execution and names no container.
-  "container_required",
   // With `store: true`, a message of a reply is sent back without its id.
   "reasoning_without_next_item",
 ]);

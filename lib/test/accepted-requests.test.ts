@@ -177,11 +177,7 @@ const programs: { readonly [title: string]: Program } = {
 
 /** Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
 const acceptedUntilFixed: { readonly [title: string]: readonly string[] } = {
-  "conversation: stored reasoning of an earlier turn": ["OpenAI Responses: reasoning_without_next_item"],
-  "conversation: continued by the id of the response": [
-    "OpenAI Responses: duplicate_item",
-    "OpenAI Responses: reasoning_without_next_item",
-  ],
+  "conversation: continued by the id of the response": ["OpenAI Responses: duplicate_item"],
 };
 
 describe("a provider accepts the requests of what users write", () => {

@@ -1,3 +1,4 @@
+import type { AssistantPart } from "../../model/internal.ts";
 import type { WireContext } from "../codec.ts";
 import type { AssistantMessage, Json, JsonObject, Message, ModelEvent, ModelRequest } from "everturn/model";
 
@@ -24,7 +25,7 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { opaquePart, reasoningPart, toolCallPart } from "../../model/internal.ts";
+import { normalizeContent, opaquePart, reasoningPart, toolCallPart } from "../../model/internal.ts";
 import { noQuirks } from "../codec.ts";
 import { asObject, objectsAt, textAt } from "../fields.ts";
 import { frameReader } from "../sse.ts";
@@ -1100,6 +1101,103 @@ describe("audio of tool results", () => {
     const { body, omissions } = openaiResponses.encode(request(history(...results)), context);
     expect(objectsAt(body, "input")[3]).toMatchObject({ output: expect.stringContaining("audio/ogg") });
     expect(omissions).toMatchObject([{ path: "messages[2].content[0]", reason: "unsupported" }]);
+  });
+});
+
+describe("messages after reasoning", () => {
+  const thought = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "gA==" };
+  const piece = (text: string): JsonObject => ({ type: "output_text", text, annotations: [] });
+  const said = (id: string, ...texts: readonly string[]): JsonObject => ({
+    id,
+    type: "message",
+    status: "completed",
+    role: "assistant",
+    content: texts.map(piece),
+  });
+  const call = { id: "fc_1", type: "function_call", status: "completed", call_id: "c1", name: "f", arguments: "{}" };
+  const { id: _, ...callWithoutId } = call;
+  const plain = (text: string): JsonObject => ({ type: "message", role: "assistant", content: [piece(text)] });
+  const reply = (output: readonly JsonObject[], fields: JsonObject = {}): AssistantMessage =>
+    messageOf(replied({ id: "resp_1", status: "completed", store: true, output, ...fields }));
+  const next = (message: AssistantMessage, store = true, given: WireContext = context) =>
+    openaiResponses.encode(
+      request([reread(message), ...message.toolCalls.map(({ id }) => toolResult(id, "ok")), user("b")], {
+        options: { store },
+      }),
+      given,
+    );
+  const sent = (message: AssistantMessage, store = true): readonly JsonObject[] =>
+    objectsAt(next(message, store).body, "input").filter(
+      ({ role, type }) => role !== "user" && type !== "function_call_output",
+    );
+  const changed = (
+    message: AssistantMessage,
+    change: (part: AssistantPart) => AssistantPart | null,
+  ): AssistantMessage => ({
+    ...message,
+    content: normalizeContent<AssistantPart>(message.content).flatMap((part) => change(part) ?? []),
+  });
+
+  test("are sent back with id and status if the provider stores responses: it refuses the reasoning without them", () => {
+    const message = reply([thought, said("msg_1", "So.")]);
+    expect(sent(message)).toEqual([thought, said("msg_1", "So.")]);
+    expect(sent(message, false)).toEqual([thought, plain("So.")]);
+    const cut = reply([thought, { ...said("msg_1", "So"), status: "incomplete" }], { status: "incomplete" });
+    expect(sent(cut)[1]).toMatchObject({ id: "msg_1", status: "incomplete" });
+  });
+
+  test("are one item each, with all texts and the phase", () => {
+    const first = { ...said("msg_1", "One.", "Two."), phase: "commentary" };
+    const second = { id: "rs_2", type: "reasoning", summary: [] };
+    const output = [thought, first, said("msg_2", "Three."), second, said("msg_3", "Four."), call];
+    expect(sent(reply(output))).toEqual(output);
+    expect(sent(reply(output), false).map(({ id }) => id ?? null)).toEqual(["rs_1", null, null, null, null, null]);
+  });
+
+  test("have the id in events of a stream too", () => {
+    const events = streamed([caseOf("reasoning").text("stream.txt") ?? ""]);
+    const ids = events.flatMap((event) => (event.type === "text_completed" ? [event.provider?.data] : []));
+    expect(ids).toEqual([{ id: "msg_1", status: "completed" }]);
+  });
+
+  test("keep no id if nothing is stored, or no reasoning is before them", () => {
+    const texts = [reply([thought, said("msg_1", "So.")], { store: false }), reply([said("msg_1", "So."), thought])];
+    for (const message of texts)
+      expect(normalizeContent<AssistantPart>(message.content)).toContainEqual(textPart("So."));
+    expect(sent(reply([thought, { ...said("", "So.") }]))).toEqual([plain("So.")]);
+  });
+
+  test("are sent without the id if the reasoning was removed, or the provider cannot read it", () => {
+    const message = reply([thought, said("msg_1", "So.")]);
+    expect(sent(changed(message, (part) => (part.type === "reasoning" ? null : part)))).toEqual([plain("So.")]);
+    const foreign = changed(message, (part) =>
+      part.type === "reasoning" && part.provider !== null
+        ? { ...part, provider: { ...part.provider, model: "gpt-5.4-mini" } }
+        : part,
+    );
+    expect(sent(foreign)).toEqual([plain("So.")]);
+    const other = next(message, true, { ...context, route: { ...route, provider: "azure" } });
+    expect(objectsAt(other.body, "input")[0]).toEqual(plain("So."));
+  });
+
+  test("that were replaced by another text are sent without the reasoning before them", () => {
+    const search = { id: "ws_1", type: "web_search_call", status: "completed", action: { type: "search", query: "q" } };
+    const second = { id: "rs_2", type: "reasoning", summary: [] };
+    const message = reply([thought, search, second, said("msg_1", "So."), call]);
+    const edited = changed(message, (part) => (part.type === "text" ? textPart("[removed]") : part));
+    expect(sent(edited)).toEqual([thought, search, plain("[removed]"), callWithoutId]);
+    expect(next(edited).omissions).toEqual([
+      { path: "messages[0].content[2]", reason: "repaired", message: expect.stringContaining("has no id here") },
+    ]);
+    expect(sent(edited, false)).toEqual([thought, search, plain("[removed]"), callWithoutId]);
+    // A text that was shortened is still the stored item.
+    const shortened = changed(message, (part) => (part.type === "text" ? { ...part, text: "S" } : part));
+    expect(sent(shortened)[3]).toEqual(said("msg_1", "S"));
+  });
+
+  test("an id that is used twice is sent once", () => {
+    const message = reply([thought, said("msg_1", "So."), call, said("msg_1", "Again.")]);
+    expect(sent(message).map(({ id }) => id ?? null)).toEqual(["rs_1", "msg_1", "fc_1", null]);
   });
 });
 

@@ -27,7 +27,7 @@ import type { StreamedItem } from "./streamed-item.ts";
 
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
 import { damagedFrame, isDamagedFrame } from "../damaged-frame.ts";
-import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { clientCallOf } from "./client-calls.ts";
 import {
@@ -39,6 +39,7 @@ import {
   readItem,
   startItem,
   statusOf,
+  storedReasoningIndex,
   nonEmptyTextAt,
 } from "./items.ts";
 import {
@@ -46,6 +47,7 @@ import {
   assembleItem,
   callKey,
   byOutputIndex,
+  placeOf,
   missingDeltas,
   ifSameType,
   releaseHeld,
@@ -61,7 +63,8 @@ export function decodeReply(body: Json, context: WireContext): readonly ModelEve
   try {
     const builder = new ReplyBuilder(context);
     const items = objectsAt(response, "output");
-    const events = items.flatMap((item, at) => readItem(builder, item, `${at}`));
+    const reasoningAt = storedReasoningIndex(response, items);
+    const events = items.flatMap((item, at) => readItem(builder, item, `${at}`, at > reasoningAt));
     return [...raw, builder.messageStarted(), ...events, ...endingEvents(statusOf(response), response, items, context)];
   } catch (cause) {
     return [...raw, { type: "error", error: malformedEvent(cause, context) }];
@@ -100,6 +103,9 @@ export function decoder(context: WireContext): ResumableDecoder {
   let nextIndex = 0;
   let responseId: string | null = null;
   let model: string | null = null;
+  let store: boolean | null = null;
+  /** The lowest index of a reasoning item. */
+  let reasoningAt = Infinity;
   /** The number of the last event that was read, and the highest number that a new connection may repeat. */
   let sequence: number | null = null;
   let repeatedUpTo: number | null = null;
@@ -124,6 +130,7 @@ export function decoder(context: WireContext): ResumableDecoder {
     const initial = { argumentsText: "", isArgumentsComplete: false, completed: null, heldEvents: isEarly ? [] : null };
     const state: StreamedItem = { key, index, item, texts, summary: new Map(), reasoningTexts: new Map(), ...initial };
     states.push(state);
+    if (textAt(item, "type") === "reasoning") reasoningAt = Math.min(reasoningAt, placeOf(state));
     if (index !== null) byIndex.set(index, state);
     if (isEarly) appendToList(waiting, Math.ceil(index), state);
     register(state, item, index);
@@ -179,7 +186,8 @@ export function decoder(context: WireContext): ResumableDecoder {
     if (state.completed !== null) return;
     state.completed = item;
     if (isCompleting) for (const event of missingDeltas(builder, state, item)) emitOrHold(state, event, out);
-    for (const event of readItem(builder, state.completed, state.key)) emitOrHold(state, event, out);
+    const isPaired = store !== false && placeOf(state) > reasoningAt;
+    for (const event of readItem(builder, state.completed, state.key, isPaired)) emitOrHold(state, event, out);
   }
 
   /** Reads `response.output_item.done`: finds the item, or opens it if `output_item.added` is missing, and completes it. */
@@ -213,7 +221,8 @@ export function decoder(context: WireContext): ResumableDecoder {
     // Calls keep the ids under which they were emitted.
     const ids = ordered.flatMap(({ completed, key }) => (completed === null ? [] : [builder.callId(key)]));
     const responseWithId = { ...response, ...omitNullish({ id: textAt(response, "id") ?? responseId }) };
-    const completeResponse = { ...responseWithId, ...omitNullish({ model: textAt(response, "model") ?? model }) };
+    const known = { model: textAt(response, "model") ?? model, store: flagAt(response, "store") ?? store };
+    const completeResponse = { ...responseWithId, ...omitNullish(known) };
     out.push(...endingEvents(status, completeResponse, items, context, ids));
     isTerminated = true;
   }
@@ -262,6 +271,7 @@ export function decoder(context: WireContext): ResumableDecoder {
         const response = objectAt(event, "response");
         responseId = textAt(response, "id") ?? responseId;
         model = textAt(response, "model") ?? model;
+        store = flagAt(response, "store") ?? store;
         startIfNeeded(out);
         return "understood";
       }

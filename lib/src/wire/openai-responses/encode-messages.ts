@@ -1,9 +1,12 @@
 // Encodes the history of a request for the OpenAI Responses API: messages become input items and `instructions`.
 //
 // Invariants
-//   1. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the items that depend on it cannot be sent back as they are:
-//      the API refuses an item with a known id whose reasoning is missing ("was provided without its required 'reasoning' item"). Calls are sent without their item ids;
-//      calls that need an id are sent as function calls; items of tools that the provider ran are omitted.
+//   1. Items of the same route are sent back unchanged (W4). If a reasoning item of a reply cannot be sent back, the items after it, up to the next reasoning, cannot be sent
+//      back as they are: the API refuses an item with a known id whose reasoning is missing ("was provided without its required 'reasoning' item"). Messages and calls are
+//      sent without their item ids; calls that need an id are sent as function calls; items of tools that the provider ran are omitted.
+//      With `store: true` the API also refuses reasoning if the next item is not the one that it has stored ("was provided without its required following item"), so
+//      messages after reasoning are sent with their ids, and reasoning before an item without an id is omitted. With `store: false` it does not compare
+//      items with stored ones, and messages are sent without ids.
 //   2. System messages at the start become `instructions`; later ones stay in their place with the role `developer`. From the first system message with provider
 //      options on they are `developer` items too, because `instructions` is one text without other fields.
 //   3. The encoded form of a message is cached by message identity, route, `store` and role.
@@ -26,7 +29,7 @@ import type {
 import type { Omission, WireContext } from "../codec.ts";
 
 import { messageText, normalizeContent, replayFor, textOrPlaceholder, textPart } from "../../model/internal.ts";
-import { asObject, omitNullish, textAt } from "../fields.ts";
+import { asObject, listAt, omitNullish, textAt } from "../fields.ts";
 import { sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
@@ -40,6 +43,8 @@ export const maxKeyLength = 64;
 
 /** The input items of one message. Paths in `omissions` are relative to the message. */
 type EncodedMessage = { readonly items: readonly JsonObject[]; readonly omissions: readonly Omission[] };
+
+type TextOfReply = Extract<AssistantPart, { readonly type: "text" }>;
 
 /** What the encoding of a message depends on besides the message. `key` identifies it in the cache. */
 type EncodeTarget = {
@@ -203,27 +208,35 @@ function encodeToolResult(message: ToolMessage, context: WireContext): JsonObjec
 
 /**
  * The calls of provider tools that have to be sent as function calls: the API cannot express the answer (a computer call without a screenshot), or it requires the
- * id of the item and the reasoning of the reply is missing (invariant 2).
+ * id of the item and the reasoning before it is missing (invariant 1).
  */
 function demotedCalls(
   message: AssistantMessage,
   messages: readonly Message[],
   at: number,
-  { context, stores }: EncodeTarget,
+  target: EncodeTarget,
 ): ReadonlySet<string> {
-  const demoted = new Set<string>();
-  for (const call of message.toolCalls) {
+  const { context } = target;
+  const clientCalls = message.toolCalls.flatMap((call) => {
     const item = replayFields(call.provider, context);
     const client = clientCallOf(item);
-    if (client === null || item === null) continue;
+    return client === null || item === null ? [] : [{ call, client, item }];
+  });
+  if (clientCalls.length === 0) return new Set();
+  const imageFields = (part: UserPart) => screenshotFields(part, context);
+  const unanswered = clientCalls.filter(({ call, client, item }) => {
     const answer = messages.slice(at + 1, at + 1 + message.toolCalls.length).find((next) => isAnswerTo(next, call));
-    const output =
-      answer?.role === "tool"
-        ? client.outputOf({ call, message: answer, item, imageFields: (part) => screenshotFields(part, context) })
-        : null;
-    if (output === null || (client.needsId && hasLostReasoning(message, context, stores))) demoted.add(call.id);
-  }
-  return demoted;
+    if (answer?.role !== "tool") return true;
+    return client.outputOf({ call, message: answer, item, imageFields }) === null;
+  });
+  const demoted = new Set(unanswered.map(({ call }) => call.id));
+  const parts = normalizeContent<AssistantPart>(message.content);
+  const reasoning = sentReasoning(message, { ...target, demoted });
+  const needy = clientCalls.filter(({ call, client }) => {
+    const place = parts.findIndex((part) => part.type === "tool_call" && part.toolCallId === call.id);
+    return client.needsId && reasoning.before(place === -1 ? parts.length : place) === "lost";
+  });
+  return new Set([...demoted, ...needy.map(({ call }) => call.id)]);
 }
 
 function isAnswerTo(message: Message, { id }: ToolCall): boolean {
@@ -236,15 +249,58 @@ function screenshotFields(part: UserPart, context: WireContext): JsonObject {
   return source;
 }
 
-/** Did the reply have reasoning that cannot be sent back (invariant 2)? */
-function hasLostReasoning(message: AssistantMessage, context: WireContext, stores: boolean): boolean {
-  return normalizeContent<AssistantPart>(message.content).some((part) => isLostReasoning(part, context, stores));
+/** Which reasoning of a reply is sent back (invariant 1). */
+type SentReasoning = {
+  /** Why the reasoning part at this index is not sent: the provider cannot read it, or the item after it has no id. `null`: it is sent. */
+  readonly lossAt: (at: number) => "unreadable" | "unpaired" | null;
+  /** The last reasoning before this index: there is none, it is sent, or it is lost. */
+  readonly before: (at: number) => "none" | "sent" | "lost";
+};
+
+function sentReasoning(message: AssistantMessage, { context, stores, demoted }: EncodeTarget): SentReasoning {
+  const parts = normalizeContent<AssistantPart>(message.content);
+  const losses = new Map<number, "unreadable" | "unpaired">();
+  /** Is the next item that is sent a stored one, with its id? */
+  let isPaired = true;
+  for (const [at, part] of [...parts.entries()].toReversed()) {
+    switch (part.type) {
+      case "reasoning":
+        if (part.provider === null) break;
+        if (!canReturn(replayFields(part.provider, context), stores)) losses.set(at, "unreadable");
+        else if (stores && !isPaired) losses.set(at, "unpaired");
+        else isPaired = true;
+        break;
+      case "text":
+        if (textOrPlaceholder(part.text, part.pruneState) !== "") isPaired = messageIdOf(part, context) !== null;
+        break;
+      case "tool_call": {
+        const call = message.toolCalls.find(({ id }) => id === part.toolCallId);
+        const item = call === undefined || demoted.has(call.id) ? null : replayFields(call.provider, context);
+        isPaired = part.providerExecuted !== null || textAt(item, "id") !== null;
+        break;
+      }
+      case "opaque":
+        isPaired = isPaired || part.kind !== storedReplyKind;
+        break;
+      case "tool_result":
+      case "image":
+        isPaired = true;
+        break;
+      case "file":
+        break;
+    }
+  }
+  const before: ("none" | "sent" | "lost")[] = ["none"];
+  for (const [at, part] of parts.entries()) {
+    const isOwn = part.type === "reasoning" && part.provider !== null;
+    before.push(isOwn ? (losses.has(at) ? "lost" : "sent") : (before[at] ?? "none"));
+  }
+  return { lossAt: (at) => losses.get(at) ?? null, before: (at) => before[at] ?? "none" };
 }
 
-function isLostReasoning(part: AssistantPart, context: WireContext, stores: boolean): boolean {
-  return (
-    part.type === "reasoning" && part.provider !== null && !canReturn(replayFields(part.provider, context), stores)
-  );
+/** The id of the message item that a text belongs to; `null`: it is unknown, or of another route. */
+function messageIdOf(part: TextOfReply, context: WireContext): string | null {
+  return textAt(replayFields(part.provider, context), "id");
 }
 
 /**
@@ -283,19 +339,16 @@ function replayFields(replay: ProviderReplay | null, { route }: WireContext): Js
 function encodeAssistant(message: AssistantMessage, target: EncodeTarget): EncodedMessage {
   const { context, stores, demoted } = target;
   const omissions: Omission[] = [];
+  const reasoning = sentReasoning(message, target);
   const items: JsonObject[] = [];
   const parts = normalizeContent<AssistantPart>(message.content);
   const messageOptions = optionsFor(message, context.route);
   const unplacedCalls = [...message.toolCalls];
-  // Invariant 2: without its reasoning, the calls of the reply are sent without item ids.
-  const isWithoutReasoning = hasLostReasoning(message, context, stores);
-  // Invariant 2: items of the provider that follow reasoning which is not sent, up to the next reasoning that is sent.
-  let dependsOnLost = false;
-  const placeCall = (toolCall: ToolCall): void => {
+  const placeCall = (toolCall: ToolCall, at: number): void => {
     if (replayFor(toolCall.provider, context.route).type === "foreign_route")
       omissions.push({ path: `.toolCalls[${message.toolCalls.indexOf(toolCall)}]`, reason: "foreign_replay" });
     const data = demoted.has(toolCall.id) ? null : replayFields(toolCall.provider, context);
-    const item = encodeCall(toolCall, data, isWithoutReasoning);
+    const item = encodeCall(toolCall, data, reasoning.before(at) === "lost");
     items.push(withOptions(item, optionsFor(toolCall, context.route)));
   };
   for (const [at, part] of parts.entries()) {
@@ -304,26 +357,26 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
       case "text":
         if (replayFor(part.provider, context.route).type === "foreign_route")
           omissions.push({ path, reason: "foreign_replay" });
-        items.push(...encodeText(part, context.route).map((item) => withOptions(item, messageOptions)));
+        placeText(part, at);
         break;
       case "tool_call":
         if (part.providerExecuted === null) {
           const callIndex = unplacedCalls.findIndex(({ id }) => id === part.toolCallId);
-          unplacedCalls.splice(Math.max(callIndex, 0), 1).forEach(placeCall);
+          unplacedCalls.splice(Math.max(callIndex, 0), 1).forEach((call) => placeCall(call, at));
         } else if (part.providerExecuted.provider !== null) {
-          placeReplayed(part.providerExecuted.provider, path);
+          placeReplayed(part.providerExecuted.provider, at);
         }
         break;
       case "tool_result":
         // The image part that follows holds the item of a generated image.
         if (part.provider === null && parts.some((other) => isImageOf(other, part.toolCallId))) break;
-        placeReplayed(part.provider, path, part.pruneState === null ? part.content : null);
+        placeReplayed(part.provider, at, part.pruneState === null ? part.content : null);
         break;
       case "opaque":
-        if (part.kind !== storedReplyKind) placeReplayed(part.provider, path);
+        if (part.kind !== storedReplyKind) placeReplayed(part.provider, at);
         break;
       case "reasoning":
-        placeReplayed(part.provider, path);
+        placeReplayed(part.provider, at);
         break;
       case "image":
         if (part.pruneState !== null) {
@@ -331,7 +384,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
           break;
         }
         if (replayFields(part.provider, context) !== null && part.image.source.type === "base64") {
-          placeReplayed(part.provider, path, part.image.source.data);
+          placeReplayed(part.provider, at, part.image.source.data);
           break;
         }
         omissions.push(unsupported(path, noReplyMedia));
@@ -341,7 +394,7 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
         break;
     }
   }
-  unplacedCalls.forEach(placeCall);
+  for (const call of unplacedCalls) placeCall(call, parts.length);
   // The API refuses a reasoning item without a following item.
   while (items.at(-1)?.["type"] === "reasoning") {
     items.pop();
@@ -349,23 +402,48 @@ function encodeAssistant(message: AssistantMessage, target: EncodeTarget): Encod
   }
   return { items, omissions };
 
+  /** Adds a text as a message item. Texts of one stored item are one item, because the API refuses a repeated id. */
+  function placeText(part: TextOfReply, at: number): void {
+    const content = encodeText(part, context.route);
+    if (content === null) return;
+    const data = stores && reasoning.before(at) === "sent" ? replayFields(part.provider, context) : null;
+    const id = textAt(data, "id");
+    const last = items.at(-1);
+    if (id !== null && last !== undefined && last["id"] === id) {
+      items.splice(-1, 1, { ...last, content: [...listAt(last, "content"), content] });
+      return;
+    }
+    const isRepeated = id !== null && items.some((item) => item["id"] === id);
+    const stored = isRepeated ? {} : { id, status: data?.["status"] };
+    const item = {
+      type: "message",
+      role: "assistant",
+      content: [content],
+      ...omitNullish({ ...stored, phase: part.phase }),
+    };
+    items.push(withOptions(item, messageOptions));
+  }
+
   /** Adds an item of this route unchanged. `result` fills the field that `tool_result` parts hold outside their replay data. */
-  function placeReplayed(replay: ProviderReplay | null, path: string, result?: Json): void {
+  function placeReplayed(replay: ProviderReplay | null, at: number, result?: Json): void {
+    const path = `.content[${at}]`;
     const data = replayFields(replay, context);
+    const loss = reasoning.lossAt(at);
     if (data === null) {
       omissions.push({ path, reason: replay === null ? "unsupported" : "foreign_replay" });
-    } else if (textAt(data, "type") === "reasoning" && !canReturn(data, stores)) {
-      dependsOnLost = true;
+    } else if (loss === "unreadable") {
       omissions.push({ path, reason: "unsupported" });
-    } else if (dependsOnLost && isProviderRun(textAt(data, "type"))) {
-      const text = `${path} is not sent: it depends on reasoning that the provider does not store and that has no encrypted content`;
+    } else if (loss === "unpaired") {
+      const text = `${path} is not sent: with store: true the API accepts reasoning only before the item that followed it, and that item has no id here`;
+      omissions.push({ path, reason: "repaired", message: text });
+    } else if (reasoning.before(at) === "lost" && isProviderRun(textAt(data, "type"))) {
+      const text = `${path} is not sent: it depends on reasoning that is not sent`;
       omissions.push({ path, reason: "repaired", message: text });
     } else {
-      if (textAt(data, "type") === "reasoning") dependsOnLost = false;
       const field = resultField(textAt(data, "type"));
       // The API returns `status` in reasoning items and refuses it in the input.
-      const { status: _, ...reasoning } = data;
-      if (textAt(data, "type") === "reasoning") items.push(reasoning);
+      const { status: _, ...withoutStatus } = data;
+      if (textAt(data, "type") === "reasoning") items.push(withoutStatus);
       else if (field === null || result === undefined || Object.hasOwn(data, field)) items.push(data);
       else items.push({ ...data, [field]: result });
     }
@@ -392,18 +470,13 @@ function canReturn(item: JsonObject | null, stores: boolean): boolean {
   return item !== null && (stores || textAt(item, "encrypted_content") !== null);
 }
 
-/** The text or refusal as a message item, with its `phase` (`commentary` or `final_answer`). Empty text gives no item. */
-function encodeText(
-  part: Extract<AssistantPart, { readonly type: "text" }>,
-  route: ProviderRoute,
-): readonly JsonObject[] {
+/** The content of a message item with the text or refusal; `null`: the text is empty. */
+function encodeText(part: TextOfReply, route: ProviderRoute): JsonObject | null {
   const text = textOrPlaceholder(part.text, part.pruneState);
-  if (text === "") return [];
+  if (text === "") return null;
   const content =
     part.kind === "refusal" ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
-  const options = part.pruneState === null ? optionsFor(part, route) : null;
-  const contentWithOptions = withOptions(content, options);
-  return [{ type: "message", role: "assistant", content: [contentWithOptions], ...omitNullish({ phase: part.phase }) }];
+  return withOptions(content, part.pruneState === null ? optionsFor(part, route) : null);
 }
 
 /** The item of a call. Arguments are sent as the model wrote them, also if they are no JSON object. */

@@ -8,6 +8,8 @@
 //   2. An item is stored once: the replay data of its result part, or of its call part, holds the item without the result, which is the content of the part.
 //   3. A call with the status `incomplete` is started and never completed; so is an item of `client-calls.ts` that a stream left `in_progress`.
 //   4. A call without an id gets one from its key. Ids are unique within a reply.
+//   5. A message item after reasoning keeps its id and status as replay data of its texts, unless the provider did not store the response: with `store: true` the API refuses the
+//      reasoning without the stored item after it (encode-messages.ts). Other messages are sent back by their text.
 
 import type {
   AdapterFailure,
@@ -32,7 +34,7 @@ import {
   usage,
 } from "../../model/internal.ts";
 import { classify } from "../classify.ts";
-import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
+import { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { parseArguments, ReplyBuilder } from "../reply-builder.ts";
 import { extraUsage } from "../usage-extra.ts";
 import { clientCallOf, replayFieldsOf } from "./client-calls.ts";
@@ -101,16 +103,20 @@ export function startItem(
   return builder.startCall(id, name, { providerExecuted: hosted !== null, key });
 }
 
-/** Reads a complete item and completes the blocks that its deltas opened under the same key. `id` is the id of the call, if the item is one. */
+/**
+ * Reads a complete item and completes the blocks that its deltas opened under the same key. `id` is the id of the call, if the item is one. `isPaired`: the item is
+ * stored and follows reasoning (invariant 5).
+ */
 export function readItem(
   builder: ReplyBuilder,
   item: JsonObject,
   key: string,
+  isPaired: boolean,
   id: string = callIdOf(item, key),
 ): readonly ModelEvent[] {
   switch (textAt(item, "type")) {
     case "message":
-      return readMessage(builder, item, key);
+      return readMessage(builder, item, key, isPaired);
     case "reasoning":
       return [readReasoning(builder, item, key)];
     case null:
@@ -122,17 +128,22 @@ export function readItem(
 }
 
 /** Completes one text block for each content part, with the key `<item>.<index>`. */
-function readMessage(builder: ReplyBuilder, item: JsonObject, key: string): readonly ModelEvent[] {
+function readMessage(builder: ReplyBuilder, item: JsonObject, key: string, isPaired: boolean): readonly ModelEvent[] {
   const phase = phaseOf(item);
+  const itemId = isPaired ? nonEmptyTextAt(item, "id") : null;
+  const replay = itemId === null ? null : builder.replayData(omitNullish({ id: itemId, status: item["status"] }));
   return objectsAt(item, "content").flatMap((part, at): readonly ModelEvent[] => {
     const id = `${key}.${at}`;
     const refusal = textAt(part, "refusal");
-    if (textAt(part, "type") === "refusal" && refusal !== null)
-      return [builder.completeText(id, { text: refusal, phase, kind: "refusal" })];
-    const text = textAt(part, "text");
+    const isRefusal = textAt(part, "type") === "refusal" && refusal !== null;
+    const text = isRefusal ? refusal : textAt(part, "text");
     if (text === null) return [];
+    // An empty text is no part of the message. With replay data it would be one.
+    const provider = text === "" ? null : replay;
+    if (isRefusal) return [builder.completeText(id, { text, phase, kind: "refusal", provider })];
     const annotations = objectsAt(part, "annotations");
-    return [builder.completeText(id, { text, phase, metadata: annotations.length === 0 ? {} : { annotations } })];
+    const metadata = annotations.length === 0 ? {} : { annotations };
+    return [builder.completeText(id, { text, phase, metadata, provider })];
   });
 }
 
@@ -291,6 +302,12 @@ export function statusOf(response: JsonObject, fallback: Status | null = null): 
   }
 }
 
+/** Where the first reasoning of a stored response is. The items after it are paired with stored ones (invariant 5). `Infinity`: there is none, or the response is not stored. */
+export function storedReasoningIndex(response: JsonObject, items: readonly JsonObject[]): number {
+  const index = items.findIndex((item) => textAt(item, "type") === "reasoning");
+  return index === -1 || flagAt(response, "store") === false ? Infinity : index;
+}
+
 /** The last events of a response: usage, and the message built from its items, or the failure. `ids`: the ids under which the calls were emitted. */
 export function endingEvents(
   status: Status,
@@ -305,7 +322,9 @@ export function endingEvents(
     case "completed":
     case "incomplete": {
       const builder = new ReplyBuilder(context);
-      for (const [at, item] of items.entries()) readItem(builder, item, `${at}`, ids[at] ?? undefined);
+      const reasoningAt = storedReasoningIndex(response, items);
+      for (const [at, item] of items.entries())
+        readItem(builder, item, `${at}`, at > reasoningAt, ids[at] ?? undefined);
       markStoredReply(builder, response);
       const reason = textAt(objectAt(response, "incomplete_details"), "reason");
       return builder.end({

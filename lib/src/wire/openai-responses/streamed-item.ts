@@ -65,6 +65,11 @@ export function appendToList<K>(lists: Map<K, StreamedItem[]>, key: K, state: St
   else list.push(state);
 }
 
+/** The place of an item in the reply: its `output_index`, or its place in the order of arrival. */
+export function placeOf({ index, key }: StreamedItem): number {
+  return index ?? Number(key);
+}
+
 /** The items sorted by `output_index`. */
 export function byOutputIndex(states: readonly StreamedItem[]): readonly StreamedItem[] {
   return states.toSorted((left, right) => (left.index ?? 0) - (right.index ?? 0));

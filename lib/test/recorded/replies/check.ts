@@ -219,8 +219,9 @@ export function checkRecordings(folder: string): boolean {
 /** The rules that the provider would refuse the next request for, after this reply. */
 export function refusalsOf(recording: Recording): readonly Violation[] {
   const { sendable } = readDecoded(recording.api, decodeRecording(recording));
-  const isSentBack = readRecording(recording).outcome === "completed" && sendable !== null;
-  return isSentBack ? refusalsOfNextRequest(recording.api, sendable) : [];
+  const expected = readRecording(recording);
+  const isSentBack = expected.outcome === "completed" && sendable !== null;
+  return isSentBack ? refusalsOfNextRequest(recording.api, expected, sendable) : [];
 }
 
 /** How many replies a mutation changed, and in how many of them the comparison noticed it. */

@@ -71,6 +71,7 @@ const ifCompleted =
   (events) =>
     events.some(({ type }) => type === "message_completed") ? change(events) : events;
 
+const other: JsonObject = { id: "other", thoughtSignature: "b3RoZXI=" };
 const withoutSpace = (text: string): string => text.replaceAll(/\s+/g, "");
 const emptyArguments = (call: ToolCall): ToolCall => ({
   ...call,
@@ -104,6 +105,11 @@ export const mutations: { readonly [name: string]: Mutation } = {
     events.map((event) => (event.type === "message_completed" ? interrupted : event)),
   "signatures of text are dropped": onParts((parts) =>
     parts.map((part) => (part.type === "text" ? { ...part, provider: null } : part)),
+  ),
+  "replay data of text belongs to another text": onParts((parts) =>
+    parts.map((part) =>
+      part.type === "text" && part.provider !== null ? { ...part, provider: { ...part.provider, data: other } } : part,
+    ),
   ),
   "signatures of reasoning are dropped": onParts((parts) =>
     parts.map((part) => (part.type === "reasoning" ? { ...part, provider: null } : part)),

@@ -213,6 +213,10 @@ export function readResponsesBody(body: JsonObject): Reading {
     return { ...noReading, outcome: "interrupted", usage: usageOf(body) };
   if (status === "cancelled") return { ...noReading, outcome: "failed", usage: usageOf(body) };
   const items = objectsOf(body["output"]);
+  // Messages after the reasoning of a stored response are sent back with their ids.
+  const isStored = body["store"] !== false;
+  const firstReasoning = items.findIndex(({ type }) => type === "reasoning");
+  const reasoningAt = isStored && firstReasoning !== -1 ? firstReasoning : Infinity;
   // The next request names what the provider has stored.
   const mark = withoutBlanks({
     response_id: body["id"],
@@ -220,10 +224,10 @@ export function readResponsesBody(body: JsonObject): Reading {
     conversation: objectOf(body["conversation"])["id"],
     store: body["store"],
   });
-  const isStored = stringOf(mark["previous_response_id"]) + stringOf(mark["conversation"]) !== "";
+  const isMarked = stringOf(mark["previous_response_id"]) + stringOf(mark["conversation"]) !== "";
   const blocks: readonly Block[] = [
-    ...withUniqueIds(items.flatMap(blocksOf)),
-    ...(isStored ? [{ type: "item" as const, kind: "stored_response", item: mark }] : []),
+    ...withUniqueIds(items.flatMap((item, at) => blocksOf(item, at > reasoningAt))),
+    ...(isMarked ? [{ type: "item" as const, kind: "stored_response", item: mark }] : []),
   ];
   const reason = stringOrNull(objectOf(body["incomplete_details"])["reason"]);
   const isRefused = blocks.some((block) => block.type === "text" && block.isRefusal && block.text !== "");
@@ -255,7 +259,10 @@ export function readResponsesBody(body: JsonObject): Reading {
         .filter((item) => item["status"] === "incomplete" && item["arguments"] !== undefined)
         .map((item) => stringOf(item["arguments"])),
     },
-    sentBack: withoutTrailingReasoning(items.flatMap(sentBackOf)),
+    isStored,
+    sentBack: withoutTrailingReasoning(
+      (isStored ? items : withoutUnreadable(items)).flatMap((item, at) => sentBackOf(item, at > reasoningAt)),
+    ),
   };
 }
 
@@ -275,7 +282,7 @@ const hostedTools: { readonly [type: string]: readonly [string, string | null] }
   mcp_call: ["mcp", "output"],
 };
 
-function blocksOf(item: JsonObject): readonly Block[] {
+function blocksOf(item: JsonObject, isPaired: boolean): readonly Block[] {
   const type = stringOf(item["type"]);
   switch (type) {
     case "message":
@@ -284,7 +291,8 @@ function blocksOf(item: JsonObject): readonly Block[] {
         const text = stringOf(part[isRefusal ? "refusal" : "text"]);
         const citations = withoutBlanks({ annotations: objectsOf(part["annotations"]) });
         const phase = stringOrNull(item["phase"]);
-        return text === "" ? [] : [{ type: "text", text, isRefusal, phase, citations, replay: {} }];
+        const replay = isPaired ? withoutBlanks(only(item, ["id", "status"])) : {};
+        return text === "" ? [] : [{ type: "text", text, isRefusal, phase, citations, replay }];
       });
     case "reasoning": {
       const summary = objectsOf(item["summary"]).map((part) => stringOf(part["text"]));
@@ -417,17 +425,24 @@ function hostedArguments(item: JsonObject, type: string): JsonObject | null {
   }
 }
 
-/** The items of the next request: text without ids and annotations, reasoning without its status, everything else unchanged. */
-function sentBackOf(item: JsonObject): readonly JsonObject[] {
+/**
+ * The items of the next request: text without annotations, reasoning without its status, everything else unchanged. A message that is paired with reasoning is one item with its
+ * id; the texts of another one are an item each.
+ */
+function sentBackOf(item: JsonObject, isPaired: boolean): readonly JsonObject[] {
   switch (item["type"]) {
-    case "message":
-      return objectsOf(item["content"]).flatMap((part) => {
+    case "message": {
+      const contents = objectsOf(item["content"]).flatMap((part): readonly JsonObject[] => {
         const isRefusal = part["type"] === "refusal";
         const text = stringOf(part[isRefusal ? "refusal" : "text"]);
-        const content = isRefusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] };
         if (text === "") return [];
-        return [{ type: "message", role: "assistant", content: [content], ...withoutBlanks({ phase: item["phase"] }) }];
+        return [isRefusal ? { type: "refusal", refusal: text } : { type: "output_text", text, annotations: [] }];
       });
+      const hasId = isPaired && stringOf(item["id"]) !== "";
+      const fields = withoutBlanks(only(item, hasId ? ["id", "status", "phase"] : ["phase"]));
+      const grouped = hasId && contents.length > 0 ? [contents] : contents.map((content) => [content]);
+      return grouped.map((content) => ({ type: "message", role: "assistant", content, ...fields }));
+    }
     case "reasoning":
       return [without(item, ["status"])];
     case "function_call":
@@ -438,6 +453,18 @@ function sentBackOf(item: JsonObject): readonly JsonObject[] {
     default:
       return [item];
   }
+}
+
+/** A provider that stores nothing reads encrypted reasoning only. After other reasoning, calls have no item ids and items of the provider's tools are not sent. */
+function withoutUnreadable(items: readonly JsonObject[]): readonly JsonObject[] {
+  let isOrphaned = false;
+  return items.flatMap((item): readonly JsonObject[] => {
+    const type = stringOf(item["type"]);
+    if (type === "reasoning") isOrphaned = typeof item["encrypted_content"] !== "string";
+    if (!isOrphaned || type === "message") return [item];
+    if (type === "function_call" || type === "custom_tool_call") return [without(item, ["id"])];
+    return type === "reasoning" || /_(?:call|output)$/.test(type) ? [] : [item];
+  });
 }
 
 /** The API refuses a reasoning item without a following item. */

@@ -65,6 +65,8 @@ export type Reading = {
   readonly completions: Completions | null;
   /** The content of the assistant message in the next request. `null`: the next request is not compared. */
   readonly sentBack: readonly JsonObject[] | null;
+  /** OpenAI Responses: the provider has stored the reply (`store`), and stores the next one. */
+  readonly isStored: boolean;
 };
 
 export type UsageReading = {
@@ -109,6 +111,7 @@ export const noReading: Reading = {
   deltas: { text: "", reasoning: "", arguments: [] },
   completions: null,
   sentBack: null,
+  isStored: false,
 };
 
 export function isList(value: Json | undefined): value is readonly Json[] {

@@ -22,7 +22,7 @@ export function compareSentBack(
   message: AssistantMessage,
 ): { readonly fields: number; readonly differences: readonly Difference[] } {
   if (expected.sentBack === null) return { fields: 0, differences: [] };
-  const body = nextRequest(api, message);
+  const body = nextRequest(api, expected, message);
   const sent = sentOf(api, body, message.toolCalls.length);
   const callIds = expected.blocks.flatMap((block) =>
     block.type === "call" ? [api === "gemini" ? stringOf(block.replay["id"]) : block.id] : [],
@@ -40,7 +40,7 @@ export function compareSentBack(
 }
 
 /** The body of a request that continues the conversation after the reply. */
-function nextRequest(api: Api, message: AssistantMessage): JsonObject {
+function nextRequest(api: Api, { isStored }: Reading, message: AssistantMessage): JsonObject {
   // The result of a computer call is a screenshot.
   const screenshot = [imagePart(imageFromBase64("iVBORw0KGgo=", "image/png"))];
   const results = message.toolCalls.map((call) =>
@@ -49,14 +49,14 @@ function nextRequest(api: Api, message: AssistantMessage): JsonObject {
   // The provider continues a paused reply by itself, with calls that still run.
   const input = message.finishReason === "paused" ? [] : [user("Continue.")];
   const messages = [user("Start."), message, ...results, ...input];
-  // `store: true`: the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
-  const options = api === "openai-responses" ? { store: true } : {};
+  // A conversation goes on as it began. With `store: true` the Responses API resolves reasoning by its id, so that unencrypted reasoning is sent back too.
+  const options = api === "openai-responses" ? { store: isStored } : {};
   return codecs[api].encode(request(messages, { options }), contextOf(api)).body;
 }
 
 /** The rules of the provider that the request which continues the conversation violates. */
-export function refusalsOfNextRequest(api: Api, message: AssistantMessage): readonly Violation[] {
-  const body = { ...requiredFields[api], ...nextRequest(api, message) };
+export function refusalsOfNextRequest(api: Api, expected: Reading, message: AssistantMessage): readonly Violation[] {
+  const body = { ...requiredFields[api], ...nextRequest(api, expected, message) };
   return violations(api, { body: api === "anthropic-messages" ? withEarlierCalls(body) : body });
 }
 

@@ -448,12 +448,17 @@ function rulesFor(recording: Recording): readonly Rule[] {
     rule("one message for each text", "a message of several texts is sent as several messages of one text", (body) =>
       mapObjects(body, "input", splitReply),
     ),
-    rule("ids of messages", "id and status of messages and results name stored items; the content is sent", (body) =>
-      mapObjects(body, "input", (item) =>
-        item["type"] === "message" || resultTypes.has(textOf(item["type"]) ?? "")
-          ? without(item, "id", "status")
-          : item,
-      ),
+    rule(
+      "ids of messages",
+      "id and status of messages and results name stored items; the content is sent. After stored reasoning the API requires the id of a message",
+      (body) => {
+        const input = objectsOf(body["input"]);
+        return mapObjects(body, "input", (item) =>
+          isMessageWithoutPair(item, input, body) || resultTypes.has(textOf(item["type"]) ?? "")
+            ? without(item, "id", "status")
+            : item,
+        );
+      },
     ),
     rule("annotations", "citations and log probabilities describe a reply; the model does not read them", (body) =>
       mapObjects(body, "input", (item) =>
@@ -567,6 +572,15 @@ function messageText(item: JsonObject): string {
   return objectsOf(item["content"])
     .map((part) => textOf(part["text"]) ?? "")
     .join("");
+}
+
+/** Is the item a message that is not part of a stored reply with reasoning before it? */
+function isMessageWithoutPair(item: JsonObject, input: readonly JsonObject[], body: JsonObject): boolean {
+  if (item["type"] !== "message") return false;
+  const at = input.indexOf(item);
+  const start = input.slice(0, at).findLastIndex((other) => !isReplyItem(other));
+  const reply = input.slice(start + 1, at);
+  return body["store"] === false || item["role"] !== "assistant" || !reply.some(({ type }) => type === "reasoning");
 }
 
 /** The message with `type` and a list of parts. The text of a reply is `output_text`. */

@@ -176,9 +176,7 @@ const programs: { readonly [title: string]: Program } = {
 };
 
 /** Known defects: programs whose requests a provider refuses. An entry that is no longer refused fails its test and has to be removed. */
-const acceptedUntilFixed: { readonly [title: string]: readonly string[] } = {
-  "conversation: continued by the id of the response": ["OpenAI Responses: duplicate_item"],
-};
+const acceptedUntilFixed: { readonly [title: string]: readonly string[] } = {};
 
 describe("a provider accepts the requests of what users write", () => {
   test.each(Object.entries(programs))("%s", async (title, program) => {

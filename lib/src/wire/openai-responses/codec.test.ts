@@ -1247,6 +1247,28 @@ describe("a conversation that the provider stores", () => {
       previous_response_id: "resp_2",
       input: [second],
     });
+    // A reply to a request without the option can be continued by its id, too.
+    const begun = [user("a"), called({ id: "resp_1", previous_response_id: null }), toolResult("c1", "done")];
+    expect(sent(begun, { previous_response_id: "resp_1" })).toMatchObject({
+      previous_response_id: "resp_1",
+      input: [result],
+    });
+    const ended = reply({ id: "resp_2", previous_response_id: null }, [
+      { id: "rs_1", type: "reasoning", summary: [] },
+      { id: "msg_1", type: "message", role: "assistant", content: [{ type: "output_text", text: "A" }] },
+    ]);
+    expect(sent([...begun, ended, user("b")], { previous_response_id: "resp_2", store: true })["input"]).toMatchObject([
+      { role: "user" },
+    ]);
+    // What follows the named reply is sent, also replies; without a reply of that name everything is sent.
+    const input = objectsAt(
+      sent([...begun, ended, user("b")], { previous_response_id: "resp_1", store: true }),
+      "input",
+    );
+    expect(input.map(({ type, id }) => id ?? type)).toEqual(["function_call_output", "rs_1", "msg_1", "message"]);
+    expect(objectsAt(sent([...begun, ended], { previous_response_id: "resp_9", store: true }), "input")).toHaveLength(
+      5,
+    );
     // A reply that the provider did not store cannot be continued: everything after the stored one is sent.
     const unstored = [
       user("a"),

@@ -1,8 +1,9 @@
 // Conversations that the provider stores: the options `conversation` and `previous_response_id` name messages that the provider has already. The API appends the input of a
 // request to them, and refuses items that it has ("Duplicate item found with id"), so only what is new may be sent.
 //
-// A reply to a request with such an option carries a mark: an opaque part with the id of the response, its `previous_response_id`, its conversation and `store`, from
-// the body of the response. The encoder follows the marks from the option of the caller to the newest reply that the provider has, and sends what follows it.
+// A reply that is stored (`store: true`), or that answers a request with such an option, carries a mark: an opaque part with the id of the response, its
+// `previous_response_id`, its conversation and `store`, from the body of the response. The encoder follows the marks from the option of the caller to the newest reply
+// that the provider has, and sends what follows it. If no reply has the named id, the caller continues a response that is not in the messages, and all of them are sent.
 
 import type { JsonObject, Message, ProviderRoute } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
@@ -13,13 +14,14 @@ import { asObject, flagAt, objectAt, omitNullish, textAt } from "../fields.ts";
 /** The kind of the opaque part with the mark. */
 export const storedReplyKind = "stored_response";
 
-/** Adds the mark to a reply whose response belongs to a stored conversation. */
+/** Adds the mark to a reply whose response is stored, or belongs to a stored conversation. */
 export function markStoredReply(builder: ReplyBuilder, response: JsonObject): void {
   const conversation = textAt(objectAt(response, "conversation"), "id");
   const previous = textAt(response, "previous_response_id");
-  if (conversation === null && previous === null) return;
+  const store = flagAt(response, "store");
+  if (conversation === null && previous === null && store !== true) return;
   const mark = { response_id: textAt(response, "id"), previous_response_id: previous, conversation };
-  const data = omitNullish({ ...mark, store: flagAt(response, "store") });
+  const data = omitNullish({ ...mark, store });
   builder.part(opaquePart(storedReplyKind, builder.replayData(data)));
 }
 

@@ -224,7 +224,8 @@ export function readResponsesBody(body: JsonObject): Reading {
     conversation: objectOf(body["conversation"])["id"],
     store: body["store"],
   });
-  const isMarked = stringOf(mark["previous_response_id"]) + stringOf(mark["conversation"]) !== "";
+  const isMarked =
+    mark["store"] === true || stringOf(mark["previous_response_id"]) + stringOf(mark["conversation"]) !== "";
   const blocks: readonly Block[] = [
     ...withUniqueIds(items.flatMap((item, at) => blocksOf(item, at > reasoningAt))),
     ...(isMarked ? [{ type: "item" as const, kind: "stored_response", item: mark }] : []),

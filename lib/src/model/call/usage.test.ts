@@ -53,6 +53,54 @@ describe("addUsage", () => {
     );
   });
 
+  test("adds the tokens of each modality over the steps of a turn", () => {
+    const first = usage({
+      extra: {
+        promptTokensDetails: [
+          { modality: "TEXT", tokenCount: 10 },
+          { modality: "AUDIO", tokenCount: 100 },
+        ],
+        cache_creation: { ephemeral_5m_input_tokens: 3 },
+        "prompt_tokens_details.audio_tokens": 7,
+        service_tier: "standard",
+        iterations: [{ type: "message", input_tokens: 1 }],
+      },
+    });
+    const second = usage({
+      extra: {
+        promptTokensDetails: [
+          { modality: "AUDIO", tokenCount: 50 },
+          { modality: "IMAGE", tokenCount: 1 },
+        ],
+        cache_creation: { ephemeral_5m_input_tokens: 4, ephemeral_1h_input_tokens: 1 },
+        "prompt_tokens_details.audio_tokens": 5,
+        service_tier: "priority",
+        iterations: [{ type: "message", input_tokens: 2 }],
+      },
+    });
+    const sum = orThrow(addUsage(first, second));
+    expect(sum.extra).toEqual({
+      promptTokensDetails: [
+        { modality: "TEXT", tokenCount: 10 },
+        { modality: "AUDIO", tokenCount: 150 },
+        { modality: "IMAGE", tokenCount: 1 },
+      ],
+      cache_creation: { ephemeral_5m_input_tokens: 7, ephemeral_1h_input_tokens: 1 },
+      "prompt_tokens_details.audio_tokens": 12,
+      service_tier: "priority",
+      // Lists of other items are not joined: they would grow with every step.
+      iterations: [{ type: "message", input_tokens: 2 }],
+    });
+    expect(orThrow(addUsage(noUsage, first)).extra).toEqual(first.extra);
+  });
+
+  test("a count of a modality that overflows to Infinity is a failure", () => {
+    const large = usage({ extra: { details: [{ modality: "AUDIO", tokenCount: Number.MAX_VALUE }] } });
+    expect(addUsage(large, large)).toMatchObject({
+      failure: { issues: [{ path: ["extra", "details", "0", "tokenCount"], code: "overflow" }] },
+    });
+  });
+
   test("includes a side without a reported total in the total", () => {
     const sum = addUsage(usage({ inputTokens: 10, outputTokens: 1 }), usage({ inputTokens: 500 }));
     expect(orThrow(sum)).toMatchObject({ inputTokens: 510, outputTokens: 1, totalTokens: 511 });

@@ -14,7 +14,7 @@ import type { Shape } from "../parse/shape.ts";
 
 import { validationFailure } from "../failure/failures.ts";
 import { failed, ok } from "../failure/result.ts";
-import { emptyObject } from "../parse/json.ts";
+import { emptyObject, isJsonArray } from "../parse/json.ts";
 import { construct, count, fallback, jsonObject, nullable, number, object } from "../parse/shape.ts";
 
 /**
@@ -170,7 +170,9 @@ function overflows(sum: Usage): readonly Path[] {
 function inexact(numbers: { readonly [key: string]: Json }, path: Path): readonly Path[] {
   return Object.entries(numbers).flatMap(([key, number]) => {
     const fits = path.length === 0 && key.endsWith("Tokens") ? Number.isSafeInteger : Number.isFinite;
-    return typeof number === "number" && !fits(number) ? [[...path, key]] : [];
+    if (typeof number === "number") return fits(number) ? [] : [[...path, key]];
+    const isNested = path.length > 0 && typeof number === "object" && number !== null;
+    return isNested ? inexact(Object.fromEntries(Object.entries(number)), [...path, key]) : [];
   });
 }
 
@@ -189,12 +191,44 @@ function addKnown(left: number | null, right: number | null): number | null {
   return right === null ? left : left + right;
 }
 
-/** Adds the numbers under each key. For a value that is not a number on both sides, the right side replaces the left. */
+/**
+ * Adds the numbers under each key, also those of nested objects, and the counts of each modality in lists of them (`promptTokensDetails` of Gemini). Any other value of the
+ * right side replaces that of the left.
+ */
 function addNumbers(left: JsonObject, right: JsonObject): JsonObject {
   const sums = new Map<string, Json>(Object.entries(left));
   for (const [key, value] of Object.entries(right)) {
     const before = sums.get(key);
-    sums.set(key, typeof before === "number" && typeof value === "number" ? before + value : value);
+    sums.set(key, before === undefined ? value : addValues(before, value));
   }
   return Object.fromEntries(sums);
+}
+
+function addValues(left: Json, right: Json): Json {
+  if (typeof left === "number" && typeof right === "number") return left + right;
+  const [leftFields, rightFields] = [fieldsOf(left), fieldsOf(right)];
+  if (leftFields !== null && rightFields !== null) return addNumbers(leftFields, rightFields);
+  const [leftCounts, rightCounts] = [modalityCounts(left), modalityCounts(right)];
+  if (leftCounts === null || rightCounts === null) return right;
+  const sums = new Map<Json | undefined, JsonObject>();
+  for (const counts of [...leftCounts, ...rightCounts]) {
+    const { modality } = counts;
+    sums.set(modality, addNumbers(sums.get(modality) ?? emptyObject, counts));
+  }
+  return [...sums.values()];
+}
+
+/** The value if it is an object, otherwise `null`. */
+function fieldsOf(value: Json): JsonObject | null {
+  return typeof value === "object" && value !== null && !isJsonArray(value) ? value : null;
+}
+
+/** The items of a list of counts by modality; `null`: it is another value. Other lists are not joined: they could grow with every step of a turn. */
+function modalityCounts(value: Json): readonly JsonObject[] | null {
+  if (!isJsonArray(value)) return null;
+  const items = value.flatMap((item): readonly JsonObject[] => {
+    const fields = fieldsOf(item);
+    return typeof fields?.["modality"] === "string" ? [fields] : [];
+  });
+  return items.length === value.length ? items : null;
 }

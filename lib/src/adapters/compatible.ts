@@ -6,6 +6,7 @@
 //   deepseek                     no JSON Schema, only `json_object`; `reasoning_content` required in replies with calls
 //   mistral                      call ids of exactly 9 letters or digits; the seed is `random_seed`; no `stream_options`
 //   groq                         `max_completion_tokens`; the others use `max_tokens`
+//   openrouter                   more audio formats than WAV and MP3
 //   xai                          calls of its own tools in `custom_tool_call` items (Responses API)
 
 import type { Adapter } from "../engine/internal.ts";
@@ -93,7 +94,10 @@ const presets: { readonly [Name in PresetName]: Preset } = {
   openrouter: {
     baseURL: "https://openrouter.ai/api/v1",
     variables: ["OPENROUTER_API_KEY"],
-    quirks: { reasoningField: "reasoning" },
+    quirks: {
+      reasoningField: "reasoning",
+      audioFormats: ["wav", "mp3", "aac", "aiff", "flac", "m4a", "ogg"],
+    },
   },
   groq: {
     baseURL: "https://api.groq.com/openai/v1",

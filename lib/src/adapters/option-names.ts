@@ -28,6 +28,7 @@ const quirkNames: NamesOf<Quirks> = {
   systemRole: true,
   jsonSchema: true,
   strict: true,
+  audioFormats: true,
   customCalls: true,
   without: true,
   reasoningField: true,

@@ -132,6 +132,8 @@ export type Quirks = {
   readonly customCalls?: "program" | "provider";
   /** The server takes the field `strict` of tools and schemas. Default: `true`. */
   readonly strict?: boolean;
+  /** The audio formats of `input_audio` that the Chat Completions server reads: `wav`, `mp3`, `aac`, `aiff`, `flac`, `m4a`, `ogg`. Default: `wav` and `mp3`. */
+  readonly audioFormats?: readonly string[];
   /** Names of body fields that are never sent. Each one that would have been sent is listed in `omissions` by Anthropic and Chat Completions. */
   readonly without?: readonly string[];
   /**

@@ -31,6 +31,20 @@ function declaring(fields: JsonObject, model?: string): ProviderRequest {
 const model = (...parts: readonly JsonObject[]): JsonObject => ({ role: "model", parts });
 const user = (...parts: readonly JsonObject[]): JsonObject => ({ role: "user", parts });
 
+/** The types of media that `functionResponse.parts` may hold. */
+const mediaInResponses: ReadonlySet<string> = new Set([
+  "image/png",
+  "image/jpeg",
+  "image/webp",
+  "application/pdf",
+  "text/plain",
+]);
+
+function responseWith(mimeType: string): JsonObject {
+  const parts = [{ inlineData: { mimeType, data: "AAAA" } }];
+  return { functionResponse: { name: "weather", response: { result: "Attached." }, parts } };
+}
+
 /** Does the address name a model before Gemini 3? Unknown names count as newer. */
 function isBeforeGemini3({ url = "" }: ProviderRequest): boolean {
   return /gemini-[12](?!\d)/.test(url);
@@ -463,5 +477,15 @@ export const geminiRules: readonly ProviderRule[] = [
     },
     refused: body({ tools: [{ functionDeclarations: [declaration] }, { googleSearch: {} }] }, "gemini-2.5-flash"),
     accepted: body({ tools: [{ functionDeclarations: [declaration] }, { googleSearch: {} }] }),
+  },
+  {
+    name: "response_media_type",
+    source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal-function-responses",
+    find: ({ body }) =>
+      valuesAt(body, "contents[].parts[].functionResponse.parts[].inlineData.mimeType").flatMap(({ path, value }) =>
+        mediaInResponses.has(textOf(value)) ? [] : [{ path, message: `Unsupported MIME type: ${textOf(value)}` }],
+      ),
+    refused: conversation([model(call), user(responseWith("audio/wav"))]),
+    accepted: conversation([model(call), user(responseWith("image/webp"))]),
   },
 ];

@@ -296,6 +296,38 @@ const histories: readonly ProviderRule[] = [
     accepted: conversation(calling("call_1"), { ...result, content: [{ type: "text", text: "Sunny." }] }),
   },
   {
+    name: "audio_format",
+    source: "https://platform.openai.com/docs/api-reference/chat/create",
+    code: "invalid_value",
+    find: ({ body }) =>
+      valuesAt(body, "messages[].content[type=input_audio].input_audio.format").flatMap(({ path, value }) =>
+        value === "wav" || value === "mp3"
+          ? []
+          : [{ path, message: `Invalid value: '${textOf(value)}'. Supported values are: 'wav' and 'mp3'.` }],
+      ),
+    refused: body({ messages: [{ role: "user", content: [audioOf("ogg")] }] }),
+    accepted: body({ messages: [{ role: "user", content: [audioOf("mp3")] }] }),
+  },
+  {
+    name: "file_type",
+    source: "https://github.com/openai/openai-dotnet/issues/613",
+    code: "invalid_value",
+    find: ({ body }) =>
+      valuesAt(body, "messages[].content[type=file].file.file_data").flatMap(({ path, value }) => {
+        const type = /^data:([^;,]*)/.exec(textOf(value))?.[1];
+        return type === undefined || type === "application/pdf"
+          ? []
+          : [
+              {
+                path,
+                message: `Invalid file data: '${path}'. Expected a base64-encoded data URL with an application/pdf MIME type (e.g. 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '${type}'.`,
+              },
+            ];
+      }),
+    refused: body({ messages: [{ role: "user", content: [fileOf("audio/ogg")] }] }),
+    accepted: body({ messages: [{ role: "user", content: [fileOf("application/pdf")] }] }),
+  },
+  {
     name: "parallel_calls_without_tools",
     source: "https://github.com/camel-ai/camel/pull/3706",
     find: ({ body }) =>
@@ -312,6 +344,14 @@ const histories: readonly ProviderRule[] = [
     accepted: body({ parallel_tool_calls: false, tools: [weather] }),
   },
 ];
+
+function audioOf(format: string): JsonObject {
+  return { type: "input_audio", input_audio: { data: "SUQz", format } };
+}
+
+function fileOf(type: string): JsonObject {
+  return { type: "file", file: { filename: "a", file_data: `data:${type};base64,SUQz` } };
+}
 
 /** The tool messages directly after a message. */
 function resultsAfter(messages: readonly JsonObject[], index: number): readonly JsonObject[] {

@@ -22,7 +22,7 @@ const names = {
     strict_required_fields strict_without_oneOf strict_without_allOf strict_without_not strict_without_dependentRequired
     strict_without_dependentSchemas strict_without_if strict_without_then strict_without_else strict_without_propertyNames strict_levels
     strict_properties strict_enum_values function_object function_without_union function_properties function_array_items call_without_result
-    result_without_call result_content parallel_calls_without_tools
+    result_without_call result_content audio_format file_type parallel_calls_without_tools
   `,
   "anthropic-messages": `
     max_tokens_required model_required messages_required tool_use_id_required thinking_budget_minimum tool_name_pattern tool_schema_required
@@ -37,7 +37,7 @@ const names = {
   gemini: `
     contents_required parts_required part_data_required role part_id response_count response_after_call call_after_user thought_signature
     function_name function_parameters response_schema response_mime_type schema_fields schema_type_list functions_with_json
-    functions_with_hosted_tools
+    functions_with_hosted_tools response_media_type
   `,
 };
 

@@ -34,6 +34,7 @@ import { asObject, objectAt, omitNullish, textAt } from "../fields.ts";
 import { nothingToSend, sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
+import { sendableResult } from "../result-parts.ts";
 import { movedLater, movedToStart, systemBlocks, takesSystemMessages } from "./system-messages.ts";
 
 /** Ids of `tool_use` blocks that the API accepts. */
@@ -208,7 +209,7 @@ function encodeMessage(
         omissions: [...imageDetails(message.content), ...authorName(message)],
       };
     case "tool":
-      return { role: "user", blocks: [resultBlock(message, route)], omissions: imageDetails(message.content) };
+      return encodeResult(message, route);
     case "assistant":
       return encodeAssistant(message, route, omittedIds);
   }
@@ -335,11 +336,18 @@ function requestError(
   return new AdapterError(reason, { provider, message: `${provider}: ${message}` });
 }
 
+/** A tool message. What the API does not accept becomes a note. */
+function encodeResult(message: ToolMessage, route: ProviderRoute): EncodedMessage {
+  const { parts, omissions } = sendableResult(message.content, (part) => userPart(part, route));
+  const block = resultBlock(message, parts, route);
+  return { role: "user", blocks: [block], omissions: [...omissions, ...imageDetails(parts)] };
+}
+
 /** The `tool_result` block of a tool message. The API requires content for `is_error: true`, so an empty error carries its code or status. */
-function resultBlock(message: ToolMessage, route: ProviderRoute): JsonObject {
+function resultBlock(message: ToolMessage, parts: readonly UserPart[], route: ProviderRoute): JsonObject {
   const { toolCallId, status, code } = message;
   const isError = status === "failure" || status === "cancelled" || status === "not_run";
-  const blocks = userBlocks(message.content, route);
+  const blocks = userBlocks(parts, route);
   const [first] = blocks;
   const onlyText = blocks.length === 1 && first !== undefined && isPlainText(first) ? first["text"] : null;
   const content = blocks.length > 0 ? (onlyText ?? blocks) : isError ? (code ?? status) : null;

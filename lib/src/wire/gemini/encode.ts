@@ -48,6 +48,7 @@ import {
 } from "../omission.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { requestError } from "../request-error.ts";
+import { sendableResult } from "../result-parts.ts";
 import { adaptSchema } from "../schema-adaptation.ts";
 import { geminiJson } from "../schema-rules.ts";
 
@@ -388,9 +389,18 @@ function mediaPart(source: ContentSource, mimeType: string | null, path: string,
   }
 }
 
+/** Types of inline media in `functionResponse.parts` (https://ai.google.dev/gemini-api/docs/function-calling, "Multimodal function responses"). */
+const nestedTypes: ReadonlySet<string> = new Set([
+  "image/png",
+  "image/jpeg",
+  "image/webp",
+  "application/pdf",
+  "text/plain",
+]);
+
 /**
- * The `functionResponse` of a tool message, and media beside it. From Gemini 3 on, inline media goes into `functionResponse.parts`; older models and media by URI
- * get it as parts after the response.
+ * The `functionResponse` of a tool message, and media beside it. From Gemini 3 on, inline media of {@link nestedTypes} goes into `functionResponse.parts`. Other media,
+ * media by URI and all media for older models are parts after the response. What the API does not accept becomes a note.
  */
 function resultParts(
   message: ToolMessage,
@@ -399,10 +409,14 @@ function resultParts(
   omissions: Omission[],
 ): readonly JsonObject[] {
   const { content, status, name } = message;
-  const contentParts = typeof content === "string" ? [{ text: content }] : userParts(content, route, omissions);
+  const encodePart = (part: UserPart) => userPart(part, ".content", route, []);
+  const sendable = typeof content === "string" ? null : sendableResult(content, encodePart);
+  omissions.push(...(sendable?.omissions ?? []));
+  const contentParts = sendable === null ? [{ text: content }] : userParts(sendable.parts, route, omissions);
   const text = contentParts.flatMap((part) => textAt(part, "text") ?? []).join("\n");
   const media = contentParts.filter((part) => textAt(part, "text") === null);
-  const isNested = (part: JsonObject) => "inlineData" in part && !isBeforeGemini3(route.model);
+  const isNested = (part: JsonObject) =>
+    nestedTypes.has(textAt(asObject(part["inlineData"]), "mimeType") ?? "") && !isBeforeGemini3(route.model);
   const nestedMedia = media.filter(isNested);
   const failed = status === "failure" || status === "cancelled" || status === "not_run";
   const functionResponse = omitNullish({

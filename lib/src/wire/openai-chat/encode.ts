@@ -51,6 +51,7 @@ import {
 import { formatSchema, parametersSchema } from "../openai-schemas.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { clientCallName } from "../provider-tools.ts";
+import { sendableResult } from "../result-parts.ts";
 import { encodeMedia } from "./media.ts";
 
 /** One encoded message. `instructions` are joined with their neighbours; `answer` is a tool result. `omissions` has paths relative to the message. */
@@ -244,8 +245,17 @@ function encodeMessages(request: ModelRequest, context: WireContext): Messages {
   const { route, quirks } = context;
   const history = sendableHistory(request.messages, quirks.callIds);
   const { provider, endpoint, model } = route;
-  const { reasoningField = null, systemRole = null, without = [], replayFields = [] } = quirks;
-  const key = JSON.stringify([provider, endpoint, model, reasoningField, systemRole, without, replayFields]);
+  const { reasoningField = null, systemRole = null, without = [], replayFields = [], audioFormats = [] } = quirks;
+  const key = JSON.stringify([
+    provider,
+    endpoint,
+    model,
+    reasoningField,
+    systemRole,
+    without,
+    replayFields,
+    audioFormats,
+  ]);
   const omissions: Omission[] = [...history.omissions];
   const wireMessages: JsonObject[] = [];
   let instructions: string[] = [];
@@ -361,10 +371,10 @@ function isNotEmptyText(piece: JsonObject): boolean {
   return piece["type"] !== "text" || piece["text"] !== "";
 }
 
-/** Encodes a tool result as text. Its images and files become attachments (invariant 3). */
+/** Encodes a tool result as text. Its images and files become attachments (invariant 3); what the API does not accept becomes a note. */
 function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMessage {
   const { toolCallId, content } = message;
-  const parts = normalizeContent(content);
+  const { parts, omissions } = sendableResult(content, (part) => part.type === "text" || encodeMedia(part, context));
   const texts = parts.filter((part) => part.type === "text");
   const media = parts
     .flatMap((part) => (part.type === "text" ? [] : [encodeMedia(part, context)]))
@@ -379,7 +389,7 @@ function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMe
       optionsFor(message, context.route),
     ),
     attachments: media.length === 0 ? [] : [textPiece(`Attached to the result of ${toolCallId}:`), ...media],
-    omissions: [],
+    omissions,
   };
 }
 

@@ -5,7 +5,7 @@ import type { ContentSource, FilePart, ImagePart, JsonObject } from "../../model
 import type { WireContext } from "../codec.ts";
 
 import { AdapterError, textOrPlaceholder } from "../../model/internal.ts";
-import { audioFormat } from "../audio-format.ts";
+import { audioFormat, isAudioType, openaiAudio } from "../audio-format.ts";
 import { objectAt, omitNullish } from "../fields.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 
@@ -56,8 +56,14 @@ function encodeFile({ source, mimeType, name }: FilePart, context: WireContext):
   if (mimeType !== null && mimeType.startsWith("image/")) return encodeImage(source, mimeType, "auto", context);
   switch (source.type) {
     case "base64": {
-      const format = audioFormat(mimeType);
+      const { audioFormats = openaiAudio } = context.quirks;
+      const format = audioFormat(mimeType, audioFormats);
       if (format !== null) return { type: "input_audio", input_audio: { data: source.data, format } };
+      // The API answers 400 to audio as a `file`.
+      if (isAudioType(mimeType)) {
+        const what = `audio of the type ${mimeType}; the server reads ${audioFormats.join(", ")} (quirks.audioFormats)`;
+        throw requestError("unsupported_feature", what, context);
+      }
       if (mimeType === null) throw requestError("invalid_request", "a file without a MIME type; set mimeType", context);
       const data = `data:${mimeType};base64,${source.data}`;
       return { type: "file", file: { filename: name ?? "file", file_data: data } };

@@ -822,10 +822,16 @@ describe("replay (W4)", () => {
 });
 
 describe("[allm 107] [allm 108] encoding", () => {
-  test("WAV and MP3 audio is input_audio; other audio and uploaded audio is a file", () => {
+  test("WAV and MP3 audio is input_audio, uploaded audio is a file, and other audio is rejected before it is sent", () => {
     const audio = (mimeType: string) => filePart({ type: "base64", data: "AAAA" }, { mimeType });
     const uploaded = filePart({ type: "provider_file", provider: "openai", id: "file_1" }, { mimeType: "audio/wav" });
-    const parts = [audio("audio/wav"), audio("audio/x-wav"), audio("audio/mpeg"), audio("audio/flac"), uploaded];
+    const parts = [
+      audio("audio/wav"),
+      audio("audio/x-wav"),
+      audio("audio/mpeg"),
+      audio("Audio/WAV; rate=8000"),
+      uploaded,
+    ];
     expect(openaiResponses.encode(request([user(parts)]), context).body["input"]).toMatchObject([
       {
         role: "user",
@@ -833,11 +839,14 @@ describe("[allm 107] [allm 108] encoding", () => {
           { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
           { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
           { type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } },
-          { type: "input_file", filename: "file", file_data: "data:audio/flac;base64,AAAA" },
+          { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
           { type: "input_file", file_id: "file_1" },
         ],
       },
     ]);
+    expect(() => openaiResponses.encode(request([user([audio("audio/flac")])]), context)).toThrow(
+      "the Responses API reads WAV and MP3 audio; this is audio/flac",
+    );
     const call = assistant("", { toolCalls: [{ id: "c", name: "record", arguments: {} }] });
     const history = [call, toolResult("c", [audio("audio/wav")])];
     const output = "The result is attached in the user message that follows.";

@@ -28,11 +28,12 @@ import type {
 } from "../../model/internal.ts";
 import type { Omission, WireContext } from "../codec.ts";
 
-import { messageText, normalizeContent, replayFor, textOrPlaceholder, textPart } from "../../model/internal.ts";
+import { AdapterError, messageText, normalizeContent, replayFor, textOrPlaceholder } from "../../model/internal.ts";
 import { asObject, listAt, omitNullish, textAt } from "../fields.ts";
 import { sendableHistory } from "../history.ts";
 import { authorName, inMessage, unsupported } from "../omission.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
+import { sendableResult } from "../result-parts.ts";
 import { clientCallOf } from "./client-calls.ts";
 import { encodePart, inputText, isAudio, isNotEmptyText, isReadableAudio } from "./encode-parts.ts";
 import { resultField } from "./items.ts";
@@ -156,14 +157,7 @@ function encodeMessage(message: Message, target: EncodeTarget): EncodedMessage {
       return { items, omissions: [...foreignParts(parts, target), ...authorName(message)] };
     }
     case "tool":
-      return {
-        items: [encodeToolResult(message, target.context)],
-        omissions: normalizeContent<UserPart>(message.content).flatMap((part, at) =>
-          isAudio(part) && !isReadableAudio(part)
-            ? [unsupported(`.content[${at}]`, `the Responses API reads WAV and MP3 audio; this is ${part.mimeType}`)]
-            : [],
-        ),
-      };
+      return encodeToolResult(message, target.context);
     case "assistant":
       return encodeAssistant(message, target);
   }
@@ -189,13 +183,9 @@ function audioOf(message: ToolMessage, context: WireContext): readonly JsonObjec
 }
 
 /** The output item of a tool message. {@link forCall} adds what depends on the call. */
-function encodeToolResult(message: ToolMessage, context: WireContext): JsonObject {
-  const allParts = normalizeContent<UserPart>(message.content);
-  const parts = allParts.flatMap((part): readonly UserPart[] => {
-    if (!isAudio(part)) return [part];
-    const missing = `[Audio of the type ${part.mimeType}, which this API does not read]`;
-    return isReadableAudio(part) ? [] : [textPart(missing)];
-  });
+function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMessage {
+  const { parts: allParts, omissions } = sendableResult(message.content, (part) => encodeResultPart(part, context));
+  const parts = allParts.filter((part) => !isAudio(part));
   const texts = parts.flatMap((part) => (part.type === "text" ? [textOrPlaceholder(part.text, part.pruneState)] : []));
   const pieces = parts.map((part) => encodePart(part, context)).filter(isNotEmptyText);
   const isText = texts.length === parts.length && parts.every((part) => optionsFor(part, context.route) === null);
@@ -203,7 +193,15 @@ function encodeToolResult(message: ToolMessage, context: WireContext): JsonObjec
   const text = isAttached ? "The result is attached in the user message that follows." : texts.join("\n");
   const output = isText || pieces.length === 0 ? text : pieces;
   const item = { type: "function_call_output", call_id: message.toolCallId, output };
-  return withOptions(item, optionsFor(message, context.route));
+  return { items: [withOptions(item, optionsFor(message, context.route))], omissions };
+}
+
+/** A part of a tool result. Audio by URL or by id is refused: outputs of calls take no audio, and messages take it inline only. */
+function encodeResultPart(part: UserPart, context: WireContext): JsonObject {
+  if (!isAudio(part) || isReadableAudio(part)) return encodePart(part, context);
+  const { provider } = context.route;
+  const message = `${provider}: the Responses API reads WAV and MP3 audio; this is ${part.mimeType}`;
+  throw new AdapterError("unsupported_feature", { provider, message });
 }
 
 /**

@@ -4,7 +4,7 @@ import type { ContentSource, FilePart, JsonObject, UserPart } from "../../model/
 import type { WireContext } from "../codec.ts";
 
 import { AdapterError, textOrPlaceholder } from "../../model/internal.ts";
-import { audioFormat } from "../audio-format.ts";
+import { audioFormat, isAudioType } from "../audio-format.ts";
 import { omitNullish } from "../fields.ts";
 import { optionsFor, withOptions } from "../provider-options.ts";
 
@@ -18,7 +18,7 @@ export function isNotEmptyText(piece: JsonObject): boolean {
 
 /** Is the part audio that is sent? Outputs of calls take text, images and files of other types only: the API answers 400 to audio in an `input_file` there. */
 export function isAudio(part: UserPart): part is FilePart {
-  return part.type === "file" && part.mimeType?.startsWith("audio/") === true && part.pruneState === null;
+  return part.type === "file" && isAudioType(part.mimeType) && part.pruneState === null;
 }
 
 /** Is it audio of which the API reads the format? */
@@ -53,6 +53,11 @@ function encodeMedia(part: Exclude<UserPart, { readonly type: "text" }>, context
   const format = audioFormat(mimeType);
   if (format !== null && source.type === "base64")
     return { type: "input_audio", input_audio: { data: source.data, format } };
+  if (isAudioType(mimeType) && source.type === "base64") {
+    const { provider } = context.route;
+    const message = `${provider}: the Responses API reads WAV and MP3 audio; this is ${mimeType}`;
+    throw new AdapterError("unsupported_feature", { provider, message });
+  }
   const filename = source.type === "base64" ? (name ?? "file") : null;
   return {
     type: "input_file",

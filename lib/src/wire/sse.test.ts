@@ -72,6 +72,19 @@ describe("what servers send under text/event-stream besides events", () => {
     expect(() => frameReader(20).push(body)).toThrow(FrameTooLong);
   });
 
+  test("the rest of a damaged line is a frame, so that the reply does not end without its content", () => {
+    const lines = ['dta: {"a":1}', 'a: {"a":1}', 'daount":1}', 'da{"a":[', 'd"', '"}]}'];
+    for (const line of lines)
+      expect(framesOf(`data: {"a":0}\n\n${line}\n\ndata: [DONE]\n\n`, 17)).toEqual([
+        { event: null, data: '{"a":0}' },
+        { event: null, data: line },
+        { event: null, data: "[DONE]" },
+      ]);
+    // Other fields are ignored, as the specification requires.
+    for (const line of ['meta: {"a":1}', "timestamp: 17", "ping", ": comment", "x-trace-id: a"])
+      expect(framesOf(`data: {"a":0}\n${line}\n\n`, 9)).toEqual([{ event: null, data: '{"a":0}' }]);
+  });
+
   test("a field named error is an error event (llama.cpp)", () => {
     const text = 'data: {"a":1}\n\nerror: {"code":400,"message":"too long"}\n\ndata: [DONE]\n\n';
     for (let cut = 0; cut <= text.length; cut += 5)

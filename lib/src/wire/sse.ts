@@ -3,7 +3,8 @@
 //   - a limit on one line or event, so that a server cannot make the process buffer without bound;
 //   - the last event of a stream that ends without the blank line that the specification requires. Some servers omit it.
 //   - errors that are no events: a plain JSON body under the content type of a stream, which is one frame, and the field `error` of llama.cpp until September 2025
-//     (https://github.com/ggml-org/llama.cpp/pull/16109), which is an `error` event.
+//     (https://github.com/ggml-org/llama.cpp/pull/16109), which is an `error` event;
+//   - the rest of a line that lost characters before its colon, which is a frame whose data is no JSON (`damaged-frame.ts`).
 //
 // Invariant (W2): the frames depend on the text and not on the chunks in which it arrives.
 
@@ -20,6 +21,12 @@ export type FrameReader = {
   /** Ends the text and returns the last frame, also if its blank line is missing. */
   readonly end: () => readonly Frame[];
 };
+
+/**
+ * The name of a field that is the rest of a line whose other characters were lost: a part of `data`, or a name with punctuation of JSON (`daount":1}`). The specification ignores
+ * unknown fields, but such a line held a piece of the reply.
+ */
+const damagedField = /["{}[\]\\]|^(?:d?a?t?a|da?t?|a|at|t)$/;
 
 /** Default of `frameReader`: the longest line or event, in UTF-16 code units. */
 const maxFrameLength: number = 16 * 1024 * 1024;
@@ -49,8 +56,10 @@ export function frameReader(maxLength: number = maxFrameLength): FrameReader {
     onComment: () => {
       pendingLength = 0;
     },
-    onError: ({ type, field, value = "" }) => {
-      if (type === "unknown-field" && field === "error") completeFrames.push({ event: "error", data: value });
+    onError: ({ type, field = "", value = "", line = "" }) => {
+      if (type !== "unknown-field") return;
+      if (field === "error") completeFrames.push({ event: "error", data: value });
+      else if (damagedField.test(field)) completeFrames.push({ event: null, data: line });
     },
   });
   const takeCompleteFrames = () => {

@@ -200,6 +200,14 @@ test("[allm 117] computes costs from known prices, with a separate price for cac
   // A server that reports 0 does not make the tokens free.
   expect(withCosts({ ...spent, totalCost: 0, inputCost: 0 }, priced)).toMatchObject({ inputCost: 1.1, totalCost: 2.1 });
   expect(withCosts({ ...spent, totalCost: 0.5 }, priced)).toMatchObject({ totalCost: 0.5 });
+  // Nor does it if it counts no tokens, or only some of them: the cost is unknown. A model whose prices are 0 is free.
+  expect(withCosts(usage({ totalCost: 0 }), priced).totalCost).toBeNull();
+  expect(withCosts(usage({ inputTokens: 5, totalCost: 0 }), priced)).toMatchObject({
+    inputCost: 10e-6,
+    totalCost: null,
+  });
+  const free = modelRef({ id: "m", pricing: { input: 0, output: 0, cacheRead: null, cacheWrite: null } });
+  expect(withCosts(usage({ totalCost: 0 }), free).totalCost).toBe(0);
   expect(withCosts(spent, "m")).toBe(spent);
 });
 

@@ -23,10 +23,10 @@ export function withCosts(usage: Usage, model: ModelName | null): Usage {
   return { ...usage, inputCost, outputCost, totalCost: spentCost(usage.totalCost, sum) };
 }
 
-/** The reported cost, or the computed one if none is reported, or 0. */
+/** The reported cost, or the computed one if none is reported, or 0. A 0 beside tokens that were not counted is unknown: a budget ends a run whose costs are unknown. */
 function spentCost(reported: number | null, computed: number | null): number | null {
   const known = knownCost(reported);
-  return known === null || known === 0 ? (computed ?? known) : known;
+  return known === null || known === 0 ? computed : known;
 }
 
 /**
@@ -37,6 +37,7 @@ function costOfInput(
   { inputTokens, cachedInputTokens, cacheWriteInputTokens }: Usage,
   price: ModelPricing,
 ): number | null {
+  if (price.input === 0 && (price.cacheRead ?? 0) === 0 && (price.cacheWrite ?? 0) === 0) return 0;
   if (inputTokens === null || price.input === null) return null;
   const reads = price.cacheRead === null ? 0 : (cachedInputTokens ?? 0);
   const writes = price.cacheWrite === null ? 0 : (cacheWriteInputTokens ?? 0);
@@ -45,5 +46,6 @@ function costOfInput(
 }
 
 function costOf(rate: number | null, tokens: number | null): number | null {
+  if (rate === 0) return 0;
   return rate === null || tokens === null ? null : (rate * tokens) / 1_000_000;
 }

@@ -505,7 +505,9 @@ describe("provider options of Gemini", () => {
     ]);
     expect(body["tools"]).toEqual([
       {
-        functionDeclarations: [{ name: "f", description: "F", parametersJsonSchema: {}, behavior: "NON_BLOCKING" }],
+        functionDeclarations: [
+          { name: "f", description: "F", parametersJsonSchema: { type: "object" }, behavior: "NON_BLOCKING" },
+        ],
       },
     ]);
     expect(omissions).toMatchObject([{ path: "messages[0].providerOptions", reason: "unsupported" }]);

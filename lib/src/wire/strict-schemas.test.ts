@@ -285,3 +285,17 @@ describe("Gemini", () => {
     });
   });
 });
+
+test("Gemini: parameters without a type are an object, which the API requires", () => {
+  const parametersOf = (schema: JsonObject) => {
+    const { body } = encode("gemini", { tools: [toolSpec({ name: "f", description: "d", schema })] });
+    return objectsAt(objectsAt(body, "tools")[0] ?? {}, "functionDeclarations")[0]?.["parametersJsonSchema"];
+  };
+  const city = { city: { type: "string" } };
+  expect(parametersOf({})).toEqual({ type: "object" });
+  expect(parametersOf({ properties: city })).toEqual({ type: "object", properties: city });
+  expect(parametersOf({ $ref: "#/$defs/A", $defs: { A: { type: "object", properties: city } } })).toEqual({
+    $ref: "#/$defs/A",
+    $defs: { A: { type: "object", properties: city } },
+  });
+});

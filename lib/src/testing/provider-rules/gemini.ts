@@ -354,6 +354,27 @@ export const geminiRules: readonly ProviderRule[] = [
     accepted: declaring({ parametersJsonSchema: { type: "object" } }),
   },
   {
+    name: "function_parameters_object",
+    source: "https://github.com/diegosouzapw/OmniRoute/pull/3360",
+    find: ({ body }) =>
+      declarationsOf(body).flatMap(({ path, declared }) => {
+        const schema = objectOf(declared["parametersJsonSchema"]) ?? objectOf(declared["parameters"]);
+        const isTyped = schema === null || ["type", "$ref", "anyOf", "oneOf", "allOf"].some((key) => key in schema);
+        const isObject = schema === null || /^object$/i.test(textOf(schema["type"] ?? "object"));
+        const name = textOf(declared["name"]);
+        return isTyped && isObject
+          ? []
+          : [
+              {
+                path,
+                message: `Unable to submit request because \`${name}\` functionDeclaration \`parameters\` schema should be of type OBJECT.`,
+              },
+            ];
+      }),
+    refused: declaring({ parametersJsonSchema: { properties: { city: { type: "string" } } } }),
+    accepted: declaring({ parametersJsonSchema: { type: "object", properties: { city: { type: "string" } } } }),
+  },
+  {
     name: "response_schema",
     source: "https://ai.google.dev/api/generate-content#generationconfig",
     find: ({ body }) => {

@@ -36,7 +36,7 @@ const names = {
   `,
   gemini: `
     contents_required parts_required part_data_required role part_id response_count response_after_call call_after_user thought_signature
-    function_name function_parameters response_schema response_mime_type schema_fields schema_type_list functions_with_json
+    function_name function_parameters function_parameters_object response_schema response_mime_type schema_fields schema_type_list functions_with_json
     functions_with_hosted_tools response_media_type
   `,
 };

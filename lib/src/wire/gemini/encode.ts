@@ -186,11 +186,17 @@ function withoutSchemaKeyword(schema: JsonObject): JsonObject {
   return schemaFields;
 }
 
+/** The parameters of a function. The API requires an object, so a schema that says nothing about its type has that type. */
+function parametersOf(schema: JsonObject): JsonObject {
+  const isTyped = ["type", "$ref", "anyOf", "oneOf", "allOf"].some((keyword) => schema[keyword] !== undefined);
+  return { ...(isTyped ? {} : { type: "object" }), ...withoutSchemaKeyword(schema) };
+}
+
 /** Function declarations as one entry, then one entry for each tool that Gemini runs (`{ googleSearch: {} }`). */
 function encodeTools(request: ModelRequest, route: ProviderRoute, omissions: Omission[]): readonly JsonObject[] {
   const functionDeclarations = request.tools.map((tool) => {
     const { name, description, schema } = tool;
-    const declaration = { name, description, parametersJsonSchema: withoutSchemaKeyword(schema) };
+    const declaration = { name, description, parametersJsonSchema: parametersOf(schema) };
     return withOptions(declaration, optionsFor(tool, route));
   });
   const hostedTools = request.providerTools.flatMap((tool, index): readonly JsonObject[] => {

@@ -165,7 +165,10 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
    * or a `responseFormat` of type `json_schema` or `json_object`.
    */
   readonly structuredFinalize?: boolean;
-  /** The message that asks for the answer in that model call. The model reads it as a user message; the history keeps it as an `event`. */
+  /**
+   * The user message that asks for the answer in that model call; `""`: none. It is stored in the thread with the answer, with `structuredFinalize` in
+   * its metadata. Default: `Now provide your final structured response.`
+   */
   readonly structuredFinalizeNudge?: string;
   /** Called before every step; may change model, instructions, tools (by name) and settings. */
   readonly prepareStep?: PrepareStep;

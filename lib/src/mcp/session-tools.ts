@@ -22,7 +22,7 @@ import type {
   Tool as SdkTool,
 } from "@modelcontextprotocol/server";
 
-import { approvalText, messageText, parseJson } from "../model/internal.ts";
+import { approvalText, isFinalizeNudge, messageText, parseJson } from "../model/internal.ts";
 import { boolean, nullable, object, optional, read, required, string } from "../model/parse/reading.ts";
 import { failed, progressOf } from "./server-answer.ts";
 
@@ -324,7 +324,7 @@ function waitingCall({ id, shown, digest }: PendingToolCall): JsonObject {
 function summary({ session, length }: SessionView): { readonly [name: string]: Json } {
   const { id, status, pendingQuestion, pendingToolCalls, thread } = session;
   const messages = thread.messages
-    .filter(({ role }) => role === "user" || role === "assistant")
+    .filter((message) => (message.role === "user" && !isFinalizeNudge(message)) || message.role === "assistant")
     .map((message) => ({ role: message.role, text: messageText(message) }))
     .filter((message) => message.text !== "");
   const waiting = approvals(pendingToolCalls).map(waitingCall);

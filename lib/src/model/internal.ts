@@ -48,6 +48,7 @@ export { renderPath } from "./failure/issue.ts";
 // message
 export { toBase64 } from "./message/base64.ts";
 export type { ContentSource } from "./message/content-source.ts";
+export { finalizeNudgeMetadata, isFinalizeNudge } from "./message/finalize-nudge.ts";
 export { textHead, truncateMiddle } from "./message/truncate-text.ts";
 export { image } from "./message/image.ts";
 export type { AssistantPart, UserPart } from "./message/message.ts";

@@ -412,7 +412,7 @@ describe("structured output", () => {
       expect(messages.map((message) => `${message.role} ${messageText(message)}`)).toEqual([
         "user hi",
         "assistant It is clear.",
-        "event JSON!",
+        "user JSON!",
         'assistant {"sky":"clear"}',
       ]);
       expect((await run({ structuredFinalizeNudge: "" })).thread.messages).toHaveLength(3);

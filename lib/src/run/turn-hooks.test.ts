@@ -110,7 +110,7 @@ describe("[lash 74] beforeTurn", () => {
     expect(cancelled.roles).toEqual(["user", "assistant", "tool", ...input]);
     const responseFormat = { type: "json_object" } as const;
     const structured = await resumed(() => finish("paid"), { structuredFinalize: true, responseFormat });
-    expect(structured.roles).toEqual(["user", "assistant", "tool", ...input, "event", "assistant"]);
+    expect(structured.roles).toEqual(["user", "assistant", "tool", ...input, "user", "assistant"]);
     expect(structured.adapter.calls[0]?.request.messages.some((message) => messageText(message) === "Thanks.")).toBe(
       true,
     );

@@ -1150,7 +1150,7 @@ describe("Q13 structuredFinalize", () => {
     await turn.result;
     const rows = await world.journal(turn.turnId);
     expect(rows.map(({ asked }) => asked["type"])).toEqual(["call_model", "checkpoint", "call_model"]);
-    expect(await talk(of)).toEqual(["user hi", "assistant One.", "event As JSON, please.", 'assistant {"n":1}']);
+    expect(await talk(of)).toEqual(["user hi", "assistant One.", "user As JSON, please.", 'assistant {"n":1}']);
     const [nudged, replied] = ["As JSON, please.", '{\\"n\\":1}'].map((text) =>
       world.writes.findIndex(({ batch }) =>
         batch.puts.some(({ table, value }) => table === "entries" && value.includes(text)),

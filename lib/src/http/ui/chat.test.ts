@@ -291,6 +291,21 @@ describe("a conversation", () => {
     expect(textOf(chat.messages[1])).toBe("Good.Done.");
   });
 
+  test("does not show the nudge of a structured call, which is a user message of the thread", async () => {
+    const options = { structuredFinalize: true, responseFormat: { type: "json_object" } } as const;
+    const adapter = fake({ scripts: [says("Clear."), says('{"sky":"clear"}')] });
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: engine({ adapter, model: "fake:m", options }) },
+    });
+    const chat = chatWith(serve(sessions));
+    await chat.sendMessage({ text: "The sky?" });
+    const { messages } = (await sessions.get("chat"))?.session.thread ?? { messages: [] };
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
+    expect(chat.messages.map(textOf)).toEqual(["The sky?", 'Clear.{"sky":"clear"}']);
+    expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
+  });
+
   test("shows steered input inside of the message of the open turn", async () => {
     const model = handModel();
     const sessions = runtime({

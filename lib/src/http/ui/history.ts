@@ -18,7 +18,7 @@ import type {
 } from "../../model/internal.ts";
 import type { UiMessage, UiPart, UiResult, UiToolPart, UiToolState } from "./parts.ts";
 
-import { messageText, normalizeContent } from "../../model/internal.ts";
+import { isFinalizeNudge, messageText, normalizeContent } from "../../model/internal.ts";
 import {
   approvalIdOf,
   approvalOf,
@@ -102,8 +102,9 @@ class Conversation {
     this.#questionOpts = questionOpts;
   }
 
-  /** Adds the next message. System messages and events are not shown. */
+  /** Adds the next message. System messages, events and the nudge of a structured call are not shown. */
   take(message: Message, index: number): void {
+    if (isFinalizeNudge(message)) return;
     switch (message.role) {
       case "user":
         this.#unanswered.push({ message, index });

@@ -15,6 +15,7 @@ import type { CallerSessions } from "../access.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { NewestUiMessage, UiThread } from "./history.ts";
 
+import { isFinalizeNudge } from "../../model/internal.ts";
 import { newestUiMessage, uiMessages } from "./history.ts";
 import { isToolPart } from "./parts.ts";
 import { replayChunks } from "./replay.ts";
@@ -96,7 +97,8 @@ function lastStepIndex(messages: readonly Message[]): number {
 }
 
 function startsUiMessage(message: Message): boolean {
-  return message.role === "user" || (message.role === "assistant" && message.metadata["askUser"] === true);
+  if (message.role === "user") return !isFinalizeNudge(message);
+  return message.role === "assistant" && message.metadata["askUser"] === true;
 }
 
 /** A message without its contents, which may be large. */
@@ -104,8 +106,9 @@ function outlineOf(message: Message): Message {
   switch (message.role) {
     case "assistant":
       return outlineOfReply(message);
-    case "tool":
     case "user":
+      return { ...message, content: "", metadata: isFinalizeNudge(message) ? message.metadata : {}, origin: null };
+    case "tool":
     case "system":
     case "event":
       return { ...message, content: "", metadata: {}, origin: null };

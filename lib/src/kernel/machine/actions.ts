@@ -8,7 +8,7 @@ import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending } from "./turn.ts";
 
-import { haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
+import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { deliverDeferred } from "./deliver.ts";
 import { pendingEffects } from "./turn.ts";
@@ -117,8 +117,9 @@ export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, lo
   const reason = haltedReasonOf(loopEnd.outcome);
   const mayFinalize = reason === "completed" || reason === "max_turns" || reason === "halt_when";
   if (structured === null || !mayFinalize || loopEnd.pendingToolCalls.length > 0) return builder.end(loopEnd);
-  const { turnId, step } = builder.turn;
-  const nudge = structured.nudge === "" ? null : userMessageOf(structured.nudge, { id: `${turnId}/${step}/nudge` });
+  const { turnId, step, revision } = builder.turn;
+  const fields = { id: `${turnId}/${step}/nudge`, metadata: revision > 2 ? finalizeNudgeMetadata : {} };
+  const nudge = structured.nudge === "" ? null : userMessageOf(structured.nudge, fields);
   const overrides = { responseFormat: { ...structured.format } };
   // The structured call reads input that waited for resumed calls, if one of them ended the loop.
   deliverDeferred(builder);

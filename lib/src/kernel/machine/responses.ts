@@ -132,8 +132,8 @@ function keepPartial<P extends TurnProtocol>(builder: TransitionBuilder<P>, repl
 }
 
 /**
- * Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13). The model read
- * the nudge as a user message; the history keeps it as an event, because the user did not write it.
+ * Completes the turn with the structured reply. The nudge and the reply enter the history together or not at all (Q13). The nudge is a user message, as
+ * the model read it; under revisions 1 and 2 the history kept it as an event.
  */
 function finalized<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
@@ -141,9 +141,10 @@ function finalized<P extends TurnProtocol>(
   { nudge }: NonNullable<Turn["finalize"]>,
 ): void {
   const text = replyText(reply) ?? "";
-  const message = replyMessage({ ...reply, toolCalls: [] }, `${builder.turn.turnId}/${builder.turn.step}/structured`);
-  const nudgeEvent = nudge === null ? [] : [eventMessageOf(messageText(nudge), { id: nudge.id })];
-  builder.append([...nudgeEvent, message]);
+  const { turnId, step, revision } = builder.turn;
+  const message = replyMessage({ ...reply, toolCalls: [] }, `${turnId}/${step}/structured`);
+  const nudges = nudge === null ? [] : [revision > 2 ? nudge : eventMessageOf(messageText(nudge), { id: nudge.id })];
+  builder.append([...nudges, message]);
   builder.endStep(replyStepEnd(reply));
   builder.end(ending(outcomeOfText(reply, text)));
 }

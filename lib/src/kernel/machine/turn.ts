@@ -55,7 +55,7 @@ import { trimmed } from "../history/shared-list.ts";
  *   2  failures that the kernel answers have the format of all tool failures (`{"error": …}`, protocol/tool-answer.ts); the first sync of a turn may replace
  *      the environment (machine/responses.ts)
  *   3  after an approval a `beforeTool` hook may deny the call, and no longer replaces its arguments or its result (run/perform/prepare-tool.ts); a reply ends
- *      a forced tool choice (machine/responses.ts)
+ *      a forced tool choice (machine/responses.ts); the nudge of the structured call is a user message of the history (machine/responses.ts)
  */
 export const kernelRevision = 3;
 

@@ -683,6 +683,18 @@ describe("a structured call after the loop", () => {
     expect(turn.phase).toMatchObject({ ending: { pass1: { type: "assistant_message" }, pass2Error: null } });
   });
 
+  test.each([
+    [1, "event", {}],
+    [2, "event", {}],
+    [3, "user", { structuredFinalize: true }],
+  ])("under revision %i stores the nudge with the role %s", (revision, role, metadata) => {
+    const responses = [...pass1, replied("t/0/finalize", says('{"sky":"clear"}'))];
+    const { turn } = transcript(finalizing, { ...input(), revision }, responses);
+    expect(historyMessages(turn.history).at(-2)).toMatchObject({ id: "t/0/nudge", role, metadata });
+    const open = transcript(finalizing, { ...input(), revision }, pass1).turn;
+    expect(projectRequest(finalizing, open).messages.at(-1)).toMatchObject({ role: "user", content: "Now in JSON." });
+  });
+
   test("that fails leaves the outcome of the loop", () => {
     const failure = adapterFailure("timeout");
     const failed = modelFailed("t/0/finalize", failure);

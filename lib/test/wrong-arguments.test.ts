@@ -101,22 +101,10 @@ test("mergeOpts refuses what is not an engine", () => {
   }
 });
 
-test("mergeOpts refuses overrides of a wrong type", () => {
-  const rows: readonly (readonly [string, readonly string[]])[] = [
-    ["null", []],
-    ['"x"', []],
-    ["[]", []],
-    ['{"model":5}', ["model"]],
-    ['{"tools":"x"}', ["tools"]],
-    ['{"tools":[5]}', ["tools"]],
-    ['{"params":"x"}', ["params"]],
-    ['{"params":[]}', ["params"]],
-    ['{"context":7}', ["context"]],
-  ];
-  for (const [text, path] of rows) {
-    expect(() => mergeOpts(engine(), fromWire(text)), text).toThrow(expect.objectContaining(misuse(path)));
+test("mergeOpts refuses options that are no object", () => {
+  for (const text of ["null", '"x"', "[]"]) {
+    expect(() => mergeOpts(engine(), fromWire(text)), text).toThrow(expect.objectContaining(misuse([])));
   }
-  expect(mergeOpts(engine({ model: "m" }), fromWire('{"model":null,"tools":null,"params":null}')).model).toBe("m");
 });
 
 test("Collector.add refuses what is not an event, and ignores an event of a newer release", () => {

@@ -102,6 +102,30 @@ describe("[allm 36] put… and withModel", () => {
     expect(merged.tools.map(({ name }) => name)).toEqual(["a", "b"]);
     expect("haltWhen" in merged).toBe(false);
   });
+
+  test("mergeOpts prefers the params and the context of the call", () => {
+    const of = engine({ params: { topP: 1, seed: 1 }, context: { user: "ada", unit: "C" } });
+    const merged = mergeOpts(of, { params: { topP: 0.5 }, context: { unit: "F" } });
+    expect(merged).toMatchObject({ params: { topP: 0.5, seed: 1 }, context: { user: "ada", unit: "F" } });
+  });
+
+  test.each([
+    '{"model":null,"tools":null,"params":null,"context":null}',
+    '{"model":5,"tools":"x","params":"x","context":7}',
+    '{"model":[],"tools":{},"params":[["temperature",0.9]],"context":[]}',
+    '{"tools":[5,null,{"description":"no name"}]}',
+  ])("mergeOpts drops overrides of a wrong type and does not throw: %s", (text) => {
+    const of = engine({ model: "m", tools: [named("a")], params: { topP: 1 }, context: { user: "ada" } });
+    expect(mergeOpts(of, JSON.parse(text))).toEqual(of);
+  });
+
+  test("mergeOpts keeps the model as it was given, and that of the engine as it is", () => {
+    const of = engine({ adapter: fake({ provider: "openai" }), model: "gpt-5.5" });
+    expect(mergeOpts(of, {}).model).toBe("gpt-5.5");
+    expect(mergeOpts(of, { model: "openai:gpt-5.5" }).model).toBe("openai:gpt-5.5");
+    const reference = modelRef({ provider: "lab", id: "m" });
+    expect(mergeOpts(of, { model: reference }).model).toBe(reference);
+  });
 });
 
 describe("option resolution", () => {
@@ -119,18 +143,7 @@ describe("option resolution", () => {
 
   test("[allm 38] params leave out names of engine fields and keep all other names", () => {
     const of = engine({ params: { temperature: 0.2, top_p: 1 } });
-    const engineFields = [
-      "adapter",
-      "adapterOptions",
-      "model",
-      "tools",
-      "toolExecutor",
-      "toolResultEncoder",
-      "imageAdapter",
-      "params",
-    ];
-    const otherFields = ["context", "retry", "middleware", "metadata", "apiKey"];
-    const ignored = Object.fromEntries([...engineFields, ...otherFields].map((name) => [name, "x"]));
+    const ignored = Object.fromEntries([...Object.keys(of), "apiKey"].map((name) => [name, "x"]));
     expect(resolveParams(of, { ...ignored, temperature: 0.7, reasoning_effort: "high" })).toEqual({
       temperature: 0.7,
       top_p: 1,

@@ -233,8 +233,9 @@ export type Overrides<Context extends CallerContext = CallerContext> = {
 };
 
 /**
- * Returns the engine that a call with these overrides would use. Options that are not overrides are ignored. Throws
- * `MisuseError` for an override of a wrong type.
+ * Returns the engine with the overrides of a call. Total for options from callers without a compiler: options that are not overrides, overrides of a wrong
+ * type, and list items that are no tools are ignored. The model is kept as it was given; `resolveModel` looks it up in the catalog. Throws
+ * `MisuseError` if the arguments are not an engine and an object.
  */
 export function mergeOpts<Context extends CallerContext>(
   engine: Engine<Context>,
@@ -243,35 +244,25 @@ export function mergeOpts<Context extends CallerContext>(
   if (!isMap(engine) || !Object.hasOwn(engine, "adapter")) {
     throw new MisuseError("invalid_argument", "mergeOpts: the first argument must be an engine");
   }
-  checkOverrides(opts);
+  if (!isMap(opts)) throw new MisuseError("invalid_argument", "mergeOpts: the options must be an object");
+  const { model, tools, params, context } = opts;
   return {
     ...engine,
-    model: resolveModel(engine, opts),
-    tools: resolveTools(engine, opts),
-    params: { ...engine.params, ...opts.params },
-    context: { ...engine.context, ...opts.context },
+    model: typeof model === "string" || isMap(model) ? model : engine.model,
+    tools: resolveTools(engine, { tools: Array.isArray(tools) ? tools.filter(isTool) : [] }),
+    params: { ...engine.params, ...(isMap(params) ? params : {}) },
+    context: { ...engine.context, ...(isMap(context) ? context : {}) },
   };
-}
-
-/** Checks overrides of callers without a compiler. `null` and `undefined` are no override. */
-function checkOverrides(opts: unknown): void {
-  if (!isMap(opts)) throw wrongOverride([], "the overrides must be an object");
-  const { model = null, tools = null, params = null, context = null } = opts;
-  if (model !== null && typeof model !== "string" && !isMap(model))
-    throw wrongOverride(["model"], "must be a name or a model reference");
-  if (tools !== null) checkTools("mergeOpts", tools);
-  if (params !== null && !isMap(params)) throw wrongOverride(["params"], "must be an object");
-  if (context !== null && !isMap(context)) throw wrongOverride(["context"], "must be an object");
-}
-
-function wrongOverride(path: readonly string[], what: string): MisuseError {
-  return new MisuseError("invalid_argument", `mergeOpts: ${[...path, what].join(" ")}`, { path });
 }
 
 /** Throws `MisuseError` unless the value is a list of tools. `caller` begins the message. */
 export function checkTools(caller: string, tools: unknown): void {
-  if (Array.isArray(tools) && tools.every((item: unknown) => isMap(item) && typeof item["name"] === "string")) return;
+  if (Array.isArray(tools) && tools.every(isTool)) return;
   throw new MisuseError("invalid_argument", `${caller}: tools must be a list of tools`, { path: ["tools"] });
+}
+
+function isTool(value: unknown): boolean {
+  return isMap(value) && typeof value["name"] === "string";
 }
 
 function isMap(value: unknown): value is { readonly [key: string]: unknown } {
@@ -304,21 +295,7 @@ export function resolveTools<Context extends CallerContext>(
 }
 
 // Options that are not settings of a model call: the fields of an engine, and the key.
-const notParams = new Set([
-  "adapter",
-  "adapterOptions",
-  "model",
-  "tools",
-  "toolExecutor",
-  "toolResultEncoder",
-  "imageAdapter",
-  "params",
-  "context",
-  "retry",
-  "middleware",
-  "metadata",
-  "apiKey",
-]);
+const notParams = new Set([...Object.keys(defaults), "apiKey"]);
 
 /**
  * Returns the settings of a call: those of the engine, replaced by those in `opts`. Names of engine fields are

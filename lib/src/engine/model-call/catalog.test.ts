@@ -228,12 +228,13 @@ describe("the catalog of an engine", () => {
     expect(result.usage.totalCost).toBe(priceOf("gpt-6.1-sol") + priceOf("gpt-5.5"));
   });
 
-  test("is used by resolveModel and mergeOpts", () => {
+  test("is used by resolveModel, also for the model of mergeOpts, which keeps its name", () => {
     const added = modelRef({ provider: "lab", id: "m", limits: { context: 7, output: null } });
     const of = engine({ adapter: fake({ provider: "lab" }), model: "m", catalog: catalog([added]) });
     expect(resolveModel(of, {})).toEqual(added);
     expect(resolveModel(of, { model: "openai:gpt-5.5" })).toMatchObject({ pricing: { input: priceOf("gpt-5.5") } });
-    expect(mergeOpts(of, { model: "m" }).model).toEqual(added);
+    expect(mergeOpts(of, { model: "m" }).model).toBe("m");
+    expect(resolveModel(mergeOpts({ ...of, model: null }, { model: "m" }), {})).toEqual(added);
     expect(resolveModel({ ...of, catalog: null }, {})).toBe("m");
     expect(resolveModel(of, { model: "unknown" })).toBe("unknown");
   });

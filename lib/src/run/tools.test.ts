@@ -533,6 +533,20 @@ describe("[lash 74] hooks", () => {
     expect(await hooked(() => ({ type: "deny", reason: "not today" }))).toMatchObject({ code: "denied" });
   });
 
+  test.each<readonly [string, unknown]>([
+    ["a value that is no JSON", { type: "success", value: { at: new Date(0) }, control: null }],
+    ["a question with options that are no JSON", { type: "ask_user", question: "Which?", opts: { at: new Date(0) } }],
+    ["no outcome", { type: "nothing" }],
+  ])("afterTool that returns %s makes the call fail", async (_, outcome) => {
+    const hooks = { afterTool: () => outcome as never };
+    const answer = await answerOf(
+      plain("t", () => "fine"),
+      { hooks },
+    );
+    expect(answer).toMatchObject({ status: "failure", code: "invalid_return" });
+    expect(answer?.content).toContain("afterTool must return the outcome of the tool call");
+  });
+
   test("afterTool runs after a tool, beforeStep and afterStep around steps", async () => {
     const hookCalls: string[] = [];
     const answer = await answerOf(

@@ -1,9 +1,10 @@
 // Directives: values that a tool handler returns to control the turn (ask the user, end the turn, fail, hand off) instead of a plain result.
 
 import type { AnswerForm, Json, JsonObject, Message, ToolControl, ToolFailure } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 
-import { MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
-import { read, settings } from "../../model/parse/reading.ts";
+import { encodeToolValue, MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
+import { array, describe, isPlainObject, messageShape, read, settings } from "../../model/parse/reading.ts";
 
 // `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
 export const mark = Symbol.for("everturn.directive");
@@ -28,20 +29,23 @@ export type Directive = { readonly [mark]: true } & (
 /**
  * Ends the turn with a question to the user. The next user message is the answer; with `answerAs: "tool_result"`
  * it becomes the result of this call. The other entries of `opts` are hints for the user interface; those that are
- * `undefined` are left out.
+ * `undefined` are left out. Hints are stored: `MisuseError` is thrown if they are not JSON, or look like a credential.
  */
 export function askUser(
   question: string,
   // The index signature includes `undefined`: without `exactOptionalPropertyTypes`, the optional `answerAs` conflicts with a narrower one (TS2411).
-  {
-    answerAs = "user_message",
-    ...hints
-  }: { readonly answerAs?: AnswerForm; readonly [hint: string]: Json | undefined } = {},
+  options: { readonly answerAs?: AnswerForm; readonly [hint: string]: Json | undefined } = {},
 ): Directive {
-  if (typeof question !== "string") throw new MisuseError("invalid_argument", "askUser: the question has to be text");
-  const opts = Object.fromEntries(
-    Object.entries(hints).flatMap(([name, hint]) => (hint === undefined ? [] : [[name, hint] as const])),
-  );
+  checkText("askUser", "the question", question);
+  checkOptions("askUser", options);
+  const { answerAs = "user_message", ...hints } = options;
+  if (answerAs !== "user_message" && answerAs !== "tool_result") {
+    throw new MisuseError("invalid_argument", 'askUser: answerAs must be "user_message" or "tool_result"', {
+      path: ["answerAs"],
+    });
+  }
+  const given = Object.fromEntries(Object.entries(hints).filter(([, hint]) => hint !== undefined));
+  const opts = checked("askUser", settings, given);
   return { [mark]: true, type: "ask_user", question, answerAs, opts };
 }
 
@@ -53,21 +57,19 @@ export function askUser(
  */
 export function askAndResume(
   question: string,
-  { state = null, opts = {} }: { readonly state?: Json; readonly opts?: JsonObject } = {},
+  options: { readonly state?: Json; readonly opts?: JsonObject } = {},
 ): Directive {
-  if (typeof question !== "string") {
-    throw new MisuseError("invalid_argument", "askAndResume: the question has to be text");
-  }
-  const parsed = read(settings, { ...opts, state });
-  if ("issues" in parsed) {
-    const problems = parsed.issues.map(renderIssue).join("; ");
-    throw new MisuseError("invalid_argument", `askAndResume: ${problems}`, { path: parsed.issues[0]?.path ?? [] });
-  }
+  checkText("askAndResume", "the question", question);
+  checkOptions("askAndResume", options);
+  const { state = null, opts = {} } = options;
+  checkOptions("askAndResume", opts);
+  checked("askAndResume", settings, { ...opts, state });
   return { [mark]: true, type: "ask_and_resume", question, state, opts };
 }
 
 /** Ends the turn with a halted reason of the tool's own and a value. The reasons of the library are reserved. */
 export function halt(reason: string, value: unknown = null): Directive {
+  checkText("halt", "the reason", reason);
   return { [mark]: true, type: "halt", reason, value };
 }
 
@@ -76,6 +78,7 @@ export function fail(
   message: string,
   details: Partial<Omit<ToolFailure, "type" | "reason" | "message" | "cause">> = {},
 ): Directive {
+  checkText("fail", "the message", message);
   return {
     [mark]: true,
     type: "fail",
@@ -83,24 +86,54 @@ export function fail(
   };
 }
 
-/** Ends the turn successfully with a value as its result. */
+/**
+ * Ends the turn successfully with a value as its result. As in JSON, dates become text, and keys that are `undefined` are left out. Throws
+ * `MisuseError` for a value that JSON would lose, such as a function.
+ */
 export function finish(value: Json): Directive {
-  return { [mark]: true, type: "control", value, control: { type: "finish", value } };
+  const encoded = encodeToolValue(value);
+  if (!encoded.ok) throw new MisuseError("not_serializable", `finish: ${encoded.failure.message}`);
+  const result: Json = JSON.parse(JSON.stringify(value ?? null));
+  return { [mark]: true, type: "control", value, control: { type: "finish", value: result } };
 }
 
 /** Ends the turn as failed, with a message. */
 export function failTurn(message: string): Directive {
+  checkText("failTurn", "the message", message);
   const failure = toolFailure("handler_failed", { message, source: "tool" });
   return { [mark]: true, type: "control", value: message, control: { type: "fail", failure } };
 }
 
 /**
  * Ends the turn and names the agent that continues, its task and its first messages. Throws `MisuseError` for an
- * empty target or task.
+ * empty target or task, and for messages that are invalid.
  */
 export function handoff(target: string, task: string, initialMessages: readonly Message[] = []): Directive {
+  checkText("handoff", "the target", target);
+  checkText("handoff", "the task", task);
   if (target.trim() === "" || task.trim() === "") {
     throw new MisuseError("invalid_argument", "handoff: the target and the task have to be non-empty texts");
   }
+  checked("handoff", array(messageShape), initialMessages);
   return { [mark]: true, type: "control", value: task, control: { type: "handoff", target, task, initialMessages } };
+}
+
+// A directive is stored as a part of the response of its call. Handlers may be written without a compiler, so the values are checked here, where the error
+// names the function that was called wrongly.
+
+function checkText(caller: string, what: string, value: unknown): void {
+  if (typeof value === "string") return;
+  throw new MisuseError("invalid_argument", `${caller}: ${what} has to be text, not ${describe(value)}`);
+}
+
+function checkOptions(caller: string, options: unknown): void {
+  if (isPlainObject(options)) return;
+  throw new MisuseError("invalid_argument", `${caller}: the options must be an object, not ${describe(options)}`);
+}
+
+function checked<T>(caller: string, shape: Shape<T>, value: unknown): T {
+  const parsed = read(shape, value);
+  if ("value" in parsed) return parsed.value;
+  const problems = parsed.issues.map(renderIssue).join("; ");
+  throw new MisuseError("invalid_argument", `${caller}: ${problems}`, { path: parsed.issues[0]?.path ?? [] });
 }

@@ -106,11 +106,7 @@ export class ToolAnswers<Context extends CallerContext> {
   /** The outcome that a middleware returned in place of that of the handler. */
   adopted(given: unknown): HandlerResult {
     const parsed = read(toolOutcomeShape, given);
-    if (!("value" in parsed)) {
-      const issues = parsed.issues.map(renderIssue).join("; ");
-      const message = `a middleware must return the outcome of the tool call: ${issues}`;
-      return { type: "failed", failure: this.#invalid(message, { middlewareInvalid: true }, null) };
-    }
+    if (!("value" in parsed)) return this.#invalidOutcome("a middleware", parsed.issues, { middlewareInvalid: true });
     const outcome = parsed.value;
     if (outcome.type === "failure") {
       // The shape of an outcome accepts failures of tools only.
@@ -122,6 +118,12 @@ export class ToolAnswers<Context extends CallerContext> {
     } catch (error) {
       return this.raised(error);
     }
+  }
+
+  /** The failure of a call for which a function of the program returned anything but an outcome that can be stored. */
+  #invalidOutcome(author: string, issues: readonly Issue[], metadata: JsonObject): Failed {
+    const message = `${author} must return the outcome of the tool call: ${issues.map(renderIssue).join("; ")}`;
+    return { type: "failed", failure: this.#invalid(message, metadata, null) };
   }
 
   #contentOf(outcome: ToolOutcome): ToolMessage["content"] {
@@ -176,8 +178,11 @@ export class ToolAnswers<Context extends CallerContext> {
     const { afterTool } = this.#plan.hooks;
     if (afterTool === undefined) return result;
     try {
-      const replaced = await afterTool(this.#call, outcomeOf(result), context);
-      if (replaced === null || replaced === undefined) return result;
+      const returned = await afterTool(this.#call, outcomeOf(result), context);
+      if (returned === null || returned === undefined) return result;
+      const parsed = read(toolOutcomeShape, returned);
+      if (!("value" in parsed)) return this.#invalidOutcome("afterTool", parsed.issues, { afterToolInvalid: true });
+      const replaced = parsed.value;
       if (replaced.type === "failure") return { type: "failed", failure: replaced.failure };
       if (replaced.type === "success")
         return { type: "outcome", outcome: replaced, content: checkedContent(this.#encode(replaced.value)) };

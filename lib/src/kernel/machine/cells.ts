@@ -1,13 +1,12 @@
-// Code cells (Q5): starts and resumes them, runs the calls they make, and ends them. The machine reaches these functions through the protocol
-// (`ProtocolDriver.cells`), so a program without the code protocol does not contain them.
+// Code cells (Q5): starts and resumes them, runs the calls they make, and ends them. Any protocol can start one (`start_exec`).
 //
 // A cell makes calls in batches (batch.ts). When a batch is answered, `run_code` is ordered again with the answers, unless a call halts the turn or has to
 // wait. A cell with a waiting call is stored in the session as a `SuspendedCell`, and a later turn resumes it.
 
 import type { CellCall, PendingToolCall, SuspendedCell, ToolOutcome } from "../../model/internal.ts";
-import type { CodeCells, DriverAction, TurnProtocol } from "../protocol/protocol.ts";
+import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, ToolReturned, ToolWaits } from "./effect.ts";
-import type { TransitionBuilder } from "./transition-builder.ts";
+import type { CodeCells, TransitionBuilder } from "./transition-builder.ts";
 import type { BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 
 import { runtimeFailureOf } from "../../model/internal.ts";
@@ -22,13 +21,11 @@ import { environmentFields } from "./environment.ts";
 import { toolReturned, toolWaits } from "./respond.ts";
 import { callEffectId } from "./turn.ts";
 
-/** The functions of the machine for code cells. */
+/** The functions for code cells that modules below this one call. */
 export const codeCells: CodeCells = {
   start: startCell,
   resume: resumeCell,
-  startCalls: startCellCalls,
   settle: settleCell,
-  end: endCell,
   breakOff: breakOffCell,
 };
 
@@ -43,8 +40,8 @@ function startCell<P extends TurnProtocol>(
   builder.wait({ type: "awaiting_code", cell });
 }
 
-/** Starts the calls that a cell made. Calls of unknown tools and of manual tools are answered at once, without an effect. */
-function startCellCalls<P extends TurnProtocol>(
+/** `code_calls`: starts the calls that a cell made. Calls of unknown tools and of manual tools are answered at once, without an effect. */
+export function startCellCalls<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { calls, executor, ranMs }: CodeCalls,
 ): void {
@@ -164,7 +161,10 @@ function answerForCell(result: ToolReturned | ToolWaits): ToolOutcome | null {
 }
 
 /** `code_finished` and `code_failed`: hands the result of the cell to the protocol. */
-function endCell<P extends TurnProtocol>(builder: TransitionBuilder<P>, result: CodeFinished | CodeFailed): void {
+export function endCell<P extends TurnProtocol>(
+  builder: TransitionBuilder<P>,
+  result: CodeFinished | CodeFailed,
+): void {
   const { phase } = builder.turn;
   if (phase.type !== "awaiting_code") return;
   const { calls, driverState } = phase.cell;

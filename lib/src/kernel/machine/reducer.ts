@@ -51,6 +51,7 @@ import { isHistory, startHistory } from "../history/history.ts";
 import { emptyList } from "../history/shared-list.ts";
 import { ending } from "../protocol/ending.ts";
 import { takeAnswers } from "../protocol/open-calls.ts";
+import { codeCells } from "./cells.ts";
 import { environmentFields, startEnvironment } from "./environment.ts";
 import { prepare } from "./prepare.ts";
 import { TransitionBuilder, withId } from "./transition-builder.ts";
@@ -66,7 +67,7 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
   checkRevision("startTurn", input.revision);
   const earlier = isHistory(input.history) ? input.history : startHistory(input.history);
   const { messages, approved, cell } = takeAnswers(input, earlier);
-  const builder = new TransitionBuilder<P>(config, {
+  const initial: Turn<P> = {
     revision: input.revision,
     turnId: input.turnId,
     policy: startPolicy(config),
@@ -90,7 +91,8 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     graceTurn: false,
     finalize: null,
     phase: { type: "awaiting_environment", update: false },
-  });
+  };
+  const builder = new TransitionBuilder(config, initial, codeCells);
   builder.append(messages);
   builder.addInput(input.messages, "input");
   builder.addStartCauses(input.turnCauses);
@@ -148,7 +150,7 @@ function applyResponse<P extends TurnProtocol, R extends EffectResponse["type"]>
 ): Transition<P> {
   const row = transitionFor(turn.phase.type, type);
   if (row === undefined) return { turn, notices: [], status: "wrong_kind" };
-  const builder = new TransitionBuilder(config, turn);
+  const builder = new TransitionBuilder(config, turn, codeCells);
   // Calls of a batch are added to `answered` when the batch is complete (batch.ts); until then `phase.results` shows which are answered.
   if (effect.type !== "call_tool") builder.update({ answered: [...turn.answered, effect.id] });
   row.apply(builder, response, effect.id);
@@ -165,7 +167,7 @@ export function cancelTurn<P extends TurnProtocol>(
   { evidence, received, usage }: Cancellation,
 ): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
-  const builder = new TransitionBuilder(config, turn);
+  const builder = new TransitionBuilder(config, turn, codeCells);
   // Usage that overflows is left out: it must not prevent the cancel.
   if (exactSum(turn.usage, usage) !== null && !builder.spend(usage)) return builder.transition();
   const isInModelCall = turn.phase.type === "awaiting_model";
@@ -184,7 +186,7 @@ export function failTurn<P extends TurnProtocol>(
   failure: Failure,
 ): Transition<P> {
   if (turn.phase.type === "ended") return { turn, notices: [], status: "stale" };
-  const builder = new TransitionBuilder(config, turn);
+  const builder = new TransitionBuilder(config, turn, codeCells);
   builder.fail(failure);
   return builder.transition();
 }

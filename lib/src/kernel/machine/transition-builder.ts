@@ -13,13 +13,17 @@ import type {
   Failure,
   Message,
   PendingToolCall,
+  SuspendedCell,
   ToolCall,
   ToolMessage,
   TurnEvent,
   Usage,
 } from "../../model/internal.ts";
-import type { CodeCells, TurnProtocol } from "../protocol/protocol.ts";
+import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type {
+  BegunCell,
+  Cell,
+  CompletedToolCall,
   EndedStep,
   Ending,
   LogEvent,
@@ -44,15 +48,35 @@ import { answerOf, cancelledAnswer } from "../protocol/tool-answer.ts";
 import { deliverDeferred } from "./deliver.ts";
 import { callEffectId } from "./turn.ts";
 
+/**
+ * The functions for code cells (cells.ts) that a builder passes to the functions that change it. Cells call those functions in turn, and modules must not
+ * import each other in a cycle.
+ */
+export type CodeCells = {
+  readonly start: <P extends TurnProtocol>(
+    builder: TransitionBuilder<P>,
+    action: Extract<DriverAction<P>, { readonly type: "start_exec" }>,
+  ) => void;
+  readonly resume: <P extends TurnProtocol>(builder: TransitionBuilder<P>, suspended: SuspendedCell) => void;
+  readonly settle: <P extends TurnProtocol>(
+    builder: TransitionBuilder<P>,
+    cell: BegunCell<P>,
+    completed: readonly CompletedToolCall[],
+  ) => void;
+  readonly breakOff: <P extends TurnProtocol>(builder: TransitionBuilder<P>, cell: Cell<P>, why: string) => void;
+};
+
 /** The transition under construction. */
 export class TransitionBuilder<P extends TurnProtocol> {
   readonly config: TurnMachineConfig<P>;
+  readonly cells: CodeCells;
   readonly #notices: Notice<P>[] = [];
   #turn: Turn<P>;
   #stepEnded: EndedStep | null = null;
 
-  constructor(config: TurnMachineConfig<P>, turn: Turn<P>) {
+  constructor(config: TurnMachineConfig<P>, turn: Turn<P>, cells: CodeCells) {
     this.config = config;
+    this.cells = cells;
     this.#turn = turn;
   }
 
@@ -63,11 +87,6 @@ export class TransitionBuilder<P extends TurnProtocol> {
   /** The read-only view of the current state that protocol functions receive. */
   get view(): DriverContextView<P> {
     return new DriverContextView(this.config, this.#turn);
-  }
-
-  /** The functions for code cells. */
-  get cells(): CodeCells {
-    return this.config.protocolDriver.cells ?? noCells;
   }
 
   /** Returns the finished transition. */
@@ -282,21 +301,6 @@ export class TransitionBuilder<P extends TurnProtocol> {
     this.#stepEnded = null;
     this.update({ reported: history.length, reportedEvents: events.length });
   }
-}
-
-/** For a protocol without `cells`: a turn that has a cell, or would start one, fails. */
-const noCells: CodeCells = {
-  start: failWithoutCells,
-  resume: failWithoutCells,
-  startCalls: failWithoutCells,
-  settle: failWithoutCells,
-  end: failWithoutCells,
-  breakOff: () => undefined,
-};
-
-function failWithoutCells<P extends TurnProtocol>(builder: TransitionBuilder<P>): void {
-  const message = "the protocol does not run code: it has no `cells` (see codeProtocol)";
-  builder.fail(runtimeFailureOf("invalid_actions", message));
 }
 
 /** The message with this id, unless it has one. */

@@ -9,7 +9,6 @@ import { describe, expect, test } from "vitest";
 
 import { calls, config, delivered, input, replied, result, says } from "../../../test/turns.ts";
 import { keysOf } from "../../model/parse/json.ts";
-import { codeCells } from "./cells.ts";
 import { advance, startTurn } from "./reducer.ts";
 import { codeCalls, toolWaits } from "./respond.ts";
 import { transitionFor, transitions } from "./transitions.ts";
@@ -51,7 +50,6 @@ function goingTo(phase: PhaseType, syncEnvironment = false): TurnMachineConfig {
     handleLlmSuccess: go,
     handleToolResults: go,
     handleExecResult: go,
-    cells: codeCells,
   };
   return config({}, { protocolDriver, syncEnvironment });
 }

@@ -15,6 +15,7 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Phase } from "./turn.ts";
 
 import { answerCall } from "./batch.ts";
+import { endCell, startCellCalls } from "./cells.ts";
 import { deliverCheckpoint, modelFailed, modelReplied, syncEnvironment, syncFailed } from "./responses.ts";
 
 type PhaseType = Phase["type"];
@@ -44,13 +45,6 @@ type Row<R extends ResponseType> = {
   /** The phases in which the turn can be afterwards. */
   readonly next: readonly PhaseType[];
 };
-
-/** `code_calls`: starts the calls that the cell made. */
-const startCellCalls: Row<"code_calls">["apply"] = (builder, response) => builder.cells.startCalls(builder, response);
-
-/** `code_finished` and `code_failed`: ends the cell. */
-const endCell: Row<"code_finished" | "code_failed">["apply"] = (builder, response) =>
-  builder.cells.end(builder, response);
 
 /** The phases that a protocol can choose with its actions. A structured call after the loop is `awaiting_model` as well. */
 const protocolPhases = ["awaiting_model", "awaiting_tools", "awaiting_code", "awaiting_checkpoint", "ended"] as const;

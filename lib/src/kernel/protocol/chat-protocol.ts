@@ -67,7 +67,7 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }],
     handleLlmSuccess: (context, reply) => onReply(settings, context, reply),
     handleToolResults: (context, completed) => onToolResults(settings, context, completed),
-    // Not called: the protocol has no `cells`.
+    // The protocol starts no cell. A turn that resumes a cell of another protocol fails when the cell ends: the list has no direction.
     handleExecResult: () => [],
   };
 }

@@ -10,7 +10,6 @@ import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.
 import type { Context, DriverAction } from "./shared-actions.ts";
 
 import { adapterFailureOf, messageText, renderIssue, textPartOf } from "../../model/internal.ts";
-import { codeCells } from "../machine/cells.ts";
 import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
 import { outcomeOfText } from "./ending.ts";
@@ -50,7 +49,6 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
     // Approved calls of an earlier turn that used the chat protocol.
     handleToolResults: chatProtocol<P>({ stopAfter: settings.stopAfter }).handleToolResults,
     handleExecResult: (context, result, calls) => onCell(settings, context, result, calls),
-    cells: codeCells,
   };
 }
 

@@ -5,21 +5,23 @@ import type { DriverAction, DriverContextView, Notice, ProtocolDriver, TurnMachi
 
 import {
   chatProtocol,
-  codeProtocol,
   checkpointDelivered,
   codeFinished,
   modelReplied,
   projectRequest,
   protocolConfig,
+  toolReturned,
   TurnMachine,
   turnInput,
 } from "everturn/kernel";
-import { messageText, request, system, user } from "everturn/model";
+import { messageText, request, system, toolCall, toolSpec, user } from "everturn/model";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
 import { says } from "../../../test/turns.ts";
 import { advance, startTurn } from "../machine/reducer.ts";
+import { codeCalls } from "../machine/respond.ts";
 import { pendingEffects, storableTurn } from "../machine/turn.ts";
+import { ending } from "./ending.ts";
 
 type Guessing = {
   readonly event: { readonly guess: string };
@@ -169,7 +171,7 @@ describe("schedule_turn_limit_final", () => {
 test("[lash 46] handleExecResult receives the driver state of the cell", () => {
   const seen: unknown[] = [];
   const running: ProtocolDriver<Guessing> = {
-    ...codeProtocol<Guessing>(),
+    ...guessing,
     prepareProtocolIteration: () => [
       { type: "start_exec", language: "javascript", code: "1", driverState: { tries: 7 } },
     ],
@@ -187,18 +189,30 @@ test("[lash 46] handleExecResult receives the driver state of the cell", () => {
   });
 });
 
-test("a protocol without cells that starts one fails the turn", () => {
-  const cell = { type: "start_exec", language: "javascript", code: "1", driverState: null } as const;
-  const own = { ...settings, protocolDriver: { ...guessing, prepareProtocolIteration: () => [cell] } };
-  expect(startTurn(own, begin).turn.phase).toMatchObject({
-    type: "ended",
-    ending: {
-      outcome: {
-        type: "runtime_error",
-        failure: { reason: "invalid_actions", message: expect.stringContaining("does not run code") },
-      },
+test("[lash 46] any protocol can run a cell whose calls are answered, and gets its own state back", () => {
+  const results: unknown[] = [];
+  const running: ProtocolDriver<Guessing> = {
+    ...guessing,
+    prepareProtocolIteration: () => [
+      { type: "start_exec", language: "python", code: "weather()", driverState: { tries: 7 } },
+    ],
+    handleExecResult: (_, ...result) => {
+      results.push(result);
+      return [{ type: "finish", ending: ending({ type: "empty" }) }];
     },
-  });
+  };
+  const toolSpecs = [toolSpec({ name: "weather", description: "The weather.", schema: {} })];
+  const own = { ...settings, protocolDriver: running, toolSpecs };
+  const call = toolCall({ id: "c", name: "weather", arguments: {} });
+  const { turn } = startTurn(own, begin);
+  expect(pendingEffects(turn)).toMatchObject([{ type: "run_code", language: "python", code: "weather()", answers: 0 }]);
+  const calling = advance(own, turn, codeCalls("t/0/code/0", [call], { name: "mine", version: "1" })).turn;
+  expect(pendingEffects(calling)).toMatchObject([{ type: "call_tool", call }]);
+  const outcome = { type: "success", value: "sunny", control: null } as const;
+  const answered = advance(own, calling, toolReturned("t/0/cell/0", outcome)).turn;
+  const ended = advance(own, answered, codeFinished("t/0/code/1")).turn;
+  expect(results).toMatchObject([[{ type: "code_finished" }, [{ call, answer: outcome }], { tries: 7 }]]);
+  expect(ended.phase).toMatchObject({ type: "ended", ending: { outcome: { type: "empty" } } });
 });
 
 describe("[lash 39] [lash 41] a checkpoint delivery", () => {

@@ -14,16 +14,12 @@ import type {
   Message,
   ModelReply,
   ModelRequest,
-  SuspendedCell,
   TurnEvent,
 } from "../../model/internal.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
-import type { CodeCalls, CodeFailed, CodeFinished } from "../machine/effect.ts";
-import type { TransitionBuilder } from "../machine/transition-builder.ts";
+import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
 import type {
   ApprovedCall,
-  BegunCell,
-  Cell,
   CheckpointResumeAction,
   CompletedToolCall,
   Ending,
@@ -97,25 +93,6 @@ export type ProtocolDriver<P extends TurnProtocol = UnitTurnProtocol> = {
     calls: readonly CellCall[],
     driverState: P["driverState"] | null,
   ) => readonly DriverAction<P>[];
-  /** How the machine runs code cells. A protocol that returns `start_exec` takes it from `codeProtocol()`. Default: the protocol runs no code. */
-  readonly cells?: CodeCells;
-};
-
-/** The functions of the machine for code cells (machine/cells.ts). A part of the code protocol, so that only programs that run code contain them. */
-export type CodeCells = {
-  readonly start: <P extends TurnProtocol>(
-    builder: TransitionBuilder<P>,
-    action: Extract<DriverAction<P>, { readonly type: "start_exec" }>,
-  ) => void;
-  readonly resume: <P extends TurnProtocol>(builder: TransitionBuilder<P>, suspended: SuspendedCell) => void;
-  readonly startCalls: <P extends TurnProtocol>(builder: TransitionBuilder<P>, response: CodeCalls) => void;
-  readonly settle: <P extends TurnProtocol>(
-    builder: TransitionBuilder<P>,
-    cell: BegunCell<P>,
-    completed: readonly CompletedToolCall[],
-  ) => void;
-  readonly end: <P extends TurnProtocol>(builder: TransitionBuilder<P>, result: CodeFinished | CodeFailed) => void;
-  readonly breakOff: <P extends TurnProtocol>(builder: TransitionBuilder<P>, cell: Cell<P>, why: string) => void;
 };
 
 /** An action that a protocol returns. Actions are applied in order; exactly one of them starts an effect or finishes the turn. */
@@ -135,7 +112,7 @@ export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
     }
   /** Direction: run tool calls in parallel. At least one, each with a slot of its own. */
   | { readonly type: "start_tools"; readonly calls: readonly SlottedCall[] }
-  /** Direction: run a code cell. The protocol needs `cells`. */
+  /** Direction: run a code cell. Its calls become `call_tool` effects; `handleExecResult` gets its result. */
   | {
       readonly type: "start_exec";
       readonly language: string;

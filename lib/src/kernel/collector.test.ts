@@ -19,6 +19,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../test/arbitraries.ts";
+import { toolCallPart } from "../model/internal.ts";
 
 const start = fromMessages([user("What is the weather?")]);
 const failure = new AdapterError("rate_limited").failure;
@@ -355,6 +356,15 @@ describe("content that only message_completed has", () => {
     expect(collector.text.length).toBe(200_000);
     expect(collector.reply().toolCalls).toHaveLength(100_000);
   });
+});
+
+test("two calls of one id get different ids, also in the parts of the message", () => {
+  const calls = [0, 1].map((a) => toolCall({ id: "c", name: "weather", arguments: { a } }));
+  const parts = [textPart("Looking."), toolCallPart("c"), toolCallPart("c")];
+  const reply = collect({ ...completed("tool_calls"), message: assistant(parts, { toolCalls: calls }) }).reply();
+  expect(reply.toolCalls.map(({ id }) => id)).toEqual(["c", "c~2"]);
+  expect(reply.message?.content).toMatchObject([{ type: "text" }, { toolCallId: "c" }, { toolCallId: "c~2" }]);
+  expect(reply.message?.toolCalls).toEqual(reply.toolCalls);
 });
 
 describe("no event is lost, doubled or thrown", () => {

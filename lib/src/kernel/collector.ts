@@ -50,6 +50,7 @@ import {
 } from "../model/internal.ts";
 import { describe, failureShape, isPlainObject, read } from "../model/parse/reading.ts";
 import { messagesFromEnd } from "./history/history-thread.ts";
+import { withUniqueCallIds } from "./protocol/unique-calls.ts";
 
 /** One block of text or reasoning. */
 type Block = { readonly id: string | null; readonly type: "text" | "reasoning"; text: string };
@@ -214,7 +215,7 @@ export class Collector {
     const { completed, finishReason, usage, error, warnings, metadata } = this.#draft;
     // Calls of a failed reply are never run, so it has none.
     const toolCalls = error === null ? this.#toolCalls() : [];
-    return {
+    return withUniqueCallIds({
       id: completed?.responseId ?? null,
       model: completed?.model ?? null,
       route: completed?.route ?? null,
@@ -230,7 +231,7 @@ export class Collector {
       warnings: [...warnings],
       raw: null,
       metadata,
-    };
+    });
   }
 
   /** The received part of an incomplete reply as a message, or `null`: text and reasoning without tool calls, because those must not run. */
@@ -378,13 +379,11 @@ export class Collector {
   #toolCalls(): readonly ToolCall[] {
     const messageCalls = this.#draft.completed?.message.toolCalls ?? [];
     const streamedCalls = this.#draft.calls.filter((call) => !call.providerExecuted);
-    if (streamedCalls.length === 0) return withUniqueIds(messageCalls);
-    return withUniqueIds(
-      streamedCalls.map(({ id, name, raw, completed }) => {
-        const complete = completed ?? messageCalls.find((call) => call.id === id);
-        return complete ?? toolCall({ id, name, arguments: null, rawArguments: raw });
-      }),
-    );
+    if (streamedCalls.length === 0) return messageCalls;
+    return streamedCalls.map(({ id, name, raw, completed }) => {
+      const complete = completed ?? messageCalls.find((call) => call.id === id);
+      return complete ?? toolCall({ id, name, arguments: null, rawArguments: raw });
+    });
   }
 
   /** The message of the reply: plain text is taken from the stream, a list of parts from the completed message. */
@@ -469,19 +468,6 @@ function checkEvent(event: unknown): void {
     const message = `Collector: ${field} of ${type} must be ${expected === "string" ? "a string" : "an object"}, not ${describe(value)}`;
     throw new MisuseError("invalid_argument", message, { path: [field] });
   }
-}
-
-/** Makes the call ids of one reply unique: a repeated id gets the suffix `~2`, `~3`, …, which no other call of the reply has. */
-function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
-  if (new Set(calls.map(({ id }) => id)).size === calls.length) return calls;
-  const originalIds = new Set(calls.map(({ id }) => id));
-  const usedIds = new Set<string>();
-  return calls.map((call) => {
-    let { id } = call;
-    for (let n = 2; usedIds.has(id); n += 1) id = originalIds.has(`${call.id}~${n}`) ? id : `${call.id}~${n}`;
-    usedIds.add(id);
-    return id === call.id ? call : { ...call, id };
-  });
 }
 
 function haltMetadata(halt: Halt): StepMetadata {

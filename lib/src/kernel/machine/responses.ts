@@ -23,6 +23,7 @@ import { ending, outcomeOfText } from "../protocol/ending.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyMessage, replyStepEnd, storableReply } from "../protocol/reply-message.ts";
 import { terminalReasonOf } from "../protocol/terminal-reason.ts";
+import { withUniqueCallIds } from "../protocol/unique-calls.ts";
 import { applyActions, finish } from "./actions.ts";
 import { deliver } from "./deliver.ts";
 import { environmentFields, withoutForcedChoice } from "./environment.ts";
@@ -59,8 +60,9 @@ export function modelReplied<P extends TurnProtocol>(
   builder: TransitionBuilder<P>,
   { reply: receivedReply, model, requestBody, spent }: ModelReplied,
 ): void {
-  const reply = storableReply(receivedReply);
   const { phase, finalize, policy, step, revision } = builder.turn;
+  const storable = storableReply(receivedReply);
+  const reply = revision > 2 ? withUniqueCallIds(storable) : storable;
   if (!builder.spend(spent) || !builder.spend(reply.usage)) return;
   if (model !== null) builder.update(environmentFields({ ...builder.turn.environment, model }));
   builder.log(llmDebug({ sessionId: builder.config.sessionId, protocolIteration: step, requestBody }, reply));

@@ -55,7 +55,9 @@ import { trimmed } from "../history/shared-list.ts";
  *   2  failures that the kernel answers have the format of all tool failures (`{"error": …}`, protocol/tool-answer.ts); the first sync of a turn may replace
  *      the environment (machine/responses.ts)
  *   3  after an approval a `beforeTool` hook may deny the call, and no longer replaces its arguments or its result (run/perform/prepare-tool.ts); a reply ends
- *      a forced tool choice (machine/responses.ts); the nudge of the structured call is a user message of the history (machine/responses.ts)
+ *      a forced tool choice (machine/responses.ts);
+ *      the nudge of the structured call is a user message of the history (machine/responses.ts); calls of one reply with the same id get
+ *      different ones (protocol/unique-calls.ts)
  */
 export const kernelRevision = 3;
 
@@ -211,7 +213,7 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
 
 /** What a turn waits for. Each waiting phase holds the data from which its effects are computed. */
 export type Phase<P extends TurnProtocol = UnitTurnProtocol> =
-  /** Waits for `sync_environment`. `update`: the response may replace the environment. */
+  /** Waits for `sync_environment`. `update`: false for the first sync of the turn. */
   | { readonly type: "awaiting_environment"; readonly update: boolean }
   /** Waits for `call_model`. `driverState` goes back to the protocol with the reply. */
   | {

@@ -1,7 +1,7 @@
 // The turn machine: the halt order, terminal reasons, usage, the rulings Q4 to Q15, recorded responses and revisions.
 
 import type { EffectResponse, TurnMachineConfig } from "everturn/kernel";
-import type { ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
+import type { Json, ModelReply, ToolOutcome, TurnOutcome } from "everturn/model";
 
 import {
   checkpointDelivered,
@@ -24,6 +24,7 @@ import {
   toolSpec,
   usage,
   user,
+  validateThread,
 } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
@@ -39,7 +40,7 @@ import {
   says,
   transcript,
 } from "../../test/turns.ts";
-import { haltedReasonOf, noUsage, opaquePart, reasoningPart, runtimeFailure } from "../model/internal.ts";
+import { haltedReasonOf, noUsage, opaquePart, reasoningPart, runtimeFailure, toolCallPart } from "../model/internal.ts";
 import { readResponse } from "./machine/read-response.ts";
 import { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
 import { callDecision, callResult, toolWaits } from "./machine/respond.ts";
@@ -444,9 +445,94 @@ describe("recorded responses", () => {
     });
   });
 
+  /** Passes rows to a machine as they were stored, and returns its turn. */
+  function machineAfter(settings: ReturnType<typeof config>, ...rows: readonly string[]) {
+    const machine = TurnMachine.start(settings, input());
+    for (const row of rows) expect(machine.handleResponse(JSON.parse(row)), row).toBe("accepted");
+    return machine.turn;
+  }
+
+  test("rows that lack the fields of later releases are accepted by handleResponse", () => {
+    const call = '{"id":"c0","name":"weather","arguments":{}}';
+    const asking = `{"type":"model_replied","id":"t/0/model","reply":{"finishReason":"tool_calls","toolCalls":[${call}]}}`;
+    const success = '{"type":"success","value":"sunny"}';
+    const answered = `{"type":"tool_returned","id":"t/0/tool/0","outcome":${success},"content":"sunny"}`;
+    const checked = '{"type":"checkpoint_delivered","id":"t/1/after_work","delivery":{},"verdict":{"type":"go_on"}}';
+    const failed = `{"type":"model_failed","id":"t/1/model","error":{"failure":{"type":"adapter_error","reason":"rate_limited","message":"rate limited"}}}`;
+    const turn = machineAfter(config(), asking, answered, checked, failed);
+    expect(turn.phase).toMatchObject({
+      type: "ended",
+      ending: { outcome: { type: "provider_error", failure: { kind: "unknown", reason: "rate_limited" } } },
+    });
+    expect(historyMessages(turn.history).map(messageText)).toEqual(["hi", "", "sunny"]);
+    expect(
+      machineAfter(config(), asking, '{"type":"tool_waits","id":"t/0/tool/0","reason":"approval"}').phase,
+    ).toMatchObject({ ending: { pendingToolCalls: [{ id: "c0", opts: {}, path: [] }] } });
+    const syncing = config({}, { syncEnvironment: true });
+    expect(machineAfter(syncing, '{"type":"environment_synced","id":"t/0/environment"}').phase.type).toBe(
+      "awaiting_model",
+    );
+  });
+
+  test("a row with a field of the wrong type is misuse that names the field; nothing changes", () => {
+    const machine = TurnMachine.start(config(), input());
+    const before = machine.turn;
+    for (const [row, path] of [
+      ['{"type":"model_replied","id":"t/0/model"}', ["reply"]],
+      ['{"type":"model_replied","id":"t/0/model","reply":{"toolCalls":7}}', ["reply", "toolCalls"]],
+      ['{"type":"model_failed","id":"t/0/model","error":{}}', ["error", "failure"]],
+    ] as const) {
+      expect(() => machine.handleResponse(JSON.parse(row)), row).toThrow(
+        expect.objectContaining({ name: "MisuseError", reason: "invalid_argument", path }),
+      );
+      expect(machine.turn).toBe(before);
+    }
+    expect(machine.handleResponse(JSON.parse('{"type":"tool_returned","id":"t/0/model"}'))).toBe("wrong_kind");
+    expect(machine.handleResponse(JSON.parse('{"type":"model_replied","id":"t/9/model"}'))).toBe("stale");
+  });
+
+  test("a response with data that cannot be stored is accepted, without these data", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 200; level += 1) deep = [deep];
+    const { toolCalls, ...reply } = calls("weather");
+    const machine = TurnMachine.start(config(), input());
+    const changed = { ...reply, toolCalls: toolCalls.map((call) => ({ ...call, arguments: { deep } })) };
+    expect(machine.handleResponse(replied("t/0/model", changed))).toBe("accepted");
+    expect(machine.turn.phase).toMatchObject({ type: "awaiting_tools", calls: [{ call: { arguments: null } }] });
+  });
+
   test("a response of the wrong shape is rejected with the path of each issue", () => {
     const refused = readResponse({ type: "tool_waits", id: "t/0/tool/0", reason: "mood" });
     expect(refused.ok ? [] : refused.failure.issues.map(({ path }) => path)).toEqual([["reason"]]);
+  });
+});
+
+describe("a reply with two calls of one id", () => {
+  const twice = (): ModelReply => {
+    const [first, second] = calls("weather", "weather").toolCalls;
+    const toolCalls = [first, second].flatMap((call) => (call === undefined ? [] : [{ ...call, id: "c" }]));
+    const parts = [textPart("Looking."), toolCallPart("c"), toolCallPart("c")];
+    return { ...calls(), toolCalls, message: assistant(parts, { toolCalls }) };
+  };
+
+  test("gives a valid thread: the second id is changed, and each result belongs to its call", () => {
+    const machine = TurnMachine.start(config(), input());
+    expect(machine.handleResponse(replied("t/0/model", twice()))).toBe("accepted");
+    expect(pendingEffects(machine.turn)).toMatchObject([{ call: { id: "c" } }, { call: { id: "c~2" } }]);
+    machine.handleResponse(result("t/0/tool/1", "rain"));
+    machine.handleResponse(result("t/0/tool/0", "sun"));
+    const messages = historyMessages(machine.turn.history);
+    expect(messages.slice(1)).toMatchObject([
+      { toolCalls: [{ id: "c" }, { id: "c~2" }] },
+      { toolCallId: "c", content: "sun" },
+      { toolCallId: "c~2", content: "rain" },
+    ]);
+    expect(validateThread({ messages, metadata: {} })).toMatchObject({ ok: true });
+  });
+
+  test("keeps its ids under an older revision", () => {
+    const { turn } = transcript(config(), input({ revision: 2 }), [replied("t/0/model", twice())]);
+    expect(pendingEffects(turn)).toMatchObject([{ call: { id: "c" } }, { call: { id: "c" } }]);
   });
 });
 

@@ -11,7 +11,8 @@ import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput,
 
 import { projectRequest } from "../history/projector.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
-import { advance, cancelTurn, failTurn, startTurn } from "./reducer.ts";
+import { completeResponse } from "./read-response.ts";
+import { advance, cancelTurn, failTurn, responseStatus, startTurn } from "./reducer.ts";
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
 /** A notice, or an effect to perform. A model call carries its request, a code cell the calls it made so far. */
@@ -85,9 +86,14 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
     return effect.type === "run_code" ? { ...effect, calls: cellCalls(this.#turn) } : effect;
   }
 
-  /** Applies a response. `stale` and `wrong_kind` mean that nothing changed (K4). */
+  /**
+   * Applies a response. `stale` and `wrong_kind` mean that nothing changed (K4). A response that an older release recorded may lack fields, which then have
+   * their defaults. Throws `MisuseError` (`invalid_argument`), which names the field, for an awaited response whose fields have another type.
+   */
   handleResponse(response: EffectResponse): ResponseStatus {
-    return this.#accept(advance(this.#config, this.#turn, response));
+    const status = responseStatus(this.#turn, response);
+    if (status !== "accepted") return status;
+    return this.#accept(advance(this.#config, this.#turn, completeResponse(response)));
   }
 
   /** Ends the turn as cancelled. */

@@ -1,7 +1,7 @@
 // Reads recorded responses (journal rows) back from JSON. A field that an older release did not write gets its default (S1); any other value
 // of the wrong shape is rejected with the path of every issue.
 
-import type { Result, SuspendedCell, ValidationFailure } from "../../model/internal.ts";
+import type { IssueCode, Result, SuspendedCell, ValidationFailure } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
 import type {
@@ -13,7 +13,7 @@ import type {
   Verdict,
 } from "./effect.ts";
 
-import { noUsage, validationFailure } from "../../model/internal.ts";
+import { MisuseError, noUsage, renderIssue, validationFailure } from "../../model/internal.ts";
 import {
   array,
   boolean,
@@ -57,6 +57,28 @@ export function readResponse(input: unknown): Result<EffectResponse, ValidationF
   if ("value" in result) return ok(result.value);
   return failed(validationFailure("invalid_data", { issues: result.issues, metadata: { type: "response" } }));
 }
+
+/**
+ * The response with the defaults of fields that an older release did not write. Throws `MisuseError` with the path of the first field that has another
+ * shape. Data that only cannot be stored, such as arguments nested too deeply, pass: the machine reduces them (`storableReply`).
+ */
+export function completeResponse(response: EffectResponse): EffectResponse {
+  const result = readResponse(response);
+  if (result.ok) return result.value;
+  const wrong = result.failure.issues.find(({ code }) => !isAboutStorage.has(code));
+  if (wrong === undefined) return response;
+  const message = `handleResponse: the response ${response.type} to ${response.id}: ${renderIssue(wrong)}`;
+  throw new MisuseError("invalid_argument", message, { path: wrong.path });
+}
+
+/** Issues of values that have the right type and cannot be stored. */
+const isAboutStorage: ReadonlySet<IssueCode> = new Set<IssueCode>([
+  "not_json",
+  "cycle",
+  "credential",
+  "too_deep",
+  "too_large",
+]);
 
 type Of<Type extends EffectResponse["type"]> = Extract<EffectResponse, { readonly type: Type }>;
 

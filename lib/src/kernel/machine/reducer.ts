@@ -44,7 +44,15 @@
 import type { Failure } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { Effect, EffectResponse } from "./effect.ts";
-import type { Cancellation, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
+import type {
+  Cancellation,
+  ResponseStatus,
+  Transition,
+  Turn,
+  TurnInput,
+  TurnMachineConfig,
+  TurnPolicy,
+} from "./turn.ts";
 
 import { exactSum, MisuseError, noUsage } from "../../model/internal.ts";
 import { isHistory, startHistory } from "../history/history.ts";
@@ -132,6 +140,12 @@ export function advance<P extends TurnProtocol>(
   const effect = pendingEffect(turn, `${response.id}`);
   if (effect === null) return { turn, notices: [], status: "stale" };
   return applyResponse(config, turn, effect, response.type, response);
+}
+
+/** Whether the turn waits for this response. Reads only its id and its type. */
+export function responseStatus(turn: Turn<TurnProtocol>, { id, type }: EffectResponse): ResponseStatus {
+  if (pendingEffect(turn, `${id}`) === null) return "stale";
+  return transitionFor(turn.phase.type, type) === undefined ? "wrong_kind" : "accepted";
 }
 
 /** Accepts every older revision. A newer release may decide differently under a newer revision, so that one is rejected. */

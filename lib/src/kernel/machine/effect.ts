@@ -48,7 +48,7 @@ export type SyncEnvironment = {
   readonly type: "sync_environment";
   /** The effect id, `<turn>/<step>/…`. The response carries the same id. */
   readonly id: string;
-  /** False for the first sync of a turn: its environment was just resolved, so the host need not do it again. */
+  /** False for the first sync of a turn: its environment was just resolved, so the host need not do it again. The response may replace it nevertheless. */
   readonly updateMachineConfig: boolean;
 };
 
@@ -127,7 +127,10 @@ export type EnvironmentSynced = {
   readonly type: "environment_synced";
   /** The id of the effect that this responds to. */
   readonly id: string;
-  /** The environment for the coming step; `null`: no change. Ignored for the first sync of a turn. */
+  /**
+   * The environment for the coming step and those after it; `null`: no change. The first sync of a turn may replace the environment, too; only turns of
+   * kernel revision 1 ignore it there.
+   */
   readonly environment: Environment | null;
 };
 /** A response: the environment could not be refreshed. It ends the turn. */

@@ -22,6 +22,7 @@ import {
   fromMessages,
   messageText,
   request,
+  textPart,
   toolResult,
   toolSpec,
   user,
@@ -31,6 +32,7 @@ import { transcript } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "../../test/runs.ts";
+import { reasoningPart } from "../model/internal.ts";
 import { line } from "../testing/transcript.ts";
 
 const ok = plain("ok", () => "fine");
@@ -445,6 +447,29 @@ describe("a step and its reply", () => {
     });
   });
 
+  test("[allm 45] plain text of message_completed is replaced by the streamed text; parts are kept as they are", async () => {
+    const replay = { provider: "own", endpoint: "x", model: "m", data: { signature: "s" } };
+    const parts = [reasoningPart("Hm.", { provider: replay }), textPart("Trimmed.", { provider: replay })];
+    for (const [content, expected] of [
+      ["Trimmed.", " Streamed. "],
+      [parts, parts],
+    ] as const) {
+      const own = {
+        provider: "own",
+        async *stream() {
+          yield [{ type: "message_started", message: assistant("") } as const];
+          yield [{ type: "text_delta", id: null, delta: " Streamed. " } as const];
+          const end = { finishReason: "stop", rawFinishReason: null, requestId: null, responseId: null } as const;
+          const rest = { model: null, route: null, output: null, metadata: {} };
+          yield [{ type: "message_completed", message: assistant(content), ...end, ...rest } as const];
+        },
+      };
+      const { thread, finalResponse } = await chat(engine({ adapter: own }), "hi");
+      expect(thread.messages[1]?.content).toEqual(expected);
+      expect(finalResponse?.outputText).toBe(" Streamed. ");
+    }
+  });
+
   test.each(["stop", "length", "content_filter", "other"] as const)(
     "[allm 46] calls in a reply with finish reason %s are answered not_run",
     async (reason) => {
@@ -473,6 +498,7 @@ describe("a step and its reply", () => {
     ]);
     const result = await chat(unknown(), "hi");
     expect(result).toMatchObject({ haltedReason: "error", metadata: { error: { reason: "unknown_tool" } } });
+    expect(result.thread.messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "tool"]);
   });
 
   test("onUnknownTool answer: the call of an unknown tool is answered, and the run continues", async () => {

@@ -133,6 +133,8 @@ describe("[allm 115] [allm 86] validateMessage", () => {
     ],
     ["reasoning of a user", { role: "user", content: [{ type: "reasoning" }] }, ["content"], "invalid_part_type"],
     ["content that is a map", { role: "user", content: {} }, ["content"], "invalid_type"],
+    ["blank text of a user", { role: "user", content: " \n" }, ["content"], "empty"],
+    ["blank parts of a user", { role: "user", content: [{ type: "text", text: "" }] }, ["content"], "empty"],
     ["no content", { role: "user" }, ["content"], "invalid_type"],
     ["an answer to no call", { role: "tool", content: "21" }, ["toolCallId"], "required"],
     ["no object at all", "hi", [], "invalid_type"],

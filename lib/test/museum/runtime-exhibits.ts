@@ -436,7 +436,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       ...input,
       input: { type: "message", message: user("Stop. Do this.") },
       state: "pending",
-      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, startedBy: ["bob"], interrupts: true, trace: null },
+      ownTurn: { id: "t2", engine: "default", options: { maxTurns: 3 }, context: { userId: 8 }, startedBy: ["bob"], interrupts: true, trace: null, pinned: chatting },
     },
     { ...input, input: { type: "transient", message: user("Hurry.") }, state: "claimed", turn: "t1", epoch: 4 },
     {

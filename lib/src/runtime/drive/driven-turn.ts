@@ -10,7 +10,7 @@ import type { SessionKey } from "../rows/session-key.ts";
 import type { NumberedEvent, SessionWrite, StoredSession } from "../rows/session-write.ts";
 import type { HostStorage } from "../rows/storage.ts";
 import type { JournalRow, OpenTurn, TurnStart } from "../rows/values.ts";
-import type { PlannedTurn } from "./new-turn.ts";
+import type { NextPlannedTurn } from "./new-turn.ts";
 
 import { kernelRevision } from "../../kernel/internal.ts";
 import { orThrow, RuntimeError } from "../../model/internal.ts";
@@ -45,7 +45,7 @@ export type DrivenTurn = {
 };
 
 /** A turn that this process has just accepted: nothing is read back. */
-export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan }: PlannedTurn): DrivenTurn {
+export function acceptedTurn({ after, events }: SessionWrite, { id, start, plan }: NextPlannedTurn): DrivenTurn {
   const ofTurn = events.filter(({ stored }) => stored.turn === id);
   return {
     id,

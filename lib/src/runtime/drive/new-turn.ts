@@ -6,20 +6,21 @@
 
 import type { Engine } from "../../engine/internal.ts";
 import type { TurnHistory } from "../../kernel/internal.ts";
-import type { JsonObject, Session } from "../../model/internal.ts";
+import type { Json, JsonObject, Session } from "../../model/internal.ts";
 import type { Pinned, Plan, PlanDetails } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { NewTurn } from "../rows/session-write.ts";
-import type { Check } from "../rows/storage.ts";
+import type { Check, HostStorage } from "../rows/storage.ts";
 import type { InboxEntry, TurnStart } from "../rows/values.ts";
 
 import { isRunOption, runOptionTable, traceOfTurn } from "../../engine/internal.ts";
 import { canonicalJson, historyThread, kernelRevision } from "../../kernel/internal.ts";
-import { planRun } from "../../run/internal.ts";
+import { isEverturnError } from "../../model/internal.ts";
+import { planRun, readPinned } from "../../run/internal.ts";
 import { isOpen } from "../../session/internal.ts";
-import { engineOf } from "../context.ts";
+import { engineOf, readOne } from "../context.ts";
 import { frozen } from "../history-cache.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
@@ -67,6 +68,9 @@ export function newTurnId(): string {
 /** A turn to be accepted, with the plan that drives it. */
 export type PlannedTurn = NewTurn & { readonly plan: Plan };
 
+/** A turn that follows another one. `plan` is `null` if this process cannot plan it: another process drives it. */
+export type NextPlannedTurn = NewTurn & { readonly plan: Plan | null };
+
 /**
  * Builds a turn that follows `history`. Rejects with what `planRun` throws: misuse, an engine without an adapter, or a model whose price is
  * unknown although a cost budget needs it.
@@ -80,23 +84,35 @@ export async function newTurn(
   request: TurnRequest,
   now: number,
 ): Promise<PlannedTurn> {
-  const spentBefore = session.usage;
-  const revision = kernelRevision;
-  const plan = planTurn(context, key, id, { ...request, revision, spentBefore }, session, history, null);
-  const { pinned } = plan;
+  const start = { ...request, revision: kernelRevision, spentBefore: session.usage };
+  const plan = planTurn(context, key, id, start, session, history, null);
+  return { ...(await pinnedTurn(context, key, id, session, history, request, plan.pinned, now)), plan };
+}
+
+/** A turn with a configuration that was pinned before. */
+async function pinnedTurn(
+  context: RuntimeContext,
+  key: SessionKey,
+  id: string,
+  session: Session<JsonObject>,
+  history: TurnHistory,
+  request: TurnRequest,
+  pinned: Pinned,
+  now: number,
+): Promise<NewTurn> {
   const start: TurnStart = {
     ...request,
-    revision,
+    revision: kernelRevision,
     base: history.length,
     digest: history.digest,
     pinned: await pinnedName(key, request, pinned),
-    spentBefore,
+    spentBefore: session.usage,
     acceptedAt: now,
   };
   const { retentionMs } = context;
   // Outlasts the journals that need the configuration for `export`. `verbs/collect.ts` removes expired ones that no open turn uses.
   const pinnedTtlMs = retentionMs === null ? null : 2 * Math.ceil(retentionMs) + dayMs;
-  return { id, start, pinned, pinnedTtlMs, plan };
+  return { id, start, pinned, pinnedTtlMs };
 }
 
 /**
@@ -149,7 +165,7 @@ export function planDetails(
 /** What happens to the inbox when a turn ends. */
 export type FollowingTurn = {
   /** The turn built from waiting input; `null`: no input waits, or the session cannot start a turn now. */
-  readonly turn: PlannedTurn | null;
+  readonly turn: NextPlannedTurn | null;
   /** Checks that the inbox has not changed since it was read, and the changes that settle the input. */
   readonly changes: Changes;
 };
@@ -180,8 +196,11 @@ export async function followingTurn(
   if (!canStart || rows.length === 0) return { turn: null, changes: unchanged };
   const inputs = nextInputs(rows.map((row) => ({ row, entry: readValue("inbox", row) })));
   const entries = inputs.map(({ entry }) => entry);
-  const own = entries[0]?.ownTurn ?? { ...last, id: newTurnId(), trace: continuedTrace(last) };
-  const turn = await turnOfInput(context, key, own, session, history, entries, now);
+  const queued = entries[0]?.ownTurn ?? null;
+  const own = queued ?? { ...last, id: newTurnId(), trace: continuedTrace(last) };
+  const stored = queued?.pinned ?? null;
+  const pinned = async () => stored ?? pinnedOf(storage, key, last);
+  const turn = await turnOfInput(context, key, own, session, history, entries, now, pinned);
   if (turn === null) return { turn: null, changes: unchanged };
   // Concurrently withdrawn input fails a check, and the commit builds the turn again without it.
   const checks = inputs.map(({ row: { key: at, tag } }): Check => ({ table: "inbox", key: at, tag }));
@@ -198,29 +217,49 @@ export function inputOf(
   return { messages: [...messages, ...transientMessages], turnCauses, inputs };
 }
 
-/** The turn that has ended. */
-type LastTurn = Pick<TurnStart, "engine" | "options" | "context" | "startedBy" | "trace"> & { readonly id: string };
+/** The turn that has ended. `pinned` is `null` if its start row is missing. */
+type LastTurn = TurnOfInput & { readonly pinned: string | null };
+
+type TurnOfInput = Pick<TurnStart, "engine" | "options" | "context" | "startedBy" | "trace"> & { readonly id: string };
 
 /** The trace context of a turn that continues the last one. */
-export function continuedTrace({ id, trace }: Pick<LastTurn, "id" | "trace">): JsonObject | null {
+export function continuedTrace({ id, trace }: Pick<TurnOfInput, "id" | "trace">): JsonObject | null {
   return traceOfTurn(trace === null ? null : { turnId: id, trace });
 }
 
-/** Builds a turn from input; `null`: the engine cannot plan a turn now, and the input stays in the inbox. */
+/** The stored configuration of the turn that has ended; `null`: it is not stored any more. */
+async function pinnedOf(storage: HostStorage, { tenant }: SessionKey, { pinned }: LastTurn): Promise<Json | null> {
+  const row = pinned === null ? null : await readOne(storage, { table: "contents", prefix: [tenant, pinned] });
+  return row === null ? null : readValue("contents", row);
+}
+
+/**
+ * Builds a turn from input, with the engine as it is now. If this process lacks the engine, or the engine cannot plan the turn, the turn gets the configuration
+ * `pinned`, and a process that has its engine drives it: the input keeps its place. `null`: there is no such configuration, and the input stays in the inbox.
+ */
 async function turnOfInput(
   context: RuntimeContext,
   key: SessionKey,
-  { engine, options, context: turnContext, startedBy, id, trace }: LastTurn,
+  { engine, options, context: turnContext, startedBy, id, trace }: TurnOfInput,
   session: Session<JsonObject>,
   history: TurnHistory,
   entries: readonly InboxEntry[],
   now: number,
-): Promise<PlannedTurn | null> {
+  pinned: () => Promise<Json | null>,
+): Promise<NextPlannedTurn | null> {
   const start = { engine, options, context: turnContext, startedBy, trace };
   const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, entries) } as const;
   try {
     return await newTurn(context, key, id, session, history, request, now);
-  } catch {
+  } catch (error) {
+    const configuration = await pinned();
+    const read = configuration === null ? null : readPinned(configuration);
+    if (read?.ok === true) {
+      return { ...(await pinnedTurn(context, key, id, session, history, request, read.value, now)), plan: null };
+    }
+    const failure = isEverturnError(error) ? error.failure : null;
+    const { tenant, session: sessionId } = key;
+    context.reportFailure({ tenant, sessionId, turnId: id, status: "left", failure, error });
     return null;
   }
 }

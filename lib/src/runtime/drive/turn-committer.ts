@@ -86,7 +86,7 @@ import type { TableName } from "../rows/tables.ts";
 import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/values.ts";
 import type { Decision } from "./admission.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
-import type { PlannedTurn } from "./new-turn.ts";
+import type { NextPlannedTurn } from "./new-turn.ts";
 
 import { appendHistory } from "../../kernel/internal.ts";
 import { exactSum, RuntimeError } from "../../model/internal.ts";
@@ -333,7 +333,9 @@ export class TurnCommitter {
     const messages = history.entries.slice(head.length, history.length);
     const last = { ...this.#start, id: this.#turn };
     const { turn: next, changes } = await followingTurn(this.#context, this.#key, last, after, history, now);
-    const decision = next === null || this.draining ? null : await this.#admitNext(next);
+    // A turn without a plan is for a process that has its engine.
+    const drivesNext = next !== null && next.plan !== null && !this.draining;
+    const decision = drivesNext ? await this.#admitNext(next) : null;
     const keepsLease = decision !== null && decision.limit?.type !== "waiting";
     const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);
     const change: SessionChange = {
@@ -358,7 +360,7 @@ export class TurnCommitter {
   }
 
   /** What the limits decide about the next turn. The slots of this turn count as free, unless other turns wait for them. */
-  async #admitNext({ id, start: { engine, options } }: PlannedTurn): Promise<Decision> {
+  async #admitNext({ id, start: { engine, options } }: NextPlannedTurn): Promise<Decision> {
     const limitKey = limitKeyOf(options);
     const subject = { key: this.#key, engine, limitKey, limit: null };
     return admit(this.#context, subject, { turn: id, replaces: this.#turn, attempt: this.#refusedSlots });
@@ -588,7 +590,7 @@ type Commit = {
   /** The history of the session after the change, if it got messages. */
   readonly history?: TurnHistory;
   /** The turn that this process drives next. */
-  readonly next?: PlannedTurn | null;
+  readonly next?: NextPlannedTurn | null;
   /** The batch releases the lease. */
   readonly releases?: boolean;
 };

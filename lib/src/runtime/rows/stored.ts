@@ -246,6 +246,7 @@ const inboxShape: Shape<InboxEntry> = object<InboxEntry>({
         startedBy: fallback(array(string), []),
         interrupts: required(boolean),
         trace: fallback(nullable(jsonObject), null),
+        pinned: fallback(nullable(json), null),
       }),
     ),
     null,

@@ -189,6 +189,11 @@ export type OwnTurn = {
   readonly interrupts: boolean;
   /** The trace context of the call that queued the input; see `TurnStart`. */
   readonly trace: JsonObject | null;
+  /**
+   * The configuration that the turn would have had when the input was accepted. It is used if the process that ends the open turn cannot plan this one.
+   * `null`: an earlier release accepted the input.
+   */
+  readonly pinned: Json | null;
 };
 
 /** Input that was delivered or withdrawn is no longer in the inbox; its row in `accepted` has the state. */

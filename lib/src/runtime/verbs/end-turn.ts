@@ -119,7 +119,7 @@ async function endAtBoundary(
   const progress = readValue("turns", turnRow);
   const start =
     startRow === undefined
-      ? { engine: "default", options: {}, context: null, startedBy: [], trace: null, acceptedAt: null }
+      ? { engine: "default", options: {}, context: null, startedBy: [], trace: null, acceptedAt: null, pinned: null }
       : readValue("starts", startRow);
   const rows = journal.flatMap(readable);
   const spent = effectiveRows(rows).map(({ row }) => row);

@@ -10,10 +10,14 @@
 //   crash after the batch                the next holder of the session finds the cancel, ends the turn, and its ending commit starts the next one
 //   the turn ends before the cancel      the cancel is void (`completion_won`), and the ending commit starts the next turn all the same
 //
-// The message waits longer if the turn ends in a question, with pending calls or with an error: the session cannot start a turn then. It
-// starts one when a later turn of the session ends.
+// The message waits longer if the turn ends in a question or with pending calls: it starts its turn when a later turn of the session ends. After an error it
+// starts its turn when the session is recovered.
+//
+// The configuration of the turn is stored with the message. If the process that ends the open turn lacks the engine, the turn of the message begins with that
+// configuration, and a process that has the engine drives it.
 
 import type { JsonObject, UserMessage } from "../../model/internal.ts";
+import type { Pinned } from "../../run/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Put } from "../rows/storage.ts";
@@ -76,12 +80,13 @@ export async function queueMessage(
     context: options.turnContext ?? null,
     startedBy: context.caller === null ? [] : [context.caller],
   };
-  const ownTurn = { id: newTurnId(), ...own, interrupts, trace: traceOfTurn(null) };
+  const unplanned = { id: newTurnId(), ...own, interrupts, trace: traceOfTurn(null), pinned: null };
   const now = clock.now();
   const id = options.key ?? `input-${randomText(8)}`;
   const input = inboxInput({ type: "message", message });
-  const entry: InboxEntry = { id, input, state: "pending", turn: null, epoch: null, at: now, ownTurn };
-  await checkPlan(context, session, entry, ownTurn, now);
+  const waiting: InboxEntry = { id, input, state: "pending", turn: null, epoch: null, at: now, ownTurn: unplanned };
+  const ownTurn = { ...unplanned, pinned: await pinnedFor(context, session, waiting, unplanned, now) };
+  const entry: InboxEntry = { ...waiting, ownTurn };
   const digest = await contentDigest(verbContent("reply", message, options));
   const count = counts[0]?.tag ?? 0;
   const cancel = { evidence: { requestId: openTurn, origin, reason }, at: now };
@@ -147,15 +152,16 @@ function checkSteered(
   });
 }
 
-/** Plans the turn as if it started now. Rejects options that could not start it later. */
-async function checkPlan(
+/** Plans the turn as if it started now, and returns its configuration. Rejects options that could not start it later. */
+async function pinnedFor(
   context: VerbContext,
   session: ExistingSession,
   entry: InboxEntry,
   { id, engine, options, context: turnContext }: NonNullable<InboxEntry["ownTurn"]>,
   now: number,
-): Promise<void> {
+): Promise<Pinned> {
   const start = { engine, options, context: turnContext };
   const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, [entry]) } as const;
-  await newTurn(context, session.key, id, session.head.session, await historyOf(context, session), request, now);
+  const history = await historyOf(context, session);
+  return (await newTurn(context, session.key, id, session.head.session, history, request, now)).pinned;
 }

@@ -5,7 +5,7 @@
 //   id, the turn is open              drives it at once, without backoff, and resets its count of takeovers (Q17)
 //   id, the turn is parked            ends the turn (Q16)
 //   id, parked, `from: "step"`        restarts the open step (Q14)
-//   id, no turn, the status is error  makes the session usable
+//   id, no turn, the status is error  makes the session usable, and starts the turn of input that waits
 
 import type { OpenTurnView, Recovered } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
@@ -16,6 +16,7 @@ import { MisuseError, runtimeFailure } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
 import { loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
+import { followingTurn } from "../drive/new-turn.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
 import { turnKey } from "../rows/session-key.ts";
@@ -25,7 +26,7 @@ import { pickUpDue } from "./due.ts";
 import { endTurn } from "./end-turn.ts";
 import { takeOverAllEnded } from "./ended-processes.ts";
 import { restoreAllDue } from "./restore-due.ts";
-import { writeConflict, find, openTurn, replaceSession } from "./session-rows.ts";
+import { writeConflict, find, historyOf, lastStart, openTurn, replaceSession } from "./session-rows.ts";
 
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
 
@@ -57,8 +58,34 @@ export async function recover(
   if (open !== null)
     return { ...nothingRecovered, pickedUp: (await context.turns.pickUp(key, { force: true })) ? 1 : 0 };
   if (head.session.status !== "error") return nothingRecovered;
-  await replaceSession(context, before, recoverSession(head.session));
-  return { ...nothingRecovered, usable: true };
+  return { ...nothingRecovered, usable: true, pickedUp: await makeUsable(context, before) };
+}
+
+/** Makes a session usable whose last turn failed. Input that waits in its inbox starts the next turn. Returns how many turns are driven here (0 or 1). */
+async function makeUsable(context: VerbContext, before: ExistingSession): Promise<number> {
+  const { storage, clock } = context;
+  const { key, head } = before;
+  const after = recoverSession(head.session);
+  const start = await lastStart(context, before);
+  if (start === null || head.lastTurn === null) {
+    await replaceSession(context, before, after);
+    return 0;
+  }
+  const now = clock.now();
+  const last = { ...start, id: head.lastTurn };
+  const history = await historyOf(context, before);
+  const { turn, changes } = await followingTurn(context, key, last, after, history, now);
+  const write = writeSession(before, {
+    now,
+    session: { after, messages: [], history: head },
+    ...(turn === null ? {} : { turn: { type: "begin", turn, due: now, limit: null } }),
+    also: changes,
+  });
+  const written = await storage.write(write.changes);
+  if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
+  if (turn === null || !context.drives) return 0;
+  const epoch = before.leaseRow?.tag ?? 0;
+  return (await context.turns.driveStored({ key, turn: turn.id, epoch })) ? 1 : 0;
 }
 
 /** Ends a parked turn with the failure it was parked for. */

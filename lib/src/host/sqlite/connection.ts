@@ -23,6 +23,7 @@ import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
 import { checkVersion, readOnlyError } from "../shared/read-only.ts";
+import { DatabaseFiles } from "./database-files.ts";
 import { field, integer } from "./database.ts";
 import { isBusy } from "./failure.ts";
 import { migrate, schemaVersion, versionOf } from "./schema.ts";
@@ -59,6 +60,8 @@ export class SqliteConnection {
   /** The name of a read-only storage; `null`: the storage may be written. */
   readonly #readOnly: string | null;
   readonly #search: SearchIndex | null;
+  /** The files of the database; `null`: it is in memory. */
+  readonly #files: DatabaseFiles | null;
   /** Deleted rows may still be in the WAL. */
   #isTruncationDue = false;
 
@@ -88,6 +91,8 @@ export class SqliteConnection {
     this.#synchronous = synchronous;
     this.#statements = new Statements(database, tablePrefix, storage);
     this.#clock = clock;
+    const file = fileOf(database);
+    this.#files = file === "" ? null : new DatabaseFiles(file, storage);
   }
 
   /** Answers all queries from one snapshot. */
@@ -101,14 +106,14 @@ export class SqliteConnection {
     );
   }
 
-  /** Writes batches in one transaction and returns the result of each. `beforeCommit` may throw to roll it back. */
-  write(batches: readonly Batch[], beforeCommit: () => void = () => undefined): readonly Written[] {
+  /** Writes batches in one transaction and returns the result of each. Throws `storage_failed` if a file of the database was deleted or replaced. */
+  write(batches: readonly Batch[]): readonly Written[] {
     if (this.#readOnly !== null) throw readOnlyError(this.#readOnly);
     const begin = () => beginImmediate(this.#database, this.#busyTimeoutMs);
     const commit = () =>
       inTransaction(this.#database, begin, () => {
         const results = batches.map((batch) => this.#apply(batch));
-        beforeCommit();
+        this.#files?.verify();
         return results;
       });
     const lasting = this.#synchronous === "normal" || batches.some((batch) => batch.lasting !== false);
@@ -155,8 +160,9 @@ export class SqliteConnection {
     return this.#attempt(() => this.#statements.sizes());
   }
 
-  /** A number that changes when another connection has written. */
+  /** A number that changes when another connection has written. It is polled, so a deleted log is noticed here, too. */
   dataVersion(): number | null {
+    this.#saveLog();
     return this.#attempt(() => integer(field(this.#database.prepare("PRAGMA data_version").get(), "data_version")));
   }
 
@@ -188,12 +194,23 @@ export class SqliteConnection {
     }
   }
 
+  /** Moves what a deleted log holds to the database file, before this process ends and nothing has it open any more. */
+  #saveLog(): void {
+    if (this.#readOnly !== null || this.#files?.isLogDeleted !== true) return;
+    try {
+      this.#database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+    } catch {
+      // Another connection is doing the same, or the disk is full: the next call tries again.
+    }
+  }
+
   /** A statement that failed is not used again. A lock says nothing about the statements. */
   #attempt<T>(work: () => T): T {
     try {
       return work();
     } catch (error) {
       if (!isBusy(error)) this.release();
+      this.#saveLog();
       throw error;
     }
   }

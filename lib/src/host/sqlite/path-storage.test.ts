@@ -1,4 +1,4 @@
-// The path form of the SQLite storage: the conformance suite, group commit, locks of other connections, lost files, crashes of the worker thread, close.
+// The path form of the SQLite storage: the conformance suite, group commit, locks of other connections, crashes of the worker thread, close.
 //
 // Locks are held by a second connection in this process (BEGIN IMMEDIATE). An answered read shows that the thread has received every write sent before it,
 // because messages arrive in order; so no test sleeps.
@@ -8,7 +8,7 @@ import type { SqlitePathOptions, SqlitePathStorage } from "everturn/host/sqlite"
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text as allText } from "node:stream/consumers";
@@ -309,35 +309,6 @@ describe("while another connection holds the write lock", () => {
     const write = storage.write(batch(entry(1)));
     other.exec("COMMIT");
     expect(await write).toEqual({ ok: true });
-  });
-});
-
-describe("a file that was deleted, moved or replaced", () => {
-  test.each([
-    ["deleted", "deleted or moved", (path: string) => rmSync(path)],
-    ["moved", "deleted or moved", (path: string) => renameSync(path, `${path}.moved`)],
-    [
-      "replaced",
-      "replaced by another file",
-      (path: string) => {
-        renameSync(path, `${path}.moved`);
-        writeFileSync(path, "");
-      },
-    ],
-  ])("%s: writes reject with the reason, and earlier rows can still be read", async (_, what, lose) => {
-    const path = newFile();
-    const storage = open({ path });
-    await storage.write(batch(entry(1)));
-    lose(path);
-    const lost = { reason: "storage_failed", message: expect.stringContaining(`${what} while it was open`) };
-    await expect(storage.write(batch(entry(2)))).rejects.toMatchObject(lost);
-    const both = [3, 4].map((position) => storage.write(batch(entry(position))));
-    for (const write of both) await expect(write).rejects.toMatchObject(lost);
-    expect(await positions(storage)).toEqual([1]);
-    if (!existsSync(`${path}.moved`)) return;
-    renameSync(`${path}.moved`, path);
-    expect(await storage.write(batch(entry(5)))).toEqual({ ok: true });
-    expect(await positions(storage)).toEqual([1, 5]);
   });
 });
 

@@ -19,7 +19,6 @@
 import type { Clock } from "../../clock/clock.ts";
 import type { Written } from "../../runtime/host-contract.ts";
 import type { SqliteConnection } from "./connection.ts";
-import type { FileIdentity } from "./file-identity.ts";
 import type {
   OpenRequest,
   Outcome,
@@ -38,8 +37,6 @@ import { sentError, sizeOf } from "./worker-messages.ts";
 /** The database that the thread has opened. */
 export type OpenDatabase = {
   readonly connection: SqliteConnection;
-  /** `null` for a database in memory. */
-  readonly identity: FileIdentity | null;
   readonly driver: string;
   readonly schemaVersion: number;
 };
@@ -144,11 +141,7 @@ export class RequestQueue {
     const group = this.#nextGroup();
     let results: readonly Written[];
     try {
-      const { connection, identity } = this.#options.database();
-      results = connection.write(
-        group.map(({ batch }) => batch),
-        () => identity?.verify(),
-      );
+      results = this.#options.database().connection.write(group.map(({ batch }) => batch));
     } catch (error) {
       return this.#groupFailed(group, error);
     }

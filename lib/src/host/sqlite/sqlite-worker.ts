@@ -13,7 +13,6 @@ import { systemClock } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { SqliteConnection } from "./connection.ts";
 import { loadDriver } from "./driver.ts";
-import { FileIdentity } from "./file-identity.ts";
 import { OtherWriters } from "./other-writers.ts";
 import { lockSliceMs, RequestQueue } from "./request-queue.ts";
 import { schemaVersion } from "./schema.ts";
@@ -52,8 +51,7 @@ function database(): OpenDatabase {
       readOnly,
       search,
     });
-    const identity = path === ":memory:" ? null : new FileIdentity(path, storage);
-    open = { connection, identity, driver: driver.name, schemaVersion, handle };
+    open = { connection, driver: driver.name, schemaVersion, handle };
     return open;
   } catch (error) {
     handle.close();

@@ -21,6 +21,7 @@ export type { ForkOptions } from "./verbs/fork.ts";
 export type { OverviewOptions } from "./verbs/overview.ts";
 export type { SearchOptions } from "./verbs/search.ts";
 export type { Swept, SweepOptions } from "./verbs/sweep.ts";
+export type { WorkOptions } from "./verbs/work.ts";
 export type { ReplayedTurn, TurnRecord, TurnRecordPart } from "./verbs/record.ts";
 export type { OpenTurnReplay } from "./verbs/replay-open.ts";
 export type { Runtime } from "./runtime.ts";

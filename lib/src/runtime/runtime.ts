@@ -64,6 +64,7 @@ import type { SearchOptions } from "./verbs/search.ts";
 import type { SteerOptions } from "./verbs/steer.ts";
 import type { Swept, SweepOptions } from "./verbs/sweep.ts";
 import type { Completion, TokenAnswer, TokenOptions } from "./verbs/tokens.ts";
+import type { WorkOptions } from "./verbs/work.ts";
 
 import { systemClock } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
@@ -321,9 +322,9 @@ export type Runtime = {
   readonly recover: (id?: string, options?: { readonly from?: "step" }) => Promise<Recovered>;
   /**
    * Runs a worker until the signal aborts: drives open turns that no process holds, which are turns of crashed processes and turns that
-   * were only accepted; applies deadlines; removes expired journals. `concurrency`: how many turns it drives at once, 16 by default.
+   * were only accepted; applies deadlines; removes expired journals. It continues after errors, and reports them ({@link WorkOptions}).
    */
-  readonly work: (options: { readonly concurrency?: number; readonly signal: AbortSignal }) => Promise<void>;
+  readonly work: (options: WorkOptions) => Promise<void>;
   /**
    * Drives one session until no turn is open (`idle`), until `deadlineMs` is over (`handed_over`), or not at all because another process holds it (`busy`)
    * or because the turn is parked (`parked`). For a queue, a cron job or a serverless function that decides where sessions run. Whether and how often it is

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { sqliteStorage } from "everturn/host/sqlite";
+import { RuntimeError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import Libsql from "libsql";
@@ -294,4 +295,70 @@ test("a turn that cannot be driven is retried at intervals, and does not delay o
   stop.abort();
   await clock.advance(100);
   await working;
+});
+
+describe("a worker whose storage fails", () => {
+  /** A storage that rejects every read with the error while there is one. */
+  function failing(storage: HostStorage): { readonly storage: HostStorage; fail: (error: Error | null) => void } {
+    let current: Error | null = null;
+    return {
+      storage: { ...storage, read: (queries) => (current === null ? storage.read(queries) : Promise.reject(current)) },
+      fail: (error) => void (current = error),
+    };
+  }
+
+  test("reports each error once, and again every minute while it lasts; then it drives turns", async () => {
+    const { storage, clock, engines, model } = pausedProcess();
+    const host = failing(storage);
+    const errors: unknown[] = [];
+    const stop = new AbortController();
+    const onError = (error: unknown) => void errors.push(error);
+    const newer = new RuntimeError("newer_schema", { message: "the tables have version 70" });
+    const refused = new RuntimeError("storage_busy", { message: "connection refused" });
+    host.fail(newer);
+    const worker = runtime({ host: host.storage, engines, clock, lease: shortLease });
+    const working = worker.work({ signal: stop.signal, onError });
+    await clock.advance(30_000);
+    expect(errors).toEqual([newer]);
+    host.fail(refused);
+    await clock.advance(35_000);
+    expect(errors).toEqual([newer, refused]);
+    await clock.advance(40_000);
+    expect(errors).toEqual([newer, refused, refused]);
+    host.fail(null);
+    await clock.advance(1000);
+    const turn = await runtime({ host: storage, engines, clock, drive: false }).start("Go.", { id: "s" });
+    await clock.advance(1000);
+    (await model.call(1)).finish();
+    expect(await turn.result).toMatchObject({ status: "ended" });
+    stop.abort();
+    await clock.advance(100);
+    await working;
+    expect(errors).toHaveLength(3);
+  });
+
+  test("writes a line to the console by default, and survives a function that throws", async () => {
+    const { storage, clock, engines } = pausedProcess();
+    const host = failing(storage);
+    host.fail(new RuntimeError("storage_failed", { message: "no server at 127.0.0.1:5432" }));
+    const lines: unknown[] = [];
+    const { warn } = console;
+    const stop = new AbortController();
+    console.warn = (line: unknown) => void lines.push(line);
+    try {
+      const throws = (): never => {
+        throw new Error("the log is full");
+      };
+      const workers = [{}, { onError: throws }].map((options) =>
+        runtime({ host: host.storage, engines, clock }).work({ signal: stop.signal, ...options }),
+      );
+      await clock.advance(5000);
+      stop.abort();
+      await clock.advance(100);
+      await Promise.all(workers);
+    } finally {
+      console.warn = warn;
+    }
+    expect(lines).toEqual([expect.stringMatching(/^everturn: .*no server at 127\.0\.0\.1:5432$/)]);
+  });
 });

@@ -1,7 +1,7 @@
 // Workers: drive open turns that no process holds, apply deadlines, and remove expired journals and unreferenced rows.
 //
 // A worker polls after a write to its tables, after a turn here has ended, and at least every `pollMs`. Between two polls it rests, longer after a
-// slow poll (`restFactor`), so that polling never takes most of its time. Errors of a poll are ignored: the next poll tries again.
+// slow poll (`restFactor`), so that polling never takes most of its time. The next poll tries again after an error, which is reported (`onError`).
 //
 // One iteration
 //   1. a poll for due turns, with a budget of rows, pages and time (`due.ts`), so that a backlog does not delay what follows
@@ -10,11 +10,12 @@
 //   4. every `limitsMs`   starts turns that wait for a limit and that the process which freed a slot did not start; without limits every `collectMs`
 //   5. every `collectMs`  removes unreferenced rows, restores missing rows of the index of due work, and folds rollups
 
+import type { Clock } from "../../clock/clock.ts";
 import type { VerbContext } from "../context.ts";
 import type { Taken } from "./ended-processes.ts";
 import type { OpenCursor } from "./restore-due.ts";
 
-import { MisuseError } from "../../model/internal.ts";
+import { MisuseError, toCause } from "../../model/internal.ts";
 import { ChangeSignal } from "../change-signal.ts";
 import { JoinedReads } from "../read/joined-reads.ts";
 import { collectUnused } from "./collect.ts";
@@ -42,21 +43,38 @@ const collectMs = 60_000;
 const pollRows = 256;
 const pollPages = 64;
 
+/** How often an error that lasts is reported, in milliseconds. */
+const reportMs = 60_000;
+
 const noneTaken = { taken: 0, next: null };
 const failedPoll = { driven: 0, isCutOff: false };
+
+/** Options of `work` of a {@link Runtime}: how many turns it drives at once, when it ends, and who hears of its errors. */
+export type WorkOptions = {
+  /** How many turns this process drives at once. Default: 16. */
+  readonly concurrency?: number;
+  /** Ends the worker when it aborts. */
+  readonly signal: AbortSignal;
+  /**
+   * Receives the errors after which the worker tries again, for example while the storage cannot be reached or a newer release has migrated it: each error once,
+   * and again every minute while it lasts. Default: one line to `console.warn`.
+   */
+  readonly onError?: (error: unknown) => void;
+};
 
 /** Runs a worker until the signal aborts or the runtime is closed. `concurrency`: how many turns this process drives at once. */
 export async function work(
   context: VerbContext,
-  { concurrency = 16, signal }: { readonly concurrency?: number; readonly signal: AbortSignal },
+  { concurrency = 16, signal, onError = warn }: WorkOptions,
 ): Promise<void> {
   const { clock, storage, turns } = context;
-  if (!(signal instanceof AbortSignal) || !(concurrency >= 1)) {
+  if (!(signal instanceof AbortSignal) || !(concurrency >= 1) || typeof onError !== "function") {
     throw new MisuseError(
       "invalid_argument",
-      "work: signal must be an AbortSignal, and concurrency a number of 1 or more",
+      "work: signal must be an AbortSignal, concurrency a number of 1 or more, and onError a function",
     );
   }
+  const errors = new ReportedErrors(clock, onError);
   const changes = new ChangeSignal(storage, null, ["due", "deadlines", "retained"]);
   // A free place is filled at once: a turn that ends interrupts the wait and the rest.
   let hasFreed = false;
@@ -100,36 +118,38 @@ export async function work(
         patient: true,
         budget,
         tenants,
-      }).catch(() => failedPoll);
+      }).catch(errors.reportFor(failedPoll));
       const polledAt = clock.now();
       if (hasEnded) endedPass = { after: null };
       hasEnded = false;
       if (endedPass !== null) {
         const limits = { limit: concurrency, until: polledAt + upkeepMs };
-        const page: Taken = await takeOverAllEnded(context, endedPass.after, limits).catch(() => noneTaken);
+        const page: Taken = await takeOverAllEnded(context, endedPass.after, limits).catch(errors.reportFor(noneTaken));
         endedPass = page.next === null ? null : { after: page.next };
       }
       const passEndedAt = clock.now();
       if (polledAt >= upkeepAt + upkeepMs) {
         upkeepAt = polledAt;
         // At the same time, so that their first reads are one.
-        const taking: Promise<Taken> = takeOverEnded(joined, endedCursor, concurrency).catch(() => noneTaken);
+        const taking: Promise<Taken> = takeOverEnded(joined, endedCursor, concurrency).catch(
+          errors.reportFor(noneTaken),
+        );
         const [page] = await Promise.all([
           taking,
-          expire(joined).catch(() => 0),
-          removeRetained(joined).catch(() => 0),
+          expire(joined).catch(errors.reportFor(0)),
+          removeRetained(joined).catch(errors.reportFor(0)),
         ]);
         endedCursor = page.next;
       }
       if (polledAt >= linesAt + (context.limits === null ? collectMs : limitsMs)) {
         linesAt = polledAt;
-        lineCursor = await turns.serveAllWaiting(lineCursor).catch(() => null);
+        lineCursor = await turns.serveAllWaiting(lineCursor).catch(errors.reportFor(null));
       }
       if (polledAt >= collectAt + collectMs) {
         collectAt = polledAt;
-        await collectUnused(context).catch(() => undefined);
-        openCursor = await restoreDue(context, openCursor).catch(() => null);
-        await foldRollups(context).catch(() => undefined);
+        await collectUnused(context).catch(errors.reportFor(undefined));
+        openCursor = await restoreDue(context, openCursor).catch(errors.reportFor(null));
+        await foldRollups(context).catch(errors.reportFor(undefined));
       }
       // The time of a poll that claimed turns was useful work and is not counted, nor is the search for turns of ended processes.
       const overheadMs = driven > 0 ? 0 : clock.now() - passEndedAt + polledAt - from;
@@ -151,4 +171,45 @@ export async function work(
     tenants.stop();
     signal.removeEventListener("abort", wake);
   }
+}
+
+/** Reports the errors of a worker: each kind of error at once, and while it lasts once in `reportMs`. */
+class ReportedErrors {
+  readonly #clock: Clock;
+  readonly #onError: (error: unknown) => void;
+  /** When an error was reported last, by its message. */
+  readonly #reportedAt = new Map<string, number>();
+
+  constructor(clock: Clock, onError: (error: unknown) => void) {
+    this.#clock = clock;
+    this.#onError = onError;
+  }
+
+  /** A function that reports an error and returns the value in place of a result. */
+  reportFor<T>(value: T): (error: unknown) => T {
+    return (error) => {
+      const now = this.#clock.now();
+      for (const [name, at] of this.#reportedAt) if (now >= at + reportMs) this.#reportedAt.delete(name);
+      const name = toCause(error)?.message ?? String(error);
+      if (!this.#reportedAt.has(name)) {
+        this.#reportedAt.set(name, now);
+        this.#report(error);
+      }
+      return value;
+    };
+  }
+
+  #report(error: unknown): void {
+    try {
+      this.#onError(error);
+    } catch {
+      // A function of the program that reports errors must not end the worker.
+    }
+  }
+}
+
+function warn(error: unknown): void {
+  console.warn(
+    `everturn: the worker cannot reach its work, and tries again: ${toCause(error)?.message ?? String(error)}`,
+  );
 }

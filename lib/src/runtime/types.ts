@@ -55,8 +55,8 @@ export type RuntimeOptions = {
    */
   readonly limits?: RuntimeLimits;
   /**
-   * How long the journal of a turn is kept after its end, in milliseconds. `export` needs the journal. Workers remove expired journals.
-   * Default: no limit (as is `Infinity`); the maximum is ten years.
+   * How long the journal and the events of a turn are kept after its end, in milliseconds. `export` needs the journal; a reader that comes later gets no events
+   * of the turn. Messages, results and usage stay. Workers remove what has expired. Default: no limit (as is `Infinity`); the maximum is ten years.
    */
   readonly retentionMs?: number;
   /**

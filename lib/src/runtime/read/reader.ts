@@ -296,10 +296,9 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   });
   const [turnRow] = turns;
   const progress = turnRow === undefined ? null : readValue("turns", turnRow);
-  // The turn row names the newest event of the turn: the reader ends only after it.
-  const hasAllEvents = progress !== null && state.sequence >= progress.sequence;
+  // The same snapshot has no further event: what the turn had was read, or its retention time is over.
   const ended = progress?.status === "ended" || progress?.status === "parked";
-  const over = head === null || head.deleted || (turn !== null && ended && hasAllEvents);
+  const over = head === null || head.deleted || (turn !== null && ended);
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };
 }
 

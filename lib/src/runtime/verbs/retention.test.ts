@@ -9,6 +9,8 @@ import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 
 import { says, sessionsOf, toolCall } from "../../../test/runtime/sessions.ts";
+import { eventsOf } from "../../../test/runtime/world.ts";
+import { readValue } from "../rows/stored.ts";
 
 async function journaled(storage: HostStorage): Promise<number> {
   const [rows = []] = await storage.read([{ table: "journal", prefix: [] }]);
@@ -38,6 +40,32 @@ test("a worker removes journals whose retention time is over, and the session co
   expect(await (await sessions.reply("s", "more")).result).toMatchObject({ text: "two" });
   stop.abort();
   await working;
+});
+
+test("events are removed with the journal: a reader of the turn ends, and a reader of the session gets later turns", async () => {
+  const clock = handClock();
+  const host = memoryStorage();
+  const sessions = runtime({ host, engines: { default: agent() }, clock, retentionMs: 3000, live: false });
+  const first = await sessions.start("go", { id: "s" });
+  await first.result;
+  const turnsOf = async () => {
+    const [rows = []] = await host.read([{ table: "events", prefix: [] }]);
+    return new Set(rows.map((row) => readValue("events", row).turn));
+  };
+  expect(await turnsOf()).toEqual(new Set([first.turnId]));
+  await clock.advance(2000);
+  const second = await sessions.reply("s", "more");
+  await second.result;
+  await clock.advance(2000);
+  expect(await sessions.sweep()).toMatchObject({ removed: 1 });
+  expect(await turnsOf()).toEqual(new Set([second.turnId]));
+  // Both readers follow, and end: the turn has no further events.
+  expect(await eventsOf(first.events)).toEqual([]);
+  const later = await eventsOf(sessions.events("s", { follow: false }));
+  expect(new Set(later.map(({ turnId }) => turnId))).toEqual(new Set([second.turnId]));
+  expect((await eventsOf(second.events)).at(-1)?.event.type).toBe("chat_completed");
+  expect((await sessions.messages("s")).items).toHaveLength(4);
+  expect(await first.result).toMatchObject({ text: "one" });
 });
 
 test("without retentionMs no journal is marked for removal", async () => {

@@ -1,19 +1,26 @@
-// Removes journals of ended turns after their retention time (`retentionMs`). Recovery never reads them; `export` does.
+// Removes journals and events of ended turns after their retention time (`retentionMs`). Recovery never reads them; `export` reads journals, and readers that come
+// later than the retention time get no events of the turn. Messages, results and usage stay.
 
 import type { VerbContext } from "../context.ts";
-import type { Removal } from "../rows/storage.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { HostStorage, Removal } from "../rows/storage.ts";
 import type { SessionHead } from "../rows/values.ts";
 
 import { readOne } from "../context.ts";
 import { noChanges } from "../rows/batch.ts";
+import { keyOf, turnKey } from "../rows/session-key.ts";
 import { retainedPut } from "../rows/session-write.ts";
+import { readValue } from "../rows/stored.ts";
 import { readableHead } from "./browse.ts";
 
 /** How many journals one call removes at most. */
 const batchSize = 64;
 
+/** How many events are read at a time, and how many characters of them at most. */
+const eventPage = { limit: 64, maxLength: 1_000_000 };
+
 /**
- * Removes expired journals of ended turns and of their child turns. A journal with a pending call is kept for another retention time: the
+ * Removes expired journals and events of ended turns and of their child turns. A journal with a pending call is kept for another retention time: the
  * answer continues the child turn from its journal. Returns the number of entries that were examined.
  */
 export async function removeRetained({ storage, clock, retentionMs }: VerbContext): Promise<number> {
@@ -39,9 +46,35 @@ export async function removeRetained({ storage, clock, retentionMs }: VerbContex
     const removals = (["journal", "records"] as const).flatMap((table) =>
       [...turns].map((id): Removal => ({ table, prefix: [tenant, session, id] })),
     );
+    await removeEvents(storage, { tenant, session }, turn);
     await storage.write({ ...noChanges, removals: [...removals, mark] });
   }
   return rows.length;
+}
+
+/**
+ * Removes the events of a turn, page by page from its last one. They are contiguous in the log, because a session has one open turn, so what is read depends on
+ * the turn and not on the length of the log.
+ */
+async function removeEvents(storage: HostStorage, key: SessionKey, turn: string): Promise<void> {
+  const turnRow = await readOne(storage, { table: "turns", prefix: turnKey(key, turn) });
+  if (turnRow === null) return;
+  let before = readValue("turns", turnRow).sequence + 1;
+  for (;;) {
+    const [rows = []] = await storage.read([
+      { table: "events", prefix: keyOf(key), before, reverse: true, ...eventPage },
+    ]);
+    const others = rows.findIndex((row) => readValue("events", row).turn !== turn);
+    const own = others === -1 ? rows : rows.slice(0, others);
+    const first = own.at(-1)?.key[2];
+    if (typeof first !== "number") return;
+    await storage.write({
+      ...noChanges,
+      removals: own.map(({ key: prefix }): Removal => ({ table: "events", prefix })),
+    });
+    if (others !== -1) return;
+    before = first;
+  }
 }
 
 /** Returns whether a call of the turn is still pending. If the session row cannot be read, its journals are kept. */

@@ -2,10 +2,13 @@
 
 import type { TurnHistory } from "../kernel/internal.ts";
 
-import { user } from "everturn";
+import { engine, user } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { messageText } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { appendHistory } from "../kernel/internal.ts";
+import { replies, sessionsOf } from "../../test/runtime/sessions.ts";
+import { appendHistory, startHistory } from "../kernel/internal.ts";
 import { HistoryCache } from "./history-cache.ts";
 
 const mebi = 1_048_576;
@@ -25,6 +28,34 @@ describe("the cache of histories", () => {
     const found = histories.map((history, index) => cache.find(`s${index}`, 1, history.digest) !== null);
     expect(found.lastIndexOf(false)).toBe(12);
     expect(found.filter(Boolean)).toHaveLength(7);
+  });
+
+  test("finds a history by its digest, and not by its length alone", () => {
+    const cache = new HistoryCache();
+    const history = appendHistory(startHistory([]), [user("one")]);
+    const other = appendHistory(startHistory([]), [user("two")]);
+    cache.keep("s", history);
+    expect(cache.find("s", 1, history.digest)).toBe(history);
+    expect(cache.find("s", 1, other.digest)).toBeNull();
+  });
+
+  test("is not used for a session that another process has deleted and started again", async () => {
+    const host = memoryStorage();
+    const adapter = replies("to the old one", "to the new one", "to the next one");
+    const of = engine({ adapter, model: "fake:m" });
+    const [first, second] = [sessionsOf(of, { host }), sessionsOf(of, { host })];
+    await (
+      await first.start("old", { id: "s" })
+    ).result;
+    await second.delete("s");
+    await (
+      await second.start("new", { id: "s" })
+    ).result;
+    await (
+      await first.reply("s", "next")
+    ).result;
+    const asked = adapter.calls.at(-1)?.request.messages.map(messageText);
+    expect(asked).toEqual(["new", "to the new one", "next"]);
   });
 
   test("does not store a history that is longer than all of it, and keeps the others", () => {

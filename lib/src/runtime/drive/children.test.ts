@@ -313,3 +313,39 @@ describe("Q1 an error of the storage inside a child turn", () => {
     expect(clerk.calls).toHaveLength(1 + repeated);
   });
 });
+
+test("every journal row and record of a turn and of its child turns is fenced by the lease (H3)", async () => {
+  const storage = memoryStorage();
+  const unfenced: string[] = [];
+  let fenced = 0;
+  const watched: HostStorage = {
+    ...storage,
+    write: (batch) => {
+      const written = batch.puts.filter(({ table }) => table === "journal" || table === "records");
+      const isFenced = batch.checks.some(
+        ({ table, tag, alive }) => table === "leases" && tag !== null && alive === true,
+      );
+      if (isFenced) fenced += written.length;
+      else unfenced.push(...written.map(({ table, key }) => `${table} ${key.slice(2).join(" ")}`));
+      return storage.write(batch);
+    },
+  };
+  const note = tool({
+    name: "note",
+    description: "Notes.",
+    schema: { type: "object" },
+    replay: "never",
+    handler: () => "ok",
+  });
+  const { sessions } = office([[call("note")], [call("ask")], [says("done")]], [note, ask], watched);
+  expect(await begun(sessions)).toMatchObject({ haltedReason: "ask_user" });
+  expect(await (await sessions.reply("s", "the red one")).result).toMatchObject({ text: "settled" });
+  expect(unfenced).toEqual([]);
+  const [rows = [], records = []] = await storage.read([
+    { table: "journal", prefix: [] },
+    { table: "records", prefix: [] },
+  ]);
+  const childRecords = records.filter(({ key }) => String(key[2]).includes("/child/"));
+  expect(childRecords.length).toBeGreaterThan(3);
+  expect(fenced).toBeGreaterThanOrEqual(rows.length + records.length);
+});

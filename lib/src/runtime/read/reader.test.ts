@@ -17,6 +17,7 @@ import { handModel } from "../../../test/hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../../../test/readings.ts";
 import { calls, plain, says } from "../../../test/runs.ts";
 import { gate } from "../../../test/runtime/world.ts";
+import { readValue, writeValue } from "../rows/stored.ts";
 
 /** Live text is written for readers in other processes at once. */
 const atOnce = { live: { bytes: 1 } } as const;
@@ -376,6 +377,33 @@ describe("another attempt at a reply (Q7)", () => {
     second.callTool("look");
     const again = ["step_reset", "message_started", "tool_call_started", "message_completed"];
     expect(shown(await local)).toEqual(again);
+  });
+
+  test("begins with the reset before its first text, also if its other events could not be written", async () => {
+    const { model, host, here, elsewhere } = spoken();
+    const turn = await here.start("Count.", { id: "s" });
+    const call = await model.call(1);
+    await call.say("one ");
+    const received = await readUntil(elsewhere.events("s"), hasHeard("one "));
+    const [rows = []] = await host.read([{ table: "pieces", prefix: ["", "s", turn.turnId ?? ""] }]);
+    const [row] = rows;
+    if (row === undefined) throw new Error("no piece is stored");
+    const piece = readValue("pieces", row);
+    const event = { type: "text_delta", id: null, delta: "uno " } as const;
+    const newer = { ...piece, n: piece.n + 1, items: [{ part: "text/0", offset: 0, event }] };
+    const key = [...row.key.slice(0, 3), Number(rows.at(-1)?.key[3]) + 1];
+    await host.write({
+      checks: [],
+      removals: [],
+      puts: [{ table: "pieces", key, tag: 0, value: writeValue("pieces", newer) }],
+    });
+    const after = received.at(-1)?.cursor ?? "";
+    const later = await readUntil(elsewhere.events("s", { after }), ({ event: { type } }) => type === "text_delta");
+    // The events without text of the first attempt may be repeated after the reconnect.
+    expect(types(later).filter((type) => type !== "message_started")).toEqual(["step_reset", "text_delta"]);
+    expect(later.at(-1)?.event).toMatchObject({ delta: "uno " });
+    call.finish();
+    await turn.result;
   });
 
   test("is not followed by live events of the attempt before", async () => {

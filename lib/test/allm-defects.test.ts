@@ -1,10 +1,31 @@
-// Known defects of ALLM (G1 to G33), each as the corrected behaviour. Defects that are tested beside their code are not repeated here.
+// Known defects of ALLM (G1 to G35), each as the corrected behaviour. Defects that are tested beside their code are not repeated here: the last test checks that
+// a test names each of them.
 
-import { chat, engine, fail, fake, generate, halt, stream, subscribe, tool } from "everturn";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import {
+  anthropic,
+  chat,
+  engine,
+  fail,
+  fake,
+  generate,
+  generateImage,
+  halt,
+  openai,
+  openaiImages,
+  step,
+  stream,
+  streamGenerate,
+  subscribe,
+  tool,
+} from "everturn";
+import { embed, openaiEmbeddings } from "everturn/embeddings";
 import { Collector } from "everturn/kernel";
-import { fromJson, messageText, orThrow, request, toJson, user } from "everturn/model";
+import { fromJson, messageText, orThrow, request, toJson, totalTokens, user } from "everturn/model";
 import * as sessions from "everturn/session";
-import { transcript } from "everturn/testing";
+import { handClock, transcript } from "everturn/testing";
 import { expect, test } from "vitest";
 
 import { calls, plain, playing, says } from "./runs.ts";
@@ -32,7 +53,7 @@ test("G6: an unknown tool ends a streamed run like an awaited one, without anoth
   expect(adapter.remaining).toBe(1);
 });
 
-test("G7: a reply with an unknown finish reason ends the run", async () => {
+test("[allm 62] G7: a reply with an unknown finish reason ends the run", async () => {
   const { engine: of, adapter } = playing([
     [
       { type: "text", text: "A" },
@@ -157,6 +178,140 @@ test("G33: fake scripts are strict: an error ends the stream, and adapters do no
     ],
   });
   expect((await generate(engine({ adapter: failed }), "hi")).outputText).toBe("");
+});
+
+/** A `fetch` that records the bodies of its requests and returns these streams of events in order. */
+function streaming(...replies: readonly (readonly object[])[]) {
+  const bodies: Record<string, unknown>[] = [];
+  const fetch = async (_: unknown, init?: RequestInit): Promise<Response> => {
+    bodies.push(JSON.parse(String(init?.body)));
+    const events = replies[bodies.length - 1] ?? [];
+    const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+    return new Response(text, { headers: { "content-type": "text/event-stream" } });
+  };
+  return { bodies, fetch };
+}
+
+/** The events of a reply of Anthropic with one block. */
+function anthropicReply(block: object, delta: object, stopReason: string): readonly object[] {
+  const usage = { input_tokens: 10, cache_read_input_tokens: 30, output_tokens: 1 };
+  return [
+    { type: "message_start", message: { id: "m", type: "message", role: "assistant", content: [], usage } },
+    { type: "content_block_start", index: 0, content_block: block },
+    { type: "content_block_delta", index: 0, delta },
+    { type: "content_block_stop", index: 0 },
+    { type: "message_delta", delta: { stop_reason: stopReason }, usage: { output_tokens: 5 } },
+    { type: "message_stop" },
+  ];
+}
+
+test("G28: streamed usage is requested from OpenAI, and the cached and total tokens of Anthropic are reported", async () => {
+  const counted = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
+  const openaiServer = streaming([
+    { id: "r", choices: [{ index: 0, delta: { content: "Hi" }, finish_reason: null }] },
+    { id: "r", choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
+    { id: "r", choices: [], usage: counted },
+  ]);
+  const adapter = openai({ apiKey: "k", api: "chat", fetch: openaiServer.fetch });
+  const reply = await generate(engine({ adapter, model: "gpt-5" }), "hi");
+  expect(openaiServer.bodies[0]).toMatchObject({ stream_options: { include_usage: true } });
+  expect(reply.usage).toMatchObject({ inputTokens: 7, outputTokens: 2, totalTokens: 9 });
+  const { fetch } = streaming(
+    anthropicReply({ type: "text", text: "" }, { type: "text_delta", text: "Hi" }, "end_turn"),
+  );
+  const { usage } = await generate(engine({ adapter: anthropic({ apiKey: "k", fetch }), model: "claude" }), "hi");
+  expect(usage).toMatchObject({ inputTokens: 40, cachedInputTokens: 30, outputTokens: 5 });
+  expect(totalTokens(usage)).toBe(45);
+});
+
+test("G31: images and embeddings have one retry loop: three attempts send three requests", async () => {
+  let requests = 0;
+  const refusing = async (): Promise<Response> => {
+    requests += 1;
+    return new Response('{"error":{"message":"busy"}}', { status: 503 });
+  };
+  const clock = handClock();
+  const retry = { maxAttempts: 3, baseDelayMs: 1, jitterMs: 0 };
+  const imageAdapter = openaiImages({ apiKey: "k", fetch: refusing });
+  const drawing = generateImage(engine({ imageAdapter, model: "gpt-image-1", clock, retry }), "a cat");
+  const failed = expect(drawing).rejects.toMatchObject({ failure: { reason: "provider_unavailable" } });
+  await clock.advance(1000);
+  await failed;
+  expect(requests).toBe(3);
+  requests = 0;
+  const model = openaiEmbeddings({ model: "text-embedding-3-small", apiKey: "k", fetch: refusing });
+  const embedding = expect(embed(model, "hi", { retry, clock })).rejects.toMatchObject({
+    failure: { reason: "provider_unavailable" },
+  });
+  await clock.advance(1000);
+  await embedding;
+  expect(requests).toBe(3);
+});
+
+test("G34: a missing key is the typed failure of every verb, and no verb throws when it is called", async () => {
+  const adapter = openai({ apiKey: () => null, fetch: () => Promise.reject(new Error("sent")) });
+  const of = engine({ adapter, model: "gpt-5", imageAdapter: openaiImages({ apiKey: () => null }) });
+  const missing = { name: "EngineError", failure: { type: "engine_error", reason: "missing_key", provider: "openai" } };
+  const runs: readonly (() => Promise<unknown>)[] = [
+    () => generate(of, "hi"),
+    () => step(of, "hi"),
+    () => chat(of, "hi"),
+    () => sessions.start(of, "hi"),
+    () => generateImage(of, "a cat"),
+    () => transcript(streamGenerate(of, "hi")),
+    () => stream(of, "hi").result,
+  ];
+  for (const run of runs) {
+    // A verb that throws when it is called throws here, and not in the promise.
+    const promise = run();
+    await expect(promise).rejects.toMatchObject(missing);
+  }
+  let key: string | null = "k";
+  const reply = anthropicReply(
+    { type: "tool_use", id: "c", name: "ok", input: {} },
+    { type: "input_json_delta", partial_json: "{}" },
+    "tool_use",
+  );
+  const lost = anthropic({ apiKey: () => key, fetch: streaming(reply).fetch });
+  const revoke = plain("ok", () => void (key = null));
+  const result = await chat(engine({ adapter: lost, model: "claude", tools: [revoke] }), "hi");
+  expect(result).toMatchObject({ haltedReason: "error", metadata: { error: { reason: "missing_key" } } });
+  expect(result.steps).toHaveLength(2);
+});
+
+test("G35: with Anthropic the tools of the program can be called beside a JSON Schema of the answer", async () => {
+  const { bodies, fetch } = streaming(
+    anthropicReply(
+      { type: "tool_use", id: "c", name: "ok", input: {} },
+      { type: "input_json_delta", partial_json: "{}" },
+      "tool_use",
+    ),
+    anthropicReply({ type: "text", text: "" }, { type: "text_delta", text: '{"sky":"clear"}' }, "end_turn"),
+  );
+  let runs = 0;
+  const counted = plain("ok", () => (runs += 1));
+  const of = engine({ adapter: anthropic({ apiKey: "k", fetch }), model: "claude", tools: [counted] });
+  const output = { type: "object", properties: { sky: { type: "string" } }, required: ["sky"] };
+  const result = await chat(of, "hi", { output });
+  expect([runs, result.output]).toEqual([1, { sky: "clear" }]);
+  for (const body of bodies) {
+    expect(body).toMatchObject({ tools: [{ name: "ok" }], output_config: { format: { type: "json_schema" } } });
+    expect(body).not.toHaveProperty("tool_choice");
+  }
+});
+
+test("a test names each defect from G1 to G35", () => {
+  const library = join(import.meta.dirname, "..");
+  const files = readdirSync(library, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
+  const titles = files.flatMap((name) =>
+    [
+      ...readFileSync(join(library, name), "utf8").matchAll(
+        /\b(?:test|describe)(?:\.each\([^]*?\))?\(\s*["`](.*?)["`]/g,
+      ),
+    ].map(([, title = ""]) => title),
+  );
+  const numbers = Array.from({ length: 35 }, (_, index) => index + 1);
+  expect(numbers.filter((number) => !titles.some((title) => title.includes(`G${number}:`)))).toEqual([]);
 });
 
 test("the thread keeps the text of a reply that failed", async () => {

@@ -24,7 +24,8 @@ export default defineConfig({
     testTimeout: 120_000,
     // Some hooks run the compiler over all sources, which takes seconds on an idle machine and more than the default of 10 on a busy one.
     hookTimeout: 60_000,
-    globalSetup: ["tools/test/build.ts"],
+    // `npm run test:mutations` bundles the package itself, once for many runs.
+    globalSetup: process.env["EVERTURN_TEST_SETUP"] === "none" ? [] : ["tools/test/build.ts"],
     env: { EVERTURN_BUILT_WORKER: "1" },
     // More processes than cores, because many tests wait: for timeouts, for sockets, for processes that they start.
     maxWorkers: availableParallelism() * 2,

@@ -1,5 +1,5 @@
-// Checks docs/acceptance.md: the lists are complete, every status is one of four, the named tests exist and cite the row, and every name marked
-// `exported` is exported.
+// Checks docs/acceptance.md: the lists are complete, every status is one of four, the named tests exist and cite the row, every row that names a test has a
+// mutation that breaks it (acceptance/run.ts applies them), and every name marked `exported` is exported.
 
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -9,15 +9,12 @@ import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 
 import { eventTypes } from "../src/model/internal.ts";
+import { mutated } from "./acceptance/mutation.ts";
+import { mutations, rowsWithoutMutation } from "./acceptance/mutations.ts";
+import { cells, proofsOf, readAcceptance } from "./acceptance/rows.ts";
 
 const root = join(import.meta.dirname, "../..");
-const page = await readFile(join(root, "docs/acceptance.md"), "utf8");
-const [, allmPart = "", lashPart = "", namePart = ""] = page.split(/^## .*$/m);
-
-type Row = { readonly list: "allm" | "lash"; readonly number: number; readonly status: string };
-
-const allm = behaviourRows("allm", allmPart);
-const lash = behaviourRows("lash", lashPart);
+const { text: page, allm, lash, names: namePart } = readAcceptance(root);
 const behaviour = [...allm, ...lash];
 const names = nameRows(namePart);
 const titlesByFile = await readTitles();
@@ -55,6 +52,37 @@ describe("totals", () => {
   ])("the page states the totals of its rows: %s", (list, line) => {
     expect(page.split("\n").filter((text) => text.startsWith(`- ${list}: `))).toEqual([`- ${list}: ${line}`]);
   });
+});
+
+describe("mutations", () => {
+  const proving = behaviour.filter(({ status }) => proofsOf(status).length > 0);
+  const broken = new Set(mutations.flatMap(({ rows }) => rows));
+
+  test("every row that names a test is broken by a mutation, or listed as not yet broken", () => {
+    const listed = new Set(rowsWithoutMutation);
+    expect(proving.map(({ id }) => id).filter((id) => !broken.has(id) && !listed.has(id))).toEqual([]);
+    expect(rowsWithoutMutation.filter((id) => broken.has(id))).toEqual([]);
+  });
+
+  test("every mutation breaks rows that name a test", () => {
+    const ids = new Set(proving.map(({ id }) => id));
+    expect([...broken, ...rowsWithoutMutation].filter((id) => !ids.has(id))).toEqual([]);
+  });
+
+  test.each(mutations)("$rows: the text that is replaced is in $file once: $defect", (mutation) => {
+    expect(mutated(root, mutation)).toContain(mutation.to);
+  });
+
+  test("the page states the totals of the mutations", () => {
+    const without = behaviour.length - proving.length;
+    const open = rowsWithoutMutation.length;
+    const line = `- Mutations: ${mutations.length} mutations break ${broken.size} of ${proving.length} rows that name a test; ${open} rows are not yet broken, ${without} rows name no test`;
+    expect(page.split("\n").filter((text) => text.startsWith("- Mutations: "))).toEqual([line]);
+  });
+});
+
+test("[allm 18] the page states the number of event types", () => {
+  expect(allm[17]?.status).toContain(`one union of ${eventTypes.length};`);
 });
 
 test("[lash 59] the sixteen session events of lash are mapped to events that exist", async () => {
@@ -142,12 +170,13 @@ describe("every exported name", () => {
     expect(broken.has(index + preambleLength)).toBe(false);
   });
 
-  test("a name that does not exist is detected", async () => {
-    const made = ["Session.mood", 'SessionStatus "asleep"', "isTired", "Dream", 'SessionFailure.reason "bored"'].map(
-      checkOf,
-    );
-    await writeFile(join(workplace, "names.ts"), `${preamble}${made.join("\n")}\n`);
-    expect([...(await brokenLines(workplace))]).toEqual([0, 1, 2, 3, 4].map((line) => line + preambleLength));
+  test("every name is missed if the package does not have it", async () => {
+    // The name of each row with one more letter, which no export, field or word has.
+    const missing = present.map(({ target }, index) => checkOf((target ?? "").replace(/"?$/, "Z$&"), index));
+    await writeFile(join(workplace, "names.ts"), `${preamble}${missing.join("\n")}\n`);
+    const missed = await brokenLines(workplace);
+    expect(present.filter((_, index) => !missed.has(index + preambleLength))).toEqual([]);
+    expect(missed.size).toBe(present.length);
   });
 });
 
@@ -195,20 +224,6 @@ async function brokenLines(project: string): Promise<ReadonlySet<number>> {
   return new Set([...output.matchAll(/names\.ts\((\d+),/g)].map((match) => Number(match[1])));
 }
 
-function cells(line: string): readonly string[] {
-  return line
-    .slice(1, -1)
-    .split(/(?<!\\)\|/)
-    .map((cell) => cell.trim());
-}
-
-function behaviourRows(list: Row["list"], part: string): readonly Row[] {
-  return part.split("\n").flatMap((line) => {
-    const [number, , status] = cells(line);
-    return /^\| \d+ \|/.test(line) && status !== undefined ? [{ list, number: Number(number), status }] : [];
-  });
-}
-
 function nameRows(part: string) {
   return part.split("\n").flatMap((line) => {
     const [, kind, name, everturn, status] = cells(line);
@@ -216,11 +231,6 @@ function nameRows(part: string) {
     const target = /^`([^`]+)`$/.exec(everturn ?? "")?.[1] ?? null;
     return [{ kind, name: name.replaceAll("`", ""), target, status }];
   });
-}
-
-/** The test files that a status names. */
-function proofsOf(status: string): readonly string[] {
-  return [...status.matchAll(/`([^`]+\.test\.ts)`/g)].flatMap(([, file]) => file ?? []);
 }
 
 function citations(file: string): readonly string[] {

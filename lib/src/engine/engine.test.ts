@@ -101,6 +101,11 @@ describe("[allm 36] put… and withModel", () => {
     expect(merged).toMatchObject({ model: "new", params: { topP: 1, temperature: 0.9 } });
     expect(merged.tools.map(({ name }) => name)).toEqual(["a", "b"]);
     expect("haltWhen" in merged).toBe(false);
+    const of = engine({ params: { topP: 1, seed: 4 }, context: { user: "engine", place: "here" } });
+    expect(mergeOpts(of, { params: { topP: 0.5 }, context: { user: "call" } })).toMatchObject({
+      params: { topP: 0.5, seed: 4 },
+      context: { user: "call", place: "here" },
+    });
   });
 
   test("mergeOpts prefers the params and the context of the call", () => {
@@ -183,7 +188,7 @@ describe("[allm 104] the retry policy", () => {
     expect(() => engine({ retry: { ...fields[0] } })).toThrow(/attempts/);
   });
 
-  test("doubles the delay up to its limit, adds jitter, and follows Retry-After", () => {
+  test("[lash 90] doubles the delay up to its limit, adds jitter, and follows Retry-After", () => {
     const delays = [1, 2, 3, 4, 8].map((attempt) => delayBefore(defaultRetryPolicy, attempt, failure, 0));
     expect(delays).toEqual([500, 1000, 2000, 4000, 30_000]);
     expect(delayBefore(defaultRetryPolicy, 1, failure, 0.999)).toBe(750);
@@ -498,6 +503,8 @@ describe("[allm 94] [allm 95] scripts of the fake adapter", () => {
         { type: "text", text: "A" },
         { type: "error", reason: "rate_limited", status: 429, retryAfterMs: 5 },
         { type: "text", text: "B" },
+        // A run accepts usage after an error, so it would be in the stream.
+        { type: "usage", usage: { inputTokens: 9 } },
       ],
       ['text_delta "A"', "error rate_limited"],
       { outputText: "A", finishReason: "error", error: { type: "adapter_error", status: 429, retryAfterMs: 5 } },

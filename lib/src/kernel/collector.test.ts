@@ -107,6 +107,20 @@ describe("[allm 28] the fold is total", () => {
     );
   });
 
+  test("rejects a value that is no event, and an event with a field of the wrong type", () => {
+    for (const value of [
+      "null",
+      "5",
+      '"text_delta"',
+      "[]",
+      "{}",
+      '{"type":"text_delta","delta":5}',
+      '{"type":"usage"}',
+    ]) {
+      expect(() => new Collector().add(JSON.parse(value)), value).toThrow(MisuseError);
+    }
+  });
+
   test("ignores an event of an unknown type", () => {
     const unknown = JSON.parse('{"type":"hologram","delta":"!"}');
     const events = [delta("Sun"), delta("ny."), completed("stop"), stepped()];

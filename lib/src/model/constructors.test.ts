@@ -257,7 +257,7 @@ test("[allm 83] append, appendUser and appendToolResult change the thread only",
 });
 
 test("[allm 15] a model is a name that is sent verbatim, or a reference with capabilities", () => {
-  for (const model of ["gpt-x", "openai:gpt-x", "gpt-x@openai"]) {
+  for (const model of ["gpt-x", "openai:gpt-x", "gpt-x@openai", "Org/Model X"]) {
     expect(request([user("hi")], { model }).model).toBe(model);
   }
   const known = modelRef({ provider: "openai", id: "gpt-x", limits: { context: 1000, output: null } });

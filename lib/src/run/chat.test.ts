@@ -175,7 +175,7 @@ describe("[allm 121] G2: a failed model call is retried until output was publish
     ]);
   });
 
-  test("waits at most maxDelayMs, however long the provider asks to wait", async () => {
+  test("[lash 90] waits at most maxDelayMs, however long the provider asks to wait", async () => {
     // Ten thousand million seconds: 317 years.
     const limited = { type: "error", reason: "rate_limited", retryAfterMs: 1e13 } as const;
     const { engine: of, clock } = playing([[limited], says("Hello.")]);
@@ -206,7 +206,7 @@ describe("[allm 121] G2: a failed model call is retried until output was publish
     expect((await generate(once.engine, "hi")).error).toMatchObject({ reason: "timeout" });
   });
 
-  test("not after output was published, unless afterOutput is set; then the output is withdrawn", async () => {
+  test("[lash 90] not after output was published, unless afterOutput is set; then the output is withdrawn", async () => {
     const scripts = () => [
       [
         { type: "text", text: "Hel" },

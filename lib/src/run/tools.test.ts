@@ -154,6 +154,8 @@ describe("a tool ends the run", () => {
       const result = await run(playing([calls("slow", "halts", "slow")], tools).engine, "hi");
       expect(ended.splice(0)).toEqual(["slow", "slow"]);
       expect(result.toolResults.map(({ content }) => content)).toEqual(["slow", "null", "slow"]);
+      const answers = result.thread.messages.filter((message) => message.role === "tool");
+      expect(answers.map(({ toolCallId }) => toolCallId)).toEqual(["c0", "c1", "c2"]);
       expect(result.metadata.haltedReason).toBe("enough");
     }
   });

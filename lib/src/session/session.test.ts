@@ -32,6 +32,12 @@ const pay = tool({
 });
 const texts = ({ thread }: Session) => thread.messages.map(messageText);
 
+/** An argument that the types do not allow. A program without a compiler may pass anything. */
+function untyped<T>(value: unknown): T;
+function untyped(value: unknown): unknown {
+  return value;
+}
+
 /** Serializes a session and restores it. */
 const stored = <C extends object>(given: Session<C>) => orThrow(fromJson(toJson("session", given), { as: "session" }));
 
@@ -50,6 +56,17 @@ describe("[allm 73] [allm 74] start and reply", () => {
     const options = { requestId: "r" };
     const replied = await sessions.reply(playing([says("A")]).engine, before, "hi", options);
     expect(await sessions.continue(playing([says("A")]).engine, before, user("hi"), options)).toEqual(replied);
+  });
+
+  test("start rejects any other input with invalid_session_input, before any model call", async () => {
+    const { engine: of, adapter } = playing([says("never")]);
+    for (const input of [5, null, undefined, true, {}, { thread: "hi" }, [{ role: "nobody", content: "hi" }]]) {
+      const message = JSON.stringify(input);
+      await expect(sessions.start(of, untyped(input)), message).rejects.toMatchObject({
+        failure: { type: "validation_error", reason: "invalid_session_input" },
+      });
+    }
+    expect(adapter.calls).toHaveLength(0);
   });
 
   test("keeps the id, context and metadata of a session and adds up its usage", async () => {

@@ -121,7 +121,7 @@ describe.each(phaseTypes)("[lash 4] %s", (phase) => {
   });
 });
 
-test("every response is accepted in exactly one phase", () => {
+test("[lash 4] every response is accepted in exactly one phase", () => {
   const accepting = responseTypes.map((type) => phaseTypes.filter((phase) => transitionFor(phase, type) !== undefined));
   expect(accepting.map((phases) => phases.length)).toEqual(responseTypes.map(() => 1));
 });

@@ -224,6 +224,12 @@ describe("toolFailure", () => {
       source: "runtime",
       retry: { type: "never" },
     });
+    expect(new ToolError("not_found").failure.class).toBe("unavailable");
+    expect(new ToolError("invalid_arguments").failure.class).toBe("invalid_request");
+    expect(new ToolError("denied").failure.class).toBe("permission_denied");
+    expect(new ToolError("timeout").failure.class).toBe("timeout");
+    expect(new ToolError("outcome_unknown").failure.class).toBe("external");
+    expect(new ToolError("encoding_failed").failure.class).toBe("internal");
     for (const retry of [{ type: "never" }, { type: "safe", afterMs: 100 }, { type: "exhausted", attempts: 3 }]) {
       expect(parse("failure", { ...failure, retry }).ok).toBe(true);
     }

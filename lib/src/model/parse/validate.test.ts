@@ -91,7 +91,7 @@ describe("[allm 85] validateRequest", () => {
 
   test("[allm 88] reports every violation with its full path", () => {
     const broken = untyped<ModelRequest>({
-      messages: [{ role: "tool", content: 5 }],
+      messages: [user("hi"), { role: "tool", content: 5 }],
       tools: [{ name: "auto", description: 1, schema: [] }, weather, weather],
       temperature: 9,
       maxTokens: -1,
@@ -100,8 +100,8 @@ describe("[allm 85] validateRequest", () => {
     });
     const result = validateRequest(broken);
     expect(issuesOf(result)).toEqual([
-      [["messages", 0, "content"], "invalid_type"],
-      [["messages", 0, "toolCallId"], "required"],
+      [["messages", 1, "content"], "invalid_type"],
+      [["messages", 1, "toolCallId"], "required"],
       [["tools", 0, "name"], "reserved_tool_name"],
       [["tools", 0, "description"], "not_a_string"],
       [["tools", 0, "schema"], "not_a_map"],
@@ -113,8 +113,8 @@ describe("[allm 85] validateRequest", () => {
     ]);
     expect(!result.ok && result.failure.reason).toBe("invalid_request");
     expect(!result.ok && result.failure.message).toBe(
-      "validation failed: invalid_request (10 errors): messages[0].content: must be a string or a list of parts, " +
-        "not a number; messages[0].toolCallId: a tool message needs the id of the call it answers; " +
+      "validation failed: invalid_request (10 errors): messages[1].content: must be a string or a list of parts, " +
+        "not a number; messages[1].toolCallId: a tool message needs the id of the call it answers; " +
         "tools[0].name: auto, none, required are keywords of toolChoice; …",
     );
   });

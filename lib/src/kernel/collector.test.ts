@@ -181,12 +181,14 @@ describe("[allm 32] halts", () => {
       answered("c", "3"),
       halted("b", "enough"),
       askUserEvent("a"),
-      stepped("a", "b", "c"),
+      halted("d", "later"),
+      stepped("a", "b", "c", "d"),
     ).chatResult().steps;
     expect(step?.toolResults.map((result) => [result.toolCallId, result.content])).toEqual([
       ["a", "<awaiting user response>"],
       ["b", "enough"],
       ["c", "3"],
+      ["d", "later"],
     ]);
     expect(step?.metadata).toEqual({
       haltedReason: "ask_user",

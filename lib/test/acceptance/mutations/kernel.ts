@@ -37,6 +37,12 @@ export const kernelMutations: readonly Mutation[] = [
       to: "const halt = this.#halts[0] ?? null;",
     },
     {
+      rows: ["allm 32"],
+      defect: "the halt that came last counts",
+      from: "const [halt = null] = this.#halts.toSorted(byCall);",
+      to: "const halt = this.#halts.at(-1) ?? null;",
+    },
+    {
       rows: ["allm 33"],
       defect: "the text of a step is kept for the next step",
       from: "    this.#begin(new Draft());\n    this.#answers = [];",

@@ -123,8 +123,8 @@ export const runtimeMutations: readonly Mutation[] = [
     {
       rows: ["lash 65"],
       defect: "rows of older versions need a field that was added later",
-      from: "  inputs: fallback(array(string), []),",
-      to: "  inputs: required(array(string)),",
+      from: "  discarded: fallback(number, 0),",
+      to: "  discarded: required(number),",
     },
   ]),
   ...inFile("lib/src/restate/drive-handlers.ts", [

@@ -60,7 +60,7 @@ describe("[allm 73] [allm 74] start and reply", () => {
 
   test("start rejects any other input with invalid_session_input, before any model call", async () => {
     const { engine: of, adapter } = playing([says("never")]);
-    for (const input of [5, null, undefined, true, {}, { thread: "hi" }, [{ role: "nobody", content: "hi" }]]) {
+    for (const input of [5, null, undefined, true, {}, { thread: "hi" }, [{ role: "robot", content: "hi" }]]) {
       const message = JSON.stringify(input);
       await expect(sessions.start(of, untyped(input)), message).rejects.toMatchObject({
         failure: { type: "validation_error", reason: "invalid_session_input" },

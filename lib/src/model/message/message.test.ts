@@ -43,7 +43,9 @@ describe("[allm 1] messages", () => {
   test("role and content are required, and an unknown field throws an error that names it", () => {
     expect(() => message(untyped({ content: "hi" }))).toThrow(/role: is required/);
     expect(() => message(untyped({ role: "user" }))).toThrow(/message: content: is required/);
-    expect(() => message(untyped({ role: "user", content: 5 }))).toThrow(/content: must be a string or a list of parts/);
+    expect(() => message(untyped({ role: "user", content: 5 }))).toThrow(
+      /content: must be a string or a list of parts/,
+    );
     expect(() => message(untyped({ role: "user", content: "hi", contnt: "" }))).toThrow(
       "message: contnt: unknown field; the fields are role, content, id, name, origin, metadata",
     );

@@ -1,11 +1,14 @@
 // Entry point `everturn/kernel`: the pure turn machine, its protocols and the collector.
 
 export type {
+  Approval,
   AskCheckpoint,
   CallModel,
   CallTool,
+  CellFinish,
   CheckpointDelivered,
   CheckpointDelivery,
+  CodeCalls,
   CodeFailed,
   CodeFinished,
   Effect,
@@ -19,11 +22,18 @@ export type {
   RunCode,
   SyncEnvironment,
   ToolReturned,
+  ToolWaits,
+  Verdict,
 } from "./machine/effect.ts";
 export type { TurnHistory } from "./history/history.ts";
+export type { MachineCheckpoint, Polled } from "./machine/machine.ts";
+export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
+export type { CodeProtocolOptions } from "./protocol/code-protocol.ts";
 export type {
   ContextProjector,
   DriverAction,
+  NamedProjector,
+  NamedProtocol,
   ProjectorContext,
   ProtocolDriver,
   TurnProtocol,
@@ -32,35 +42,60 @@ export type {
 export type { LlmTerminalReason } from "./protocol/terminal-reason.ts";
 export type { TurnCause } from "./history/turn-cause.ts";
 export type {
+  ApprovedCall,
+  AwaitingTools,
+  BegunCell,
+  CallAnswer,
+  Cancellation,
+  Cell,
   CheckpointResumeAction,
   CompletedToolCall,
+  EndedStep,
+  Ending,
   LlmDebug,
   LlmError,
   LogEvent,
   Notice,
   Phase,
   Progress,
+  RequestConfig,
+  ResponseStatus,
+  SlottedCall,
+  StepEnd,
+  Transition,
   Turn,
   TurnInput,
   TurnMachineConfig,
   TurnPolicy,
+  TurnSettings,
 } from "./machine/turn.ts";
 
 export { chatProtocol } from "./protocol/chat-protocol.ts";
 export { codeProtocol } from "./protocol/code-protocol.ts";
 export { Collector } from "./collector.ts";
 export { protocolConfig, turnConfig, turnInput } from "./machine/configure.ts";
+export { ending } from "./protocol/ending.ts";
 export { historyMessages } from "./history/history.ts";
 export { TurnMachine } from "./machine/machine.ts";
-export { projectRequest } from "./history/projector.ts";
+export { ChatContextProjector, projectRequest } from "./history/projector.ts";
 export { renderPrompt } from "./history/prompt.ts";
 export { DriverContextView } from "./protocol/protocol.ts";
+export { pendingOfWait } from "./protocol/halts.ts";
+export { readCheckpoint } from "./machine/read-checkpoint.ts";
+export { readResponse } from "./machine/read-response.ts";
+export { replyMessage, replyStepEnd } from "./protocol/reply-message.ts";
 export {
+  callDecision,
+  callResult,
   checkpointDelivered,
+  codeCalls,
   codeFailed,
   codeFinished,
   modelFailed,
   modelReplied,
   toolReturned,
+  toolWaits,
 } from "./machine/respond.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./history/turn-cause.ts";
+export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
+export { pendingEffects, storableTurn } from "./machine/turn.ts";

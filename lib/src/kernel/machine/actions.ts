@@ -1,17 +1,23 @@
 // Applies the actions that a protocol returns, and ends turns.
 //
 // A list of actions is valid if it is a list of known actions, exactly one of them is a direction (start a model call, tools, code or a
-// checkpoint, or finish), it ends the step at most once, and it orders no effect that was answered already. An invalid list fails the turn with
-// `invalid_actions`; without this check a protocol with a bug would leave a turn that waits for nothing (a stall) or performs an effect twice.
+// checkpoint, or finish), it ends the step at most once, it orders no effect that was answered already, and the protocol's own values in it are JSON. An
+// invalid list fails the turn with `invalid_actions`; without this check a protocol with a bug would leave a turn that waits for nothing (a stall), performs
+// an effect twice, or stores what cannot be read back.
 
+import type { JsonObject } from "../../model/internal.ts";
 import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
-import type { Ending } from "./turn.ts";
+import type { Ending, SlottedCall } from "./turn.ts";
 
 import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
+import { jsonObject, read } from "../../model/parse/reading.ts";
+import { ending } from "../protocol/ending.ts";
+import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
+import { replyStepEnd } from "../protocol/reply-message.ts";
 import { deliverDeferred } from "./deliver.ts";
-import { pendingEffects } from "./turn.ts";
+import { pendingEffects, toolEffectId } from "./turn.ts";
 
 /** Applies the actions of a protocol in order. Actions after `finish` are ignored. */
 export function applyActions<P extends TurnProtocol>(
@@ -38,6 +44,8 @@ export function applyActions<P extends TurnProtocol>(
       return reject(builder, "start_tools must have at least one call, and every call a slot of its own");
     }
   }
+  const unstorable = actions.map(unstorableValue).find((path) => path !== null) ?? null;
+  if (unstorable !== null) return reject(builder, `the protocol returned ${unstorable}, which is not JSON`);
   const end = actions.findIndex(({ type }) => type === "finish");
   for (const action of end === -1 ? actions : actions.slice(0, end + 1)) apply(builder, action);
   // An effect with a recorded response is never performed again (H1), so a protocol must not order it again.
@@ -49,6 +57,19 @@ export function applyActions<P extends TurnProtocol>(
 /** Checks at run time, because a protocol may be written in JavaScript. `hasOwn` also rejects names such as `constructor`. */
 function isListOfActions(actions: unknown): boolean {
   return Array.isArray(actions) && actions.every((action) => Object.hasOwn(isDirection, action?.type ?? ""));
+}
+
+/** Where an action has a value of the protocol's own that cannot be stored as JSON; `null`: nowhere. */
+function unstorableValue(action: DriverAction): string | null {
+  const result = read(jsonObject, ownValues(action));
+  return "value" in result ? null : [action.type, ...(result.issues[0]?.path ?? [])].join(".");
+}
+
+/** The values of an action whose types the protocol defines. */
+function ownValues(action: DriverAction): JsonObject {
+  if (action.type === "append_events") return { events: action.events ?? [] };
+  if (action.type === "start_llm") return { overrides: action.overrides, driverState: action.driverState };
+  return action.type === "start_exec" ? { driverState: action.driverState } : {};
 }
 
 /** Which actions are directions: they decide the next phase of the turn. */
@@ -88,13 +109,17 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
       return builder.update({ graceTurn: true });
     case "start_llm": {
       const { useTools, overrides, driverState } = action;
+      const { policy, step, runOffset } = builder.turn;
+      if (policy.stopAfter !== null && step > runOffset) return stop(builder, []);
       return builder.wait({ type: "awaiting_model", useTools, overrides, driverState });
     }
     case "start_tools": {
       const { calls } = action;
+      if (builder.turn.policy.stopAfter === "reply") return stop(builder, calls);
       return builder.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
     }
     case "start_exec":
+      if (builder.turn.policy.stopAfter === "reply") return stop(builder, []);
       return builder.cells.start(builder, action);
     case "start_checkpoint": {
       const { checkpoint, onEmpty } = action;
@@ -103,6 +128,16 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
     case "finish":
       return finish(builder, action.ending);
   }
+}
+
+/** Ends a turn where `stopAfter` of its policy says, although the protocol would continue. Calls that it would run are pending for the caller. */
+function stop<P extends TurnProtocol>(builder: TransitionBuilder<P>, calls: readonly SlottedCall[]): void {
+  const { openReply } = builder.turn;
+  const pendingToolCalls = calls.map(({ call, slot, idempotencyKey }) =>
+    pendingCall(call, "manual", { idempotencyKey: idempotencyKey ?? toolEffectId(builder.turn, slot) }),
+  );
+  if (openReply !== null && calls.length > 0) builder.endStep({ ...replyStepEnd(openReply), pendingToolCalls });
+  builder.end({ ...ending({ type: "stop_after" }), pendingToolCalls });
 }
 
 /**

@@ -1,5 +1,6 @@
 // Constructors with defaults for the configuration and the input of a turn.
 
+import type { Json } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { TurnInput, TurnMachineConfig } from "./turn.ts";
 
@@ -33,6 +34,7 @@ const defaults = {
   turnLimitFinalMessage: null,
   structuredFinalize: null,
   autonomous: false,
+  stopAfter: null,
   emitLlmTrace: false,
 };
 
@@ -40,9 +42,12 @@ const defaults = {
 type ConfigFields<P extends TurnProtocol> = Pick<TurnMachineConfig<P>, "protocolDriver" | "termination"> &
   Partial<TurnMachineConfig<P>>;
 
-/** Builds the input of a turn. Only the id is required; history, messages and answers are empty by default. */
-export function turnInput(turnId: string, fields: Partial<Omit<TurnInput, "turnId">> = {}): TurnInput {
+/** Builds the input of a turn. Only the id is required; history, records, messages and answers are empty by default. */
+export function turnInput<Event extends Json = never>(
+  turnId: string,
+  fields: Partial<Omit<TurnInput<Event>, "turnId">> = {},
+): TurnInput<Event> {
   const revision = kernelRevision;
-  const empty = { history: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0 };
+  const empty = { history: [], events: [], messages: [], turnCauses: [], answers: [], cell: null, runOffset: 0 };
   return { turnId, revision, ...empty, ...fields };
 }

@@ -5,7 +5,7 @@
 // checkpoint: a restored machine derives them from the turn and hands all of them out again (redelivery, K2).
 
 import type { CellCall, Failure, ModelRequest } from "../../model/internal.ts";
-import type { TurnProtocol, UnitTurnProtocol } from "../protocol/protocol.ts";
+import type { TurnProtocol } from "../protocol/protocol.ts";
 import type { CallModel, Effect, EffectResponse, RunCode } from "./effect.ts";
 import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
@@ -16,14 +16,14 @@ import { advance, cancelTurn, failTurn, responseStatus, startTurn } from "./redu
 import { cellCalls, isSameBatch, pendingEffects, storableTurn } from "./turn.ts";
 
 /** A notice, or an effect to perform. A model call carries its request, a code cell the calls it made so far. */
-type Polled<P extends TurnProtocol = UnitTurnProtocol> =
+export type Polled<P extends TurnProtocol = TurnProtocol> =
   | Notice<P>
   | Exclude<Effect, CallModel | RunCode>
   | (CallModel & { readonly request: ModelRequest })
   | (RunCode & { readonly calls: readonly CellCall[] });
 
 /** The stored form of a machine: the turn, and the notices that were not polled yet. Plain JSON. */
-export type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
+export type MachineCheckpoint<P extends TurnProtocol = TurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];
 };
@@ -32,7 +32,7 @@ export type MachineCheckpoint<P extends TurnProtocol = UnitTurnProtocol> = {
  * The turn machine: poll it for effects and notices, and hand in responses. It is pure: it performs no I/O and
  * reads no clock (K1). A checkpoint is plain JSON; `restore` continues from it with the same behaviour (K3).
  */
-export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
+export class TurnMachine<P extends TurnProtocol = TurnProtocol> {
   readonly #config: TurnMachineConfig<P>;
   #turn: Turn<P>;
   #notices: readonly Notice<P>[];
@@ -47,7 +47,7 @@ export class TurnMachine<P extends TurnProtocol = UnitTurnProtocol> {
   }
 
   /** Starts a turn. */
-  static start<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): TurnMachine<P> {
+  static start<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput<P["event"]>): TurnMachine<P> {
     return new TurnMachine(config, startTurn(config, input));
   }
 

@@ -11,11 +11,15 @@ import { MisuseError, noUsage } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { emptyList } from "../history/shared-list.ts";
 
-/** Returns the checkpoint with the defaults of missing fields. Throws `MisuseError` if a field without a default is missing. */
-export function readCheckpoint<P extends TurnProtocol>(checkpoint: MachineCheckpoint<P>): MachineCheckpoint<P> {
-  check(checkpoint);
-  const turn: Turn<P> = { ...turnDefaults, ...checkpoint.turn };
-  return { turn: { ...turn, policy: { ...policyDefaults, ...turn.policy } }, notices: checkpoint.notices ?? [] };
+/**
+ * Reads the stored checkpoint of a {@link TurnMachine}, for example after `JSON.parse`. A field that the checkpoint of an older release lacks has its default.
+ * Throws `MisuseError` (`invalid_argument`), which names the field, if one without a default is missing. The content of history, records and phase is not
+ * checked: `TurnMachine.checkpoint` writes them.
+ */
+export function readCheckpoint<P extends TurnProtocol = TurnProtocol>(stored: unknown): MachineCheckpoint<P> {
+  if (!isCheckpoint<P>(stored)) throw refusal("turn");
+  const turn: Turn<P> = { ...turnDefaults, ...stored.turn };
+  return { turn: { ...turn, policy: { ...policyDefaults, ...turn.policy } }, notices: stored.notices ?? [] };
 }
 
 /** The fields of a turn that have no neutral value. All others are in `turnDefaults`; the compiler checks it. */
@@ -56,6 +60,7 @@ const policyDefaults = {
   turnLimitFinalMessage: null,
   structuredFinalize: null,
   autonomous: false,
+  stopAfter: null,
   startCheckpoint: false,
 } satisfies Omit<Turn["policy"], "termination">;
 
@@ -88,13 +93,14 @@ function isCount(value: unknown): boolean {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Throws `MisuseError` for the first field that is missing or has a value that the machine does not write. */
-function check(checkpoint: unknown): void {
-  const turn = isPlainObject(checkpoint) ? checkpoint["turn"] : undefined;
-  if (!isPlainObject(turn)) throw refusal("turn");
+/** Is this a checkpoint? Throws `MisuseError` for the first field of its turn that is missing or has a value that the machine does not write. */
+function isCheckpoint<P extends TurnProtocol>(stored: unknown): stored is MachineCheckpoint<P> {
+  const turn = isPlainObject(stored) ? stored["turn"] : undefined;
+  if (!isPlainObject(turn)) return false;
   for (const [field, isValid] of Object.entries(requiredFields)) {
     if (!isValid(turn[field])) throw refusal("turn", field);
   }
+  return true;
 }
 
 function refusal(...path: readonly string[]): MisuseError {

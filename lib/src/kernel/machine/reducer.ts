@@ -56,7 +56,7 @@ import type {
 
 import { exactSum, MisuseError, noUsage } from "../../model/internal.ts";
 import { isHistory, startHistory } from "../history/history.ts";
-import { emptyList } from "../history/shared-list.ts";
+import { append, emptyList } from "../history/shared-list.ts";
 import { ending } from "../protocol/ending.ts";
 import { takeAnswers } from "../protocol/open-calls.ts";
 import { codeCells } from "./cells.ts";
@@ -71,7 +71,10 @@ import { kernelRevision, pendingEffect } from "./turn.ts";
  * been performed yet; {@link pendingEffects} returns the first ones. Throws `MisuseError` if an open call has no answer, an answer has no open
  * call, or the kernel revision is newer than this release.
  */
-export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, input: TurnInput): Transition<P> {
+export function startTurn<P extends TurnProtocol>(
+  config: TurnMachineConfig<P>,
+  input: TurnInput<P["event"]>,
+): Transition<P> {
   checkRevision("startTurn", input.revision);
   const earlier = isHistory(input.history) ? input.history : startHistory(input.history);
   const { messages, approved, cell } = takeAnswers(input, earlier);
@@ -82,8 +85,8 @@ export function startTurn<P extends TurnProtocol>(config: TurnMachineConfig<P>, 
     history: earlier,
     reported: earlier.length,
     transient: emptyList,
-    events: emptyList,
-    reportedEvents: 0,
+    events: append(emptyList, input.events),
+    reportedEvents: input.events.length,
     turnCauses: [],
     step: input.runOffset,
     runOffset: input.runOffset,
@@ -117,7 +120,7 @@ function awaitStartCheckpoint<P extends TurnProtocol>(builder: TransitionBuilder
 /** The limits of the configuration, copied into the turn so that a deployment cannot change them while the turn is open. */
 function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): TurnPolicy<P> {
   const { syncEnvironment, startCheckpoint, maxTurns, maxContextTokens, turnLimitFinalMessage } = config;
-  const { structuredFinalize, autonomous, termination } = config;
+  const { structuredFinalize, autonomous, stopAfter, termination } = config;
   return {
     syncEnvironment,
     startCheckpoint,
@@ -126,6 +129,7 @@ function startPolicy<P extends TurnProtocol>(config: TurnMachineConfig<P>): Turn
     turnLimitFinalMessage,
     structuredFinalize,
     autonomous,
+    stopAfter,
     termination,
   };
 }

@@ -40,7 +40,7 @@ import type {
 import type { TurnHistory } from "../history/history.ts";
 import type { SharedList } from "../history/shared-list.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
-import type { ContextProjector, ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "../protocol/protocol.ts";
+import type { ContextProjector, ProtocolDriver, TurnProtocol } from "../protocol/protocol.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
 import type { Approval, CheckpointDelivery, Effect, ToolReturned, ToolWaits } from "./effect.ts";
 
@@ -65,19 +65,19 @@ export const kernelRevision = 3;
  * What a turn runs with and does not store: it must be supplied again to restore a turn. Model, instructions,
  * tools, settings and limits are fixed when the turn starts and are part of its state.
  */
-export type TurnMachineConfig<P extends TurnProtocol = UnitTurnProtocol> = RequestConfig<P> & {
+export type TurnMachineConfig<P extends TurnProtocol = TurnProtocol> = RequestConfig<P> & {
   /** Interprets replies. It must be pure, and the same for the whole turn. */
   readonly protocolDriver: ProtocolDriver<P>;
 };
 
 /** The part of a configuration from which requests are built: all of it but the protocol. */
-export type RequestConfig<P extends TurnProtocol = UnitTurnProtocol> = TurnSettings<P> & {
+export type RequestConfig<P extends TurnProtocol = TurnProtocol> = TurnSettings<P> & {
   /** Builds the requests. It must be pure, and the same for the whole turn. */
   readonly projector: ContextProjector<P>;
 };
 
 /** The part of a configuration that is data. Protocols and projectors can read it. */
-export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy<P> & {
+export type TurnSettings<P extends TurnProtocol = TurnProtocol> = TurnPolicy<P> & {
   readonly sessionId: string;
   readonly model: ModelName | null;
   readonly systemPrompt: string;
@@ -96,7 +96,7 @@ export type TurnSettings<P extends TurnProtocol = UnitTurnProtocol> = TurnPolicy
  * Limits and end conditions of a turn. They are fixed when the turn starts: a deployment changes the next turn,
  * never an open one.
  */
-export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
+export type TurnPolicy<P extends TurnProtocol = TurnProtocol> = {
   /** Order `sync_environment` at the start and before every further step. Default: false, the environment never changes. */
   readonly syncEnvironment: boolean;
   /** Order the checkpoint `before_turn` before all other effects. Default: false. */
@@ -111,18 +111,22 @@ export type TurnPolicy<P extends TurnProtocol = UnitTurnProtocol> = {
   readonly structuredFinalize: { readonly format: StructuredFormat; readonly nudge: string } | null;
   /** No person can answer questions. The machine does not use this; protocols can read it. */
   readonly autonomous: boolean;
+  /** End the turn after one reply, or after one reply and its calls; see `DriverContextView.stopAfter`. Default: `null`, no stop. */
+  readonly stopAfter: "reply" | "step" | null;
   /** The end condition of a protocol that has one. */
   readonly termination: P["termination"];
 };
 
-/** The input of a turn: history, new messages, and answers to calls that were pending. */
-export type TurnInput = {
+/** The input of a turn: history, new messages, and answers to calls that were pending. `Event`: the records of the protocol. */
+export type TurnInput<Event extends Json = never> = {
   /** The prefix of all ids of the turn. It must be unique in the session. */
   readonly turnId: string;
   /** The kernel revision the turn is started under: the newest one for a new turn, the stored one when a turn is replayed. */
   readonly revision: number;
   /** The conversation before this turn: messages, or the history of an earlier turn, which is shared and not copied or digested again. */
   readonly history: readonly Message[] | TurnHistory;
+  /** The records that the protocol appended in earlier turns of the session. They are not reported again. Default: none. */
+  readonly events: readonly Event[];
   /** New messages; may be empty. */
   readonly messages: readonly Message[];
   /** Events outside the conversation that start the turn. */
@@ -160,7 +164,7 @@ export type ApprovedCall = {
 };
 
 /** The state of a turn: plain data from which the pending effects follow (K2). */
-export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
+export type Turn<P extends TurnProtocol = TurnProtocol> = {
   /** The kernel revision that decides this turn to its end. */
   readonly revision: number;
   /** The prefix of all effect and message ids of the turn. */
@@ -212,7 +216,7 @@ export type Turn<P extends TurnProtocol = UnitTurnProtocol> = {
 };
 
 /** What a turn waits for. Each waiting phase holds the data from which its effects are computed. */
-export type Phase<P extends TurnProtocol = UnitTurnProtocol> =
+export type Phase<P extends TurnProtocol = TurnProtocol> =
   /** Waits for `sync_environment`. `update`: false for the first sync of the turn. */
   | { readonly type: "awaiting_environment"; readonly update: boolean }
   /** Waits for `call_model`. `driverState` goes back to the protocol with the reply. */
@@ -236,7 +240,7 @@ export type Phase<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "ended"; readonly ending: Ending };
 
 /** The phase in which a batch of tool calls runs. The list `calls` is the same object for the whole batch: see `isSameBatch`. */
-export type AwaitingTools<P extends TurnProtocol = UnitTurnProtocol> = {
+export type AwaitingTools<P extends TurnProtocol = TurnProtocol> = {
   readonly type: "awaiting_tools";
   readonly calls: readonly SlottedCall[];
   /** The result of each call, by index in `calls`; `null`: not answered yet. */
@@ -255,7 +259,7 @@ export type SlottedCall = {
 };
 
 /** A cell of code that is running. */
-export type Cell<P extends TurnProtocol = UnitTurnProtocol> = {
+export type Cell<P extends TurnProtocol = TurnProtocol> = {
   readonly id: string;
   readonly language: string;
   readonly code: string;
@@ -270,7 +274,7 @@ export type Cell<P extends TurnProtocol = UnitTurnProtocol> = {
 };
 
 /** A cell that an executor has started. */
-export type BegunCell<P extends TurnProtocol = UnitTurnProtocol> = Cell<P> & {
+export type BegunCell<P extends TurnProtocol = TurnProtocol> = Cell<P> & {
   readonly executor: SuspendedCell["executor"];
 };
 
@@ -306,7 +310,7 @@ export type Ending = {
 };
 
 /** A notification to the host. It needs no response. */
-export type Notice<P extends TurnProtocol = UnitTurnProtocol> =
+export type Notice<P extends TurnProtocol = TurnProtocol> =
   /** An event for readers of the turn. */
   | { readonly type: "emit"; readonly event: TurnEvent }
   /** A trace of a model call, if `emitLlmTrace` is set. */
@@ -317,7 +321,7 @@ export type Notice<P extends TurnProtocol = UnitTurnProtocol> =
   | ({ readonly type: "done"; readonly ending: Ending; readonly usage: Usage } & Progress<P>);
 
 /** What is new since the last notice. It is reported before the effects that depend on it. */
-export type Progress<P extends TurnProtocol = UnitTurnProtocol> = {
+export type Progress<P extends TurnProtocol = TurnProtocol> = {
   /** Messages that were appended to the history. */
   readonly messages: readonly Message[];
   /** Records that the protocol appended. */
@@ -386,7 +390,7 @@ export type LlmError = {
 /** `accepted`; `stale`: the turn does not wait for an effect of this id; `wrong_kind`: that effect cannot receive a response of this type (K4). */
 export type ResponseStatus = "accepted" | "stale" | "wrong_kind";
 
-export type Transition<P extends TurnProtocol = UnitTurnProtocol> = {
+export type Transition<P extends TurnProtocol = TurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];
   readonly status: ResponseStatus;

@@ -34,7 +34,7 @@ import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
 import { replyMessage } from "./reply-message.ts";
 import { joinParagraph } from "./reply-text.ts";
-import { complete, continuePaused, finish, messageId, nextIteration } from "./shared-actions.ts";
+import { complete, continuePaused, finish, messageId, nextIteration, stoppingWhere } from "./shared-actions.ts";
 import { answerOf, unrunAnswer } from "./tool-answer.ts";
 
 /** Options of the chat protocol. They are stored with the turn (run/plan/pinned.ts). */
@@ -45,7 +45,7 @@ export type ChatProtocolOptions = {
   readonly onEmptyReply: "complete" | "error";
   /** A call of an unknown tool ends the turn, or is answered `not_found` and the turn continues. Default: `error`. */
   readonly onUnknownTool: "error" | "answer";
-  /** End the turn after one reply (its calls are pending), or after one reply and its tools. Default: `null`, no stop. */
+  /** End the turn after one reply (its calls are pending), or after one reply and its tools. Default: `null`, where the configuration of the turn says. */
   readonly stopAfter: "reply" | "step" | null;
 };
 
@@ -65,8 +65,8 @@ export function chatProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
   return {
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: true, overrides: {}, driverState: null }],
-    handleLlmSuccess: (context, reply) => onReply(settings, context, reply),
-    handleToolResults: (context, completed) => onToolResults(settings, context, completed),
+    handleLlmSuccess: (context, reply) => onReply(stoppingWhere(settings, context), context, reply),
+    handleToolResults: (context, completed) => onToolResults(stoppingWhere(settings, context), context, completed),
     // The protocol starts no cell. A turn that resumes a cell of another protocol fails when the cell ends: the list has no direction.
     handleExecResult: () => [],
   };

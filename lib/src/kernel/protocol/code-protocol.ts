@@ -14,7 +14,7 @@ import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
 import { outcomeOfText } from "./ending.ts";
 import { replyMessage, replyStepEnd } from "./reply-message.ts";
-import { complete, continuePaused, finish, messageId, nextIteration } from "./shared-actions.ts";
+import { complete, continuePaused, finish, messageId, nextIteration, stoppingWhere } from "./shared-actions.ts";
 import { unrunAnswer } from "./tool-answer.ts";
 
 /** Options of the code protocol. All but `aliases` are stored with the turn (run/plan/pinned.ts). */
@@ -27,7 +27,7 @@ export type CodeProtocolOptions = {
   readonly aliases: readonly string[];
   /** A reply without text is an error, or completes the turn. Default: `error`. */
   readonly onEmptyReply: "complete" | "error";
-  /** End the turn after one reply, or after one reply and its cell. Default: `null`, no stop. */
+  /** End the turn after one reply, or after one reply and its cell. Default: `null`, where the configuration of the turn says. */
   readonly stopAfter: "reply" | "step" | null;
 };
 
@@ -45,10 +45,10 @@ export function codeProtocol<P extends TurnProtocol = UnitTurnProtocol>(
   };
   return {
     prepareProtocolIteration: () => [{ type: "start_llm", useTools: false, overrides: {}, driverState: null }],
-    handleLlmSuccess: (context, reply) => onReply(settings, context, reply),
+    handleLlmSuccess: (context, reply) => onReply(stoppingWhere(settings, context), context, reply),
     // Approved calls of an earlier turn that used the chat protocol.
     handleToolResults: chatProtocol<P>({ stopAfter: settings.stopAfter }).handleToolResults,
-    handleExecResult: (context, result, calls) => onCell(settings, context, result, calls),
+    handleExecResult: (context, result, calls) => onCell(stoppingWhere(settings, context), context, result, calls),
   };
 }
 

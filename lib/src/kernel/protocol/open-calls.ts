@@ -24,7 +24,10 @@ export type Answered = {
  * Matches the answers of the input with the open calls. A turn starts only when every open call has an answer (Q8): a call without an answer and an
  * answer without a call are misuse and throw `MisuseError`.
  */
-export function takeAnswers({ turnId, revision, answers, cell }: TurnInput, history: TurnHistory): Answered {
+export function takeAnswers(
+  { turnId, revision, answers, cell }: Pick<TurnInput, "turnId" | "revision" | "answers" | "cell">,
+  history: TurnHistory,
+): Answered {
   const inCell = cell?.calls.flatMap(({ call, answer }, slot) => (answer === null ? [{ call, slot }] : [])) ?? [];
   const open = [...openCalls(history), ...inCell];
   const matched = matchAnswers(open, answers);

@@ -4,7 +4,12 @@
 // without a direction, or with two, fails the turn with `invalid_actions`; otherwise the turn would stall or order two things at once.
 //
 // Protocol functions run again on every replay, so they must be pure: the same view gives the same actions (K1, K6). The built-in protocols are
-// chat-protocol.ts and code-protocol.ts.
+// chat-protocol.ts and code-protocol.ts. A protocol of a program has a name and a version (`NamedProtocol`), which are stored with each turn: a replay finds the
+// same functions by them.
+//
+// The functions are declared as methods. The compiler compares the parameters of methods in both directions, so a protocol with types of its own is assignable
+// to the general type, which the driver of run/ uses. The machine keeps the values apart: it passes a protocol only the events, the end condition and the driver
+// state of turns that were started with this protocol.
 
 import type {
   CellCall,
@@ -27,14 +32,15 @@ import type {
   StepEnd,
   Turn,
   TurnMachineConfig,
+  TurnPolicy,
   TurnSettings,
 } from "../machine/turn.ts";
 
 import { itemsOf } from "../history/shared-list.ts";
 
-/** The types of a protocol's own data. All of it is stored with the turn, so it must be JSON. */
+/** The types of a protocol's own data. All of it is stored, so it must be JSON. Types of this module without a parameter are those of any protocol. */
 export type TurnProtocol = {
-  /** A record that the protocol appends to the turn. */
+  /** A record that the protocol appends. It is kept with the session: the protocol gets it in later turns, too. */
   readonly event: Json;
   /** The end condition that the configuration sets. */
   readonly termination: Json;
@@ -72,31 +78,44 @@ export type UnitTurnProtocol = { readonly event: null; readonly termination: nul
  * protocolConfig({ protocolDriver: guessing, termination: { word: "rain" } }).termination.word; // => "rain"
  * ```
  */
-export type ProtocolDriver<P extends TurnProtocol = UnitTurnProtocol> = {
+export type ProtocolDriver<P extends TurnProtocol = TurnProtocol> = {
   /** Called at the start of a step, after the environment, approved calls and a suspended cell have been handled. */
-  readonly prepareProtocolIteration: (context: DriverContextView<P>) => readonly DriverAction<P>[];
+  prepareProtocolIteration(context: DriverContextView<P>): readonly DriverAction<P>[];
   /** Called with a model reply, except replies that fail the turn and the reply of the structured call. */
-  readonly handleLlmSuccess: (
+  handleLlmSuccess(
     context: DriverContextView<P>,
     reply: ModelReply,
     driverState: P["driverState"] | null,
-  ) => readonly DriverAction<P>[];
+  ): readonly DriverAction<P>[];
   /** Called once for a batch of calls, when all of them are answered, with the results in call order. */
-  readonly handleToolResults: (
-    context: DriverContextView<P>,
-    completed: readonly CompletedToolCall[],
-  ) => readonly DriverAction<P>[];
+  handleToolResults(context: DriverContextView<P>, completed: readonly CompletedToolCall[]): readonly DriverAction<P>[];
   /** Called when a code cell finished or failed, with the calls it made. */
-  readonly handleExecResult: (
+  handleExecResult(
     context: DriverContextView<P>,
     result: CodeFinished | CodeFailed,
     calls: readonly CellCall[],
     driverState: P["driverState"] | null,
-  ) => readonly DriverAction<P>[];
+  ): readonly DriverAction<P>[];
+};
+
+/**
+ * A protocol for `engine({ protocol })`: a driver, its end condition, and the name and version by which a turn finds it again. A turn is continued, in this process
+ * or in another one, with the version that it was started with. Raise the version with every change after which the functions would return other actions for the
+ * same view; `earlier` keeps the functions of older versions for turns that are still open.
+ */
+export type NamedProtocol<P extends TurnProtocol = TurnProtocol> = ProtocolDriver<P> & {
+  /** Stored with each turn. Not empty, and not `chat` or `code`. */
+  readonly name: string;
+  /** Stored with each turn. A whole number from 1. */
+  readonly version: number;
+  /** The end condition, stored with each turn: functions get that of their turn from `context.termination`. */
+  readonly termination: P["termination"];
+  /** Older versions, which continue the turns that were started with them. New turns never use them. Default: none. */
+  readonly earlier?: readonly NamedProtocol<P>[];
 };
 
 /** An action that a protocol returns. Actions are applied in order; exactly one of them starts an effect or finishes the turn. */
-export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
+export type DriverAction<P extends TurnProtocol = TurnProtocol> =
   /** Emits an event to readers of the turn. */
   | { readonly type: "emit"; readonly event: TurnEvent }
   /** Appends messages to the history, and records of the protocol's own type. */
@@ -129,7 +148,7 @@ export type DriverAction<P extends TurnProtocol = UnitTurnProtocol> =
   | { readonly type: "finish"; readonly ending: Ending };
 
 /** The view of a turn that protocol functions receive: the state before their own actions are applied. */
-export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
+export class DriverContextView<P extends TurnProtocol = TurnProtocol> {
   readonly #project: (useTools: boolean) => ModelRequest;
   readonly #turn: Turn<P>;
 
@@ -161,6 +180,15 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
   /** The number of model calls the turn may make; `null`: no limit. */
   get maxTurns(): number | null {
     return this.#turn.policy.maxTurns;
+  }
+
+  /**
+   * Where the caller wants the turn to end: `step` after one reply and its calls (the verb `step`), `reply` after one reply, whose calls are pending (`generate`);
+   * `null`: at its end. The protocol of `chatProtocol()` reads it. The machine ends a turn that does not: instead of a second model call, and with `reply` also
+   * instead of tool calls or a cell, with the outcome `stop_after`.
+   */
+  get stopAfter(): TurnPolicy["stopAfter"] {
+    return this.#turn.policy.stopAfter;
   }
 
   /** The protocol's own end condition. */
@@ -208,7 +236,7 @@ export class DriverContextView<P extends TurnProtocol = UnitTurnProtocol> {
     return this.#turn.approved;
   }
 
-  /** The records of the protocol so far. Copies the list: linear in its length. */
+  /** The records of the protocol so far: those of earlier turns of the session, then those of this turn. Copies the list: linear in its length. */
   events(): readonly P["event"][] {
     return itemsOf(this.#turn.events);
   }
@@ -235,13 +263,26 @@ export function isTurnLimitDue({ policy, graceTurn, step, runOffset }: Turn<Turn
 }
 
 /** Computes the request of a model call from the turn. It must be pure: the request is not stored and is computed again on every attempt and replay. */
-export type ContextProjector<P extends TurnProtocol = UnitTurnProtocol> = {
+export type ContextProjector<P extends TurnProtocol = TurnProtocol> = {
   /** Returns the request for the next model call of the turn. */
-  readonly project: (context: ProjectorContext<P>) => ModelRequest;
+  project(context: ProjectorContext<P>): ModelRequest;
+};
+
+/**
+ * A projector for `engine({ projector })`, with the name and version by which a turn finds it again. Raise the version with every change of its requests, and keep
+ * the older one in `earlier` while turns that were started with it are open.
+ */
+export type NamedProjector<P extends TurnProtocol = TurnProtocol> = ContextProjector<P> & {
+  /** Stored with each turn. Not empty. */
+  readonly name: string;
+  /** Stored with each turn. A whole number from 1. */
+  readonly version: number;
+  /** Older versions, which build the requests of turns that were started with them. Default: none. */
+  readonly earlier?: readonly NamedProjector<P>[];
 };
 
 /** The input of a {@link ContextProjector}. */
-export type ProjectorContext<P extends TurnProtocol = UnitTurnProtocol> = {
+export type ProjectorContext<P extends TurnProtocol = TurnProtocol> = {
   /** The part of the configuration that is data. */
   readonly config: TurnSettings<P>;
   /** The turn that waits for the model. */

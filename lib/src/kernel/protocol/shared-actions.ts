@@ -46,6 +46,14 @@ export function continuePaused(context: Context, stopsAfterStep: boolean): reado
   return stopsAfterStep ? [finish({ type: "stop_after" })] : nextIteration(context, false);
 }
 
+/** The options of a protocol, with `stopAfter` of the turn's configuration if they have none: a protocol that wraps this one is built before the turn is known. */
+export function stoppingWhere<Options extends { readonly stopAfter: Context["stopAfter"] }>(
+  options: Options,
+  { stopAfter }: Context,
+): Options {
+  return options.stopAfter !== null || stopAfter === null ? options : { ...options, stopAfter };
+}
+
 /** The id of a message of the open step: `<turn>/<step>/<name>`. */
 export function messageId({ turnId, protocolIteration }: Context, name: string): string {
   return `${turnId}/${protocolIteration}/${name}`;

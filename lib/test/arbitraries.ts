@@ -42,6 +42,7 @@ import type {
   Part,
   PartProviderOptions,
   PendingToolCall,
+  ProtocolEvent,
   ShownCall,
   ProviderReplay,
   PruneState,
@@ -651,6 +652,7 @@ const stepResult = record<StepResult>({
   done: fc.boolean(),
   metadata: stepMetadata,
 });
+const protocolEvent = record<ProtocolEvent>({ protocol: text, event: json });
 const chatResult = record<ChatResult>({
   thread,
   finalResponse: orNull(reply),
@@ -662,6 +664,7 @@ const chatResult = record<ChatResult>({
   suspendedCell: orNull(suspendedCell),
   steps: fc.array(stepResult, { maxLength: 2 }),
   usage,
+  protocolEvents: few(protocolEvent),
   partial: orNull(assistantMessage),
   metadata: chatMetadata,
 });
@@ -685,6 +688,7 @@ const session = record<Session<JsonObject>>({
   pendingToolCallId: orNull(text),
   suspendedCell: orNull(suspendedCell),
   pendingOutput: orNull(record({ schema: jsonObject, repair: orNull(count) })),
+  protocolEvents: few(protocolEvent),
   context: jsonObject,
   usage,
   lastRun: orNull(lastRun),

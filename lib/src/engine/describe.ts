@@ -1,4 +1,5 @@
-// Serializes an engine to JSON and restores it. Data is copied; adapters, tools, executors and middleware are written as names and looked up in a registry.
+// Serializes an engine to JSON and restores it. Data is copied; adapters, tools, executors, middleware, and protocols and projectors of a program are written as names and
+// looked up in a registry.
 //
 // Invariants
 //   1. A description never contains an API key: an engine holds none, and settings that look like a credential are rejected.
@@ -8,12 +9,14 @@
 //   3. Functions among the options (hooks, `haltWhen`, …) cannot be described, and a description with an unknown field cannot be restored.
 // Only `clock` is left out, because it belongs to the process.
 
+import type { NamedProjector } from "../kernel/internal.ts";
 import type { CallerContext, Json, JsonObject } from "../model/internal.ts";
-import type { Engine, EngineProtocol, Fallback } from "./engine.ts";
+import type { Engine, Fallback } from "./engine.ts";
 import type { Middleware } from "./middleware.ts";
 import type { Adapter, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
+import type { EngineProtocol, Identity, OwnProtocol } from "./protocol.ts";
 import type { CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
@@ -23,10 +26,11 @@ import { json, jsonObject, read, settings } from "../model/parse/reading.ts";
 import { engine as newEngine } from "./engine.ts";
 import { builtInCatalog } from "./model-call/catalog.ts";
 import { isBusyPolicy } from "./options.ts";
+import { isOwnProtocol } from "./protocol.ts";
 import { isStandardSchema } from "./tool/schema.ts";
 
 /**
- * What {@link restoreEngine} cannot read from a description. Adapters, tools, code executors and middleware are found by name. The other fields replace the field of the
+ * What {@link restoreEngine} cannot read from a description. Adapters, tools, code executors and middleware are found by name, protocols and projectors by name and version. The other fields replace the field of the
  * same name, also if the description has none, and are required if the described engine had a value that is not data.
  */
 export type EngineRegistry<Context extends CallerContext = CallerContext> = {
@@ -40,6 +44,10 @@ export type EngineRegistry<Context extends CallerContext = CallerContext> = {
   readonly executors?: readonly CodeExecutor[];
   /** Found by their names. */
   readonly middleware?: readonly Middleware[];
+  /** Protocols of one's own, found by name and version. */
+  readonly protocols?: readonly OwnProtocol[];
+  /** Found by name and version. */
+  readonly projectors?: readonly NamedProjector[];
   /** Runs tool calls. */
   readonly toolExecutor?: ToolExecutor;
   /** Converts tool results for the model. */
@@ -64,6 +72,7 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     tools,
     fallback,
     protocol,
+    projector,
     toolExecutor,
     toolResultEncoder,
     catalog,
@@ -82,17 +91,25 @@ export function describeEngine<Context extends CallerContext>(engine: Engine<Con
     toolExecutor: toolExecutor === null ? null : custom,
     toolResultEncoder: toolResultEncoder === null ? null : custom,
     catalog: catalog === null ? null : catalog === builtInCatalog ? "built_in" : custom,
-    protocol:
-      protocol.type === "chat"
-        ? "chat"
-        : {
-            type: "code",
-            executor: protocol.executor.name,
-            requireFinish: protocol.requireFinish ?? false,
-            finish: describeSchema(protocol.finish ?? null),
-            limits: plainOf("limits", protocol.limits ?? {}),
-          },
+    protocol: describeProtocol(protocol),
+    projector: projector === null ? null : identityOf(projector),
   };
+}
+
+function describeProtocol(protocol: EngineProtocol): Json {
+  if (isOwnProtocol(protocol)) return { type: "own", ...identityOf(protocol) };
+  if (protocol.type === "chat") return "chat";
+  return {
+    type: "code",
+    executor: protocol.executor.name,
+    requireFinish: protocol.requireFinish ?? false,
+    finish: describeSchema(protocol.finish ?? null),
+    limits: plainOf("limits", protocol.limits ?? {}),
+  };
+}
+
+function identityOf({ name, version }: Identity): { readonly name: string; readonly version: number } {
+  return { name, version };
 }
 
 /** A JSON Schema is data. A Standard Schema is not: its JSON Schema lacks its conversions and refinements. */
@@ -135,6 +152,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     tools = [],
     fallback = [],
     protocol = "chat",
+    projector = null,
     toolExecutor = null,
     toolResultEncoder = null,
     catalog = null,
@@ -173,6 +191,7 @@ export function restoreEngine(described: JsonObject, registry: EngineRegistry): 
     toolResultEncoder: registry.toolResultEncoder ?? absent("toolResultEncoder", toolResultEncoder),
     catalog: registry.catalog ?? (catalog === "built_in" ? builtInCatalog : absent("catalog", catalog)),
     protocol: restoreProtocol(protocol, registry),
+    projector: projector === null ? null : findVersion("projector", registry.projectors ?? [], projector),
     context: mapOf("context", context),
     middleware: listOf("middleware", middleware).map((name) =>
       find("middleware", registered, (item) => item.name, name),
@@ -185,10 +204,11 @@ function busyPolicyOf(described: Json): WhenBusy | null {
   throw invalid("whenBusy is not a busy policy that this release knows");
 }
 
-function restoreProtocol(described: Json, { executors = [], finish }: EngineRegistry): EngineProtocol {
+function restoreProtocol(described: Json, { executors = [], finish, protocols = [] }: EngineRegistry): EngineProtocol {
   if (described === "chat") return { type: "chat" };
   const { type, executor = null, requireFinish, finish: describedFinish = null, limits } = mapOf("protocol", described);
-  if (type !== "code") throw invalid(`the protocol has to be "chat" or of the type "code"`);
+  if (type === "own") return findVersion("protocol", protocols, described);
+  if (type !== "code") throw invalid(`the protocol has to be "chat" or of the type "code" or "own"`);
   const schema = finish ?? restoreSchema(describedFinish);
   return {
     type: "code",
@@ -235,6 +255,16 @@ function find<T>(what: string, items: readonly T[], nameOf: (item: T) => string,
   if (match !== undefined) return match;
   const names = items.map(nameOf).join(", ");
   throw invalid(`the registry has no ${what} ${JSON.stringify(name)}; it has ${names === "" ? "none" : names}`);
+}
+
+/** Finds the item with the name and version of a description. An older version among `earlier` of an item does not start turns, so it is not found. */
+function findVersion<T extends Identity>(what: string, items: readonly T[], described: Json): T {
+  const { name, version } = mapOf(what, described);
+  return find(what, items, nameOf, nameOf({ name: String(name), version: Number(version) }));
+
+  function nameOf(item: Identity): string {
+    return `${item.name} ${item.version}`;
+  }
 }
 
 function listOf(field: string, value: Json): readonly Json[] {

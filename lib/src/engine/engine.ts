@@ -6,15 +6,15 @@
 //   3. Unknown fields are rejected, also from callers without a compiler: a misspelt option must not be ignored silently.
 
 import type { Clock } from "../clock/clock.ts";
+import type { NamedProjector } from "../kernel/internal.ts";
 import type { CallerContext, JsonObject, ModelName } from "../model/internal.ts";
 import type { Middleware } from "./middleware.ts";
 import type { Adapter, AdapterOptions, ImageAdapter } from "./model-call/adapter.ts";
 import type { Catalog } from "./model-call/catalog.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
 import type { ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
+import type { EngineProtocol } from "./protocol.ts";
 import type { EngineOptions } from "./run-options.ts";
-import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
-import type { AnySchema } from "./tool/schema.ts";
 import type { Tool } from "./tool/tool.ts";
 
 import { systemClock } from "../clock/clock.ts";
@@ -25,6 +25,7 @@ import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 import { isEngineOption, isMisplacedParam, placeOf } from "./option-place.ts";
 import { busyPolicies, isBusyPolicy } from "./options.ts";
+import { checkProjector, checkProtocol } from "./protocol.ts";
 
 /**
  * What a run works with, as one immutable value: adapter, model, tools, instructions, defaults. It never contains
@@ -57,8 +58,13 @@ export type Engine<Context extends CallerContext = CallerContext> = {
   readonly fallback: readonly Fallback[];
   /** Options that apply to every run of this engine. */
   readonly options: EngineOptions<Context>;
-  /** How replies are interpreted: as text and tool calls, or as code to run. */
+  /**
+   * How replies are interpreted: as text and tool calls (`{ type: "chat" }`), as code to run (`{ type: "code", executor }`), or by a protocol of your own, with a name
+   * and a version. Default: as text and tool calls.
+   */
   readonly protocol: EngineProtocol;
+  /** Builds the request of each model call from the turn, with a name and a version; `null`: the request of a conversation (`ChatContextProjector`). */
+  readonly projector: NamedProjector | null;
   /** Limits, prices and capabilities of models. Default: the built-in catalog; `null`: only what the references of models contain. */
   readonly catalog: Catalog | null;
   /** Time and random numbers for retries, tool timeouts, spans and the adapter's timeouts. Default: the system clock. */
@@ -76,21 +82,6 @@ export type Engine<Context extends CallerContext = CallerContext> = {
 
 /** Another model of the same adapter, or another adapter too. */
 export type Fallback = ModelName | { readonly adapter: Adapter; readonly model: ModelName };
-
-/** How replies are interpreted: as text and tool calls, or as code to run. */
-export type EngineProtocol = { readonly type: "chat" } | CodeSettings;
-
-/** The code protocol: the model writes cells of code, and an executor runs them. */
-export type CodeSettings = {
-  readonly type: "code";
-  readonly executor: CodeExecutor;
-  /** Whether the run must end with a value that a cell passed to `finish`. Default: false. */
-  readonly requireFinish?: boolean;
-  /** The schema of that value. Default: any JSON. */
-  readonly finish?: AnySchema;
-  /** Limits of one cell, merged over `defaultCellLimits`. */
-  readonly limits?: Partial<CellLimits>;
-};
 
 /** The argument of {@link engine}. */
 export type EngineFields<Context extends CallerContext = CallerContext> = Partial<Engine<Context>>;
@@ -110,6 +101,7 @@ const defaults: Engine = {
   fallback: [],
   options: {},
   protocol: { type: "chat" },
+  projector: null,
   catalog: builtInCatalog,
   clock: systemClock,
   whenBusy: null,
@@ -164,6 +156,8 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
   checkTools("engine", fields.tools ?? []);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   checkMiddleware("engine", fields.middleware ?? []);
+  checkProtocol(fields.protocol ?? defaults.protocol);
+  checkProjector(fields.projector ?? null);
   const { whenBusy = null } = fields;
   if (whenBusy !== null && !isBusyPolicy(whenBusy)) {
     throw new MisuseError("invalid_argument", `engine: whenBusy has to be one of ${busyPolicies.join(", ")}`, {

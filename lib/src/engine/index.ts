@@ -10,6 +10,7 @@ export type { CodeExecutor } from "./tool/executor.ts";
 export type { Middleware, ModelCall, NextModel, NextTool, ToolInvocation } from "./middleware.ts";
 export type { Budgets, OnToolError, OnToolErrorAnswer, ToolExecutor, ToolResultEncoder, WhenBusy } from "./options.ts";
 export type { ChatOptions, Configuration, GenerateOptions, StepOptions } from "./run-options.ts";
+export type { OwnProtocol } from "./protocol.ts";
 export type { RetryPolicy, RetrySetting } from "./model-call/retry.ts";
 export type { JsonSchema, StandardSchema } from "./tool/schema.ts";
 export type { TelemetryEvent } from "./telemetry.ts";

@@ -3,7 +3,9 @@
 
 export * from "./index.ts";
 
-export type { CodeSettings, EngineFields, EngineProtocol, Fallback } from "./engine.ts";
+export type { EngineFields, Fallback } from "./engine.ts";
+export type { CellSettings, CodeSettings, EngineProtocol } from "./protocol.ts";
+export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
 export { checkTools } from "./engine.ts";
 export type { WrappedCall } from "./middleware.ts";
 export type { CheckpointDirective, Hooks, Sources } from "./options.ts";

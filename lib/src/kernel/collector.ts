@@ -277,6 +277,7 @@ export class Collector {
       suspendedCell: lastStep?.suspendedCell ?? null,
       steps: [...this.#steps],
       usage: this.#spent(),
+      protocolEvents: [],
       partial: this.partial(),
       metadata: error === null ? {} : { error },
     };

@@ -78,6 +78,7 @@ export type {
   StepResult,
   StructuredFinalizeDetails,
 } from "./turn/run-results.ts";
+export type { ProtocolEvent } from "./turn/protocol-event.ts";
 export type { SessionStatus } from "./session/session-status.ts";
 export type { CallerContext, Session, SessionFields } from "./session/session.ts";
 export type { Thread } from "./message/thread.ts";

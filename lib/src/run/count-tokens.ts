@@ -2,9 +2,9 @@
 
 import type { AdapterCall, Engine, GenerateOptions } from "../engine/internal.ts";
 import type { CallerContext, ModelRequest } from "../model/internal.ts";
-import type { RunInput } from "./plan/plan.ts";
+import type { Plan, RunInput } from "./plan/plan.ts";
 
-import { renderPrompt } from "../kernel/internal.ts";
+import { chatProtocol, projectRequest, renderPrompt, startTurn } from "../kernel/internal.ts";
 import { AdapterError, request as modelRequest, systemMessageOf } from "../model/internal.ts";
 import { planRun } from "./plan/plan.ts";
 
@@ -39,7 +39,7 @@ export async function countTokens<Context extends CallerContext>(
     ...(instructions.trim() === "" ? [] : [systemMessageOf(instructions)]),
     ...renderPrompt(plan.thread.messages),
   ];
-  const request: ModelRequest = { ...fields, messages };
+  const request: ModelRequest = plan.pinned.projector === null ? { ...fields, messages } : projected(plan);
   const call: AdapterCall = {
     signal: plan.signal ?? new AbortController().signal,
     requestId: plan.requestId,
@@ -50,4 +50,10 @@ export async function countTokens<Context extends CallerContext>(
     clock,
   };
   return adapter.countTokens(request, call);
+}
+
+/** The first request of a turn with a projector of one's own, if its protocol starts with a model call that may use tools. */
+function projected<Context extends CallerContext>({ config, input }: Plan<Context>): ModelRequest {
+  const { turn } = startTurn({ ...config, protocolDriver: chatProtocol() }, input);
+  return projectRequest(config, turn);
 }

@@ -43,7 +43,7 @@
 //   5. The loop ends exactly when the turn has ended and that transition is committed (K5).
 
 import type { Effect, EffectResponse, Transition, Turn, TurnInput, TurnMachineConfig } from "../kernel/internal.ts";
-import type { TurnEvent } from "../model/internal.ts";
+import type { Json, TurnEvent } from "../model/internal.ts";
 import type { Journal, JournalItem, Sink } from "./ports/ports.ts";
 
 import { advance, cancelTurn, failTurn, isSameBatch, pendingEffects, startTurn } from "../kernel/internal.ts";
@@ -51,7 +51,7 @@ import { advance, cancelTurn, failTurn, isSameBatch, pendingEffects, startTurn }
 /** What the driver runs a turn with. */
 export type Drive = {
   readonly config: TurnMachineConfig;
-  readonly input: TurnInput;
+  readonly input: TurnInput<Json>;
   readonly journal: Journal;
   readonly sink: Sink;
   /** Performs an effect. Rejects only if a function of the user threw or the storage failed. */

@@ -15,14 +15,13 @@ import type { CallTool, Cancellation, Effect, EffectResponse, ProtocolDriver, Tu
 import type { CallerContext, CancelEvidence, ChatResult, ModelReply, StepResult, Usage } from "../model/internal.ts";
 import type { Drive } from "./driver.ts";
 import type { InnerWait, ToolPorts } from "./perform/tool-job.ts";
-import type { Pinned } from "./plan/pinned.ts";
 import type { Plan, RunPlan } from "./plan/plan.ts";
 import type { Committed, Ports, Sink } from "./ports/ports.ts";
 import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
 import { chatProtocol, Collector, pendingEffects, toolReturned } from "../kernel/internal.ts";
-import { exactSum, noUsage, toCause, toolFailure } from "../model/internal.ts";
+import { EngineError, exactSum, noUsage, toCause, toolFailure } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { CancelGrace } from "./perform/cancel-grace.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
@@ -236,7 +235,7 @@ export function startRun<Context extends CallerContext>(
     return transitionEvents.eventsOf(item, before, transition);
   };
   const start = () =>
-    whenLoaded(protocolOf(plan.pinned), (protocolDriver) =>
+    whenLoaded(protocolOf(plan), (protocolDriver) =>
       drive({ config: { ...plan.config, protocolDriver }, input, journal, sink, perform, eventsOf }),
     );
   // Without its code the run rejects before its first effect: a durable turn is then continued by another process.
@@ -291,13 +290,23 @@ function hasHooks({ prepareStep, onCheckpoint, loopHooks }: RunPlan): boolean {
   return (prepareStep ?? onCheckpoint ?? loopHooks.beforeTurn) !== undefined;
 }
 
-/** The protocol of a turn; a promise while its code is loaded. */
-function protocolOf({ protocol }: Pinned): ProtocolDriver | Promise<ProtocolDriver> {
+/**
+ * The protocol of a turn; a promise while its code is loaded. Rejects with `EngineError` if the engine of this process does not have the protocol or the projector that the
+ * turn was accepted with: a durable turn is then continued by another process.
+ */
+function protocolOf({ pinned: { protocol }, ownProtocol, missing }: RunPlan): ProtocolDriver | Promise<ProtocolDriver> {
+  if (missing.length > 0) return Promise.reject(missingParts(missing));
+  if (protocol.type === "own") return ownProtocol ?? Promise.reject(missingParts([protocol.name]));
   if (protocol.type === "chat") return chatProtocol(protocol);
   const code = codeCells();
   return code instanceof Promise
     ? code.then(({ codeProtocol }) => codeProtocol(protocol))
     : code.codeProtocol(protocol);
+}
+
+function missingParts(missing: readonly string[]): EngineError {
+  const message = `the turn was started with ${missing.join(" and ")}, and the engine of this process does not have it: use the release that has it, or add that version to \`earlier\``;
+  return new EngineError("invalid_engine", { message, metadata: { missing } });
 }
 
 /** The response of an effect that gets none. A new promise each time: one that is shared would keep everything that waits for it. */

@@ -23,6 +23,7 @@ import type {
   ChatResult,
   Message,
   ModelReply,
+  ProtocolEvent,
   StepResult,
   Thread,
   ToolHalt,
@@ -219,9 +220,18 @@ export class TransitionEvents {
       suspendedCell,
       steps: [...this.#steps],
       usage: turn.usage,
+      protocolEvents: this.#protocolEvents(turn),
       partial,
       metadata: this.#metadata(outcome, ending),
     };
+  }
+
+  /** The records that the protocol appended in this turn. */
+  #protocolEvents({ events: { entries, length } }: Turn): readonly ProtocolEvent[] {
+    const { pinned, input } = this.#plan;
+    const { protocol } = pinned;
+    if (protocol.type !== "own") return [];
+    return entries.slice(input.events.length, length).map((event) => ({ protocol: protocol.name, event }));
   }
 
   /** The metadata of the result: the details of the outcome, manual calls, and how the loop ended before a structured call. */

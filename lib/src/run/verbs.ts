@@ -99,7 +99,7 @@ export function streamStep<Context extends CallerContext>(
   input: RunInput,
   options: StepOptions<Context> = {},
 ): TurnStream<StepResult> {
-  return streamStepPlan(planRun(engine, input, options, { verb: "step" }));
+  return streamStepPlan(planRun(engine, input, options, { verb: "step" })).map(({ step: result }) => result);
 }
 
 /**
@@ -189,12 +189,12 @@ export function streamPlan<Context extends CallerContext>(
   return streamOf(plan, ({ chat }) => chat, textOfChat, { parent: null, tenant });
 }
 
-/** The stream of a planned single step. */
-export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<StepResult> {
+/** The stream of a planned single step, with the results of its turn. */
+export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context>): TurnStream<Finished> {
   return streamOf(
     plan,
-    ({ step: result }) => result,
-    ({ response }) => replyText(response) ?? "",
+    (finished) => finished,
+    ({ step: { response } }) => replyText(response) ?? "",
   );
 }
 

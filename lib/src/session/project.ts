@@ -64,6 +64,10 @@ export function applyChatResult<Context extends CallerContext>(
   return {
     ...(next === null ? after : withQuestion(after, next)),
     usage: sum(session.usage, usage),
+    protocolEvents:
+      result.protocolEvents.length === 0
+        ? session.protocolEvents
+        : [...session.protocolEvents, ...result.protocolEvents],
     metadata: withError(session.metadata, status, result.metadata.error),
   };
 }

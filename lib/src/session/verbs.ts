@@ -27,6 +27,7 @@ import type {
 import type { Plan, RunInput, WithOutput } from "../run/internal.ts";
 import type { OutputOptions } from "./project.ts";
 
+import { isOwnProtocol } from "../engine/internal.ts";
 import {
   addMessage,
   chatResult,
@@ -204,7 +205,12 @@ export function streamStep<Context extends CallerContext>(
   }
   const plan = planOf(engine, session, options, "step");
   const before = withPendingOutput(session, options);
-  return streamStepPlan(plan).map((result) => ({ session: applyStepResult(before, result), result }));
+  const isOwn = isOwnProtocol(engine.protocol);
+  return streamStepPlan(plan).map(({ chat, step: result }) => ({
+    // How a step of a protocol of one's own ends the turn does not follow from the reply.
+    session: isOwn ? applyChatResult(before, chat) : applyStepResult(before, result),
+    result,
+  }));
 }
 
 /**
@@ -234,7 +240,7 @@ export async function step<Context extends CallerContext>(
   const events = streamStep(engine, session, options);
   const reducer = new StreamReducer(session, { ...outputOptions(options), mode: "step" });
   for await (const event of events) reducer.add(event);
-  const { session: after, result } = reducer.finalizeStep();
+  const { session: after, result } = isOwnProtocol(engine.protocol) ? await events.result : reducer.finalizeStep();
   return { session: after, result: await withOutput(result, result.response, outputSchema(engine, session, options)) };
 }
 
@@ -311,6 +317,7 @@ function planOf<Context extends CallerContext>(
     answers: decisionsOf(session),
     cell: suspendedCell,
     spentBefore: session.usage,
+    protocolEvents: session.protocolEvents,
     session: {
       ...(id === null ? {} : { sessionId: id }),
       ...(pendingOutput === null ? {} : { output: pendingOutput.schema }),

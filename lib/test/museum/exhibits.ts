@@ -203,6 +203,7 @@ const asking = chatResult(
     pendingQuestion: "Which Rome?",
     pendingToolCallId: "call_1",
     partial: assistant("It is"),
+    protocolEvents: [{ protocol: "guess", event: { guess: "snow" } }],
     usage: spent,
     steps: [step, waitingStep],
     metadata: {
@@ -261,6 +262,7 @@ const waiting = newSession({
   pendingToolCalls: pendingCalls,
   suspendedCell: cell,
   pendingOutput: { schema: { type: "object", required: ["celsius"] }, repair: 3 },
+  protocolEvents: [{ protocol: "guess", event: { guess: "snow" } }, { protocol: "poll", event: null }],
   context: { userId: 42 },
   usage: orThrow(addUsage(spent, spent)),
   lastRun: {

@@ -47,6 +47,7 @@ const chatting: Pinned = {
     structuredFinalize: null,
   },
   protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
+  projector: null,
   limits: { budgets: {}, toolTimeout: 60_000, cancelGraceMs: 50, maxConcurrency: null, maxToolCalls: null, maxToolResultLength: 100_000, onToolError: "continue" },
 };
 const syncing: Pinned = { ...chatting, policy: { ...chatting.policy, syncEnvironment: true } };
@@ -70,6 +71,12 @@ const coding: Pinned = {
     maxToolResultLength: 100_000,
     onToolError: null,
   },
+};
+
+const guessing: Pinned = {
+  ...chatting,
+  protocol: { type: "own", name: "guess", version: 3, termination: { word: "rain" }, stopAfter: "step" },
+  projector: { name: "short", version: 2 },
 };
 
 const call = (name: string, place: number, args: JsonObject = {}) =>
@@ -267,15 +274,16 @@ async function walk({ pinned, history, begins = {}, items }: SampleTurn): Promis
     states.push(stored(turn));
   }
   const start = await startOf(pinned, history, begins);
-  const data = { sessionId: "s1", turnId, history, start, pinned, context: { userId: 42 }, rows, end: null };
+  const protocolEvents = [{ protocol: "guess", event: { guess: "snow" } }];
+  const data = { sessionId: "s1", turnId, history, protocolEvents, start, pinned, context: { userId: 42 }, rows, end: null };
   return { record: { everturn: "turn_record", version: storedVersion, data }, states };
 }
 
 /** The configuration of the machine for a turn of the session `s1`. */
 export function machineConfig(pinned: Pinned): TurnMachineConfig {
   const { protocol } = pinned;
-  const protocolDriver = protocol.type === "code" ? codeProtocol(protocol) : chatProtocol(protocol);
-  return { ...configOf(pinned, "s1"), protocolDriver };
+  const protocolDriver = protocol.type === "code" ? codeProtocol(protocol) : chatProtocol(protocol.type === "chat" ? protocol : {});
+  return { ...configOf(pinned, null, "s1"), protocolDriver };
 }
 
 /** A JSON copy, which shares no object with the original. */
@@ -309,6 +317,7 @@ async function startOf(pinned: Pinned, history: readonly Message[], begins: Samp
     revision: kernelRevision,
     base: length,
     digest,
+    protocolEvents: 1,
     pinned: await sha256(canonicalJson(pinned)),
     ...given,
     inputs: given.messages.map((_, place) => `i${place}`),
@@ -409,7 +418,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
       end: { haltedReason, outcome, finalResponse, steps: steps.length, usage: cost, metadata: { ...metadata } },
     })),
   ],
-  contents: [chatting, syncing, finalizing, coding],
+  contents: [chatting, syncing, finalizing, coding, guessing],
   journal: [
     ...records.flatMap(({ data }) => data.rows),
     { effect: null, hash: null, item: { type: "step_restarted", from: 3, step: 1 }, epoch: 0, attempt: 1, timing: null },

@@ -147,7 +147,8 @@ function replyOf({ status, headers, error }: OpenaiErrorResponse): OpenaiReply {
 }
 
 /**
- * How a run is encoded. Text is held back until the end if only the final answer may be shown: code that an engine writes, a
+ * How a run is encoded. Text is held back until the end if only the final answer may be shown: code that an engine writes, replies of a protocol
+ * of one's own, a
  * structured finalize pass, and JSON answers of runs that may have several replies.
  */
 function encodingSettings({ engine, config, output, onCheckpoint }: Plan, request: OpenaiRequest): EncodingSettings {
@@ -159,7 +160,7 @@ function encodingSettings({ engine, config, output, onCheckpoint }: Plan, reques
     created: Math.floor(engine.clock.now() / 1000),
     model,
     clientTools: new Set(tools.map(({ name }) => name)),
-    holdsBackText: engine.protocol.type === "code" || config.structuredFinalize !== null || (isJson && severalReplies),
+    holdsBackText: engine.protocol.type !== "chat" || config.structuredFinalize !== null || (isJson && severalReplies),
     includeUsage,
   };
 }

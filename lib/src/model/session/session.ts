@@ -14,6 +14,7 @@ import type { Shape } from "../parse/shape.ts";
 import type { PendingToolCall, PendingToolCallInput } from "../tool/pending.ts";
 import type { SuspendedCell } from "../turn/environment.ts";
 import type { Budget, HaltedReason, TurnOutcome } from "../turn/outcome.ts";
+import type { ProtocolEvent } from "../turn/protocol-event.ts";
 import type { ChatMetadata } from "../turn/run-results.ts";
 import type { SessionStatus } from "./session-status.ts";
 
@@ -41,6 +42,7 @@ import { pendingToolCallShape } from "../tool/pending.ts";
 import { toolResult } from "../tool/tool-result.ts";
 import { suspendedCellShape } from "../turn/environment.ts";
 import { budgets, outcomeShape } from "../turn/outcome.ts";
+import { protocolEventShape } from "../turn/protocol-event.ts";
 import { chatMetadataShape } from "../turn/run-results.ts";
 import { sessionStatuses } from "./session-status.ts";
 
@@ -68,6 +70,11 @@ export type Session<Context extends CallerContext = CallerContext> = {
    * continues the session asks for it, unless the call has an `output` of its own. `null` if no output is pending. The durable runtime stores the options with the turn instead.
    */
   readonly pendingOutput: { readonly schema: JsonObject; readonly repair: number | null } | null;
+  /**
+   * The records that protocols of one's own appended in all runs of this session; the next run passes them to its protocol. Empty with the built-in protocols. They
+   * are stored with the session and written whenever it changes, so records should be small.
+   */
+  readonly protocolEvents: readonly ProtocolEvent[];
   /** The caller's context, passed to tool handlers. Only a JSON context can be stored. */
   readonly context: Context;
   /** The sum of the usage of all runs of this session. */
@@ -127,6 +134,7 @@ const sharedFields = {
     ),
     null,
   ),
+  protocolEvents: fallback(array(protocolEventShape), []),
   usage: fallback(usageShape, noUsage),
   lastRun: fallback(nullable(lastRunShape), null),
   metadata: fallback(settings, emptyObject),

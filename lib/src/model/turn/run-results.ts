@@ -13,6 +13,7 @@ import type { ToolValue } from "../tool/tool-value.ts";
 import type { ToolCall } from "../tool/tool.ts";
 import type { SuspendedCell } from "./environment.ts";
 import type { Budget, CancelEvidence, HaltedReason, TurnOutcome } from "./outcome.ts";
+import type { ProtocolEvent } from "./protocol-event.ts";
 
 import { modelReply, replyShape } from "../call/reply.ts";
 import { noUsage, usageShape } from "../call/usage.ts";
@@ -41,6 +42,7 @@ import { toolValueShape } from "../tool/tool-value.ts";
 import { toolCallShape } from "../tool/tool.ts";
 import { suspendedCellShape } from "./environment.ts";
 import { budgets, cancelEvidenceShape, haltedReasonOf, outcomeShape } from "./outcome.ts";
+import { protocolEventShape } from "./protocol-event.ts";
 
 /** The result of one step: one model reply and the results of its tool calls. */
 export type StepResult = {
@@ -92,6 +94,8 @@ export type ChatResult = {
   readonly steps: readonly StepResult[];
   /** The usage of the whole run. */
   readonly usage: Usage;
+  /** The records that a protocol of one's own appended in this run. Empty with the built-in protocols. */
+  readonly protocolEvents: readonly ProtocolEvent[];
   /** The received part of a structured call (`structuredFinalize`) that was cancelled. It is not in the thread; a cancelled reply of the loop is. */
   readonly partial: AssistantMessage | null;
   /** Details about the end of the run, for example `metadata.error`. */
@@ -188,6 +192,7 @@ export const chatResultShape: Shape<ChatResult> = object<ChatResult>({
   suspendedCell: fallback(nullable(suspendedCellShape), null),
   steps: fallback(array(stepResultShape), []),
   usage: fallback(usageShape, noUsage),
+  protocolEvents: fallback(array(protocolEventShape), []),
   partial: fallback(nullable(assistantMessageShape), null),
   metadata: fallback(chatMetadataShape, {}),
 });

@@ -5,13 +5,13 @@
 //
 // Each run has limits of its own, and the number of runs grows with the calls. So the time of all runs is summed up with the cell (`ranMs`), and a run gets at most what `totalTimeMs` leaves.
 
-import type { CodeSettings } from "../../engine/internal.ts";
+import type { CellSettings } from "../../engine/internal.ts";
 import type { CodeCalls, CodeFailed, CodeFinished, RunCode, Turn } from "../../kernel/internal.ts";
 import type { CellCall } from "../../model/internal.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { RunSpans } from "../run-spans.ts";
 
-import { checkValue, defaultCellLimits } from "../../engine/internal.ts";
+import { cellSettingsOf, checkValue, defaultCellLimits } from "../../engine/internal.ts";
 import { cellCalls, cellRanMs, codeCalls, codeFailed, codeFinished } from "../../kernel/internal.ts";
 import { EngineError, isEverturnError, toCause, toolCall } from "../../model/internal.ts";
 import { forModel } from "./tool-answer.ts";
@@ -113,8 +113,10 @@ export async function performCode(
 }
 
 /** The code executor of the engine. Throws `EngineError` if it has none: a turn that is continued may have got another engine. */
-function settingsOf({ protocol }: RunPlan): CodeSettings {
-  if (protocol.type === "code") return protocol;
-  const message = "run_code: the engine has no code executor: use an engine with the code protocol";
+function settingsOf({ protocol }: RunPlan): CellSettings {
+  const settings = cellSettingsOf(protocol);
+  if (settings !== null) return settings;
+  const message =
+    "run_code: the engine has no code executor: use an engine with the code protocol, or add `executor` to your protocol";
   throw new EngineError("invalid_engine", { message });
 }

@@ -2,19 +2,27 @@
 // turn and never an open one. Functions and adapters are not data; they come from the engine of the process that drives the turn.
 
 import type { Budgets, ChatOptions, EngineProtocol, OptionsWith } from "../../engine/internal.ts";
-import type { ChatProtocolOptions, CodeProtocolOptions, RequestConfig } from "../../kernel/internal.ts";
+import type {
+  ChatProtocolOptions,
+  CodeProtocolOptions,
+  ContextProjector,
+  RequestConfig,
+} from "../../kernel/internal.ts";
 import type { Environment, Json, StructuredFormat, ValidationFailure } from "../../model/internal.ts";
 import type { Result } from "../../model/internal.ts";
 import type { Shape } from "../../model/parse/reading.ts";
 
+import { isOwnProtocol } from "../../engine/internal.ts";
 import { turnConfig } from "../../kernel/internal.ts";
 import { validationFailure } from "../../model/internal.ts";
 import {
   boolean,
+  count,
   emptyObject,
   environmentShape,
   failed,
   fallback,
+  json,
   jsonObject,
   nullable,
   number,
@@ -34,6 +42,8 @@ export type Pinned = {
   readonly environment: Environment;
   readonly policy: PinnedPolicy;
   readonly protocol: PinnedProtocol;
+  /** The projector of the engine; `null`: that of the library. */
+  readonly projector: PinnedName | null;
   readonly limits: PinnedLimits;
 };
 
@@ -71,13 +81,31 @@ type PinnedPolicy = {
 /** The protocol and its options. */
 export type PinnedProtocol =
   | ({ readonly type: "chat" } & ChatProtocolOptions)
-  | ({ readonly type: "code" } & Omit<CodeProtocolOptions, "aliases">);
+  | ({ readonly type: "code" } & Omit<CodeProtocolOptions, "aliases">)
+  | OwnPinned;
+
+/** A protocol of one's own: the functions are found by name and version. */
+type OwnPinned = PinnedName & {
+  readonly type: "own";
+  readonly termination: Json;
+  readonly stopAfter: ChatProtocolOptions["stopAfter"];
+};
+
+/** The name and version by which the engine of a process finds a protocol or a projector. */
+export type PinnedName = { readonly name: string; readonly version: number };
 
 /** The kernel configuration of a turn with this pinned configuration, without its protocol: the code of that may have to be loaded (run.ts). */
-export function configOf({ environment, policy }: Pinned, sessionId: string): RequestConfig {
+export function configOf(
+  { environment, policy, protocol }: Pinned,
+  projector: ContextProjector | null,
+  sessionId: string,
+): RequestConfig {
   const { instructions, model, tools, providerTools, params } = environment;
   return turnConfig({
     ...policy,
+    ...(projector === null ? {} : { projector }),
+    termination: protocol.type === "own" ? protocol.termination : null,
+    stopAfter: protocol.stopAfter,
     sessionId,
     model,
     systemPrompt: instructions ?? "",
@@ -93,6 +121,10 @@ export function pinnedProtocol(
   { mode = "auto", onUnknownTool = "error", onEmptyReply }: ProtocolSettings,
   stopAfter: ChatProtocolOptions["stopAfter"],
 ): PinnedProtocol {
+  if (isOwnProtocol(protocol)) {
+    const { name, version, termination } = protocol;
+    return { type: "own", name, version, termination, stopAfter };
+  }
   if (protocol.type === "chat") {
     return { type: "chat", mode, onUnknownTool, stopAfter, onEmptyReply: onEmptyReply ?? "complete" };
   }
@@ -119,6 +151,8 @@ export const defaultCancelGraceMs = 50;
 const stopAfter = fallback(nullable(oneOf(["step", "reply"] as const)), null);
 const onEmptyReply = oneOf(["complete", "error"] as const);
 
+const nameFields = { name: required(string), version: required(count) };
+
 const protocolShape: Shape<PinnedProtocol> = variant<PinnedProtocol, "type">("type", {
   chat: object<Extract<PinnedProtocol, { type: "chat" }>>({
     type: required(oneOf(["chat"])),
@@ -133,6 +167,12 @@ const protocolShape: Shape<PinnedProtocol> = variant<PinnedProtocol, "type">("ty
     requireFinish: fallback(boolean, false),
     stopAfter,
     onEmptyReply: fallback(onEmptyReply, "error"),
+  }),
+  own: object<OwnPinned>({
+    type: required(oneOf(["own"])),
+    ...nameFields,
+    termination: fallback(json, null),
+    stopAfter,
   }),
 });
 
@@ -167,6 +207,7 @@ const pinnedShape: Shape<Pinned> = object<Pinned>({
     }),
   ),
   protocol: required(protocolShape),
+  projector: fallback(nullable(object<PinnedName>(nameFields)), null),
   limits: required(
     object<PinnedLimits>({
       budgets: fallback(

@@ -25,13 +25,22 @@ import type {
   ToolExecutor,
   ToolResultEncoder,
 } from "../../engine/internal.ts";
-import type { CallAnswer, RequestConfig, TurnCause, TurnHistory, TurnInput } from "../../kernel/internal.ts";
+import type {
+  CallAnswer,
+  NamedProtocol,
+  RequestConfig,
+  TurnCause,
+  TurnHistory,
+  TurnInput,
+} from "../../kernel/internal.ts";
 import type {
   CallerContext,
+  Json,
   JsonSchemaFormat,
   Message,
   MessageInput,
   ModelRequest,
+  ProtocolEvent,
   ProviderTool,
   SuspendedCell,
   Thread,
@@ -40,17 +49,21 @@ import type {
   TurnEvent,
   Usage,
 } from "../../model/internal.ts";
-import type { Pinned } from "./pinned.ts";
+import type { Pinned, PinnedName } from "./pinned.ts";
 
 import {
+  cellSettingsOf,
   checkedNumber,
   clientTools,
   defaultOf,
   hostedTools,
+  isOwnProtocol,
   withCatalogData,
   missingCapabilities,
   pick,
   priceOf,
+  projectorNamed,
+  protocolNamed,
   resolveModel,
   resolveTools,
   retryPolicy,
@@ -114,7 +127,7 @@ export type RunPlan = {
   readonly config: RequestConfig;
   /** The part of the configuration that is stored with a durable turn. */
   readonly pinned: Pinned;
-  readonly input: TurnInput;
+  readonly input: TurnInput<Json>;
   readonly adapter: Adapter;
   /** Models to ask, in order, if the model fails. */
   readonly fallback: readonly Fallback[];
@@ -128,6 +141,10 @@ export type RunPlan = {
   readonly toolSpecs: readonly ToolSpec[];
   readonly loopHooks: LoopHooks;
   readonly protocol: EngineProtocol;
+  /** The functions of a protocol of one's own; `null`: the turn has a built-in one, or the engine does not have its protocol. */
+  readonly ownProtocol: NamedProtocol | null;
+  /** What the turn was accepted with and the engine does not have: its protocol, its projector. Such a turn cannot run. Empty for a new turn. */
+  readonly missing: readonly string[];
   /** The schema of structured output, and how often an invalid output is sent back to the model. */
   readonly output: { readonly schema: AnySchema; readonly repair: number } | null;
   readonly mode: ToolMode;
@@ -181,6 +198,8 @@ export type PlanDetails = {
   readonly cell?: SuspendedCell | null;
   readonly turnId?: string;
   readonly spentBefore?: Usage;
+  /** The records of protocols in earlier turns of the session. */
+  readonly protocolEvents?: readonly ProtocolEvent[];
   /** The history of a stored session. It is used without copying and was validated when it was stored. */
   readonly history?: TurnHistory;
   readonly messages?: readonly Message[];
@@ -227,12 +246,22 @@ export function planRun<Context extends CallerContext>(
   // A turn that is continued may be planned without its engine, to be ended only; its performer checks the executor.
   if (details.pinned === undefined) checkCellExecutor(engine, details.cell ?? null);
   const { limits } = pinned;
-  const config = configOf(pinned, pick(sources, "sessionId") ?? "");
+  const { protocol: usedProtocol, projector: usedProjector } = pinned;
+  const ownProtocol = usedProtocol.type === "own" ? protocolNamed(protocol, usedProtocol) : null;
+  const projector = usedProjector === null ? null : projectorNamed(engine.projector, usedProjector);
+  const missing = [
+    ...(usedProtocol.type === "own" && ownProtocol === null ? [nameOf("protocol", usedProtocol)] : []),
+    ...(usedProjector !== null && projector === null ? [nameOf("projector", usedProjector)] : []),
+  ];
+  const config = configOf(pinned, projector, pick(sources, "sessionId") ?? "");
   const turnId = details.turnId ?? requestId;
-  const input = turnInput(turnId, {
+  const input = turnInput<Json>(turnId, {
     ...(details.revision === undefined ? {} : { revision: details.revision }),
     // A copy: later changes of the caller to its array must not affect the run.
     history: details.history ?? [...thread.messages],
+    events: (details.protocolEvents ?? []).flatMap(({ protocol: name, event }) =>
+      usedProtocol.type === "own" && usedProtocol.name === name ? [event] : [],
+    ),
     messages: details.messages ?? [],
     turnCauses: details.turnCauses ?? [],
     answers: details.answers ?? [],
@@ -268,6 +297,8 @@ export function planRun<Context extends CallerContext>(
     loopHooks: hooks,
     context: contextOf(engine, call.context),
     protocol,
+    ownProtocol,
+    missing,
     output: output === null ? null : { schema: output, repair: checkedNumber("repair", pick(sources, "repair") ?? 0) },
     mode: pinned.protocol.type === "chat" ? pinned.protocol.mode : "auto",
     toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
@@ -362,6 +393,7 @@ function pin<Context extends CallerContext>(
       ...(Object.keys(body).length === 0 ? {} : { options: body }),
     },
   };
+  if (isOwnProtocol(engine.protocol)) checkOwnOptions(engine.protocol.name, { mode, onUnknownTool, onEmptyReply });
   return {
     // `generate` is one call: its settings are those of the caller.
     environment: verb !== "generate" && isAnswered(thread, details) ? withoutForcedChoice(environment) : environment,
@@ -374,6 +406,7 @@ function pin<Context extends CallerContext>(
       structuredFinalize: finalize,
     },
     protocol: pinnedProtocol(engine.protocol, { mode, onUnknownTool, onEmptyReply }, stopAfter),
+    projector: engine.projector === null ? null : { name: engine.projector.name, version: engine.projector.version },
     limits: {
       budgets: checkedBudgets(pick(sources, "budgets") ?? {}),
       toolTimeout: finite(checkedNumber("toolTimeout", pick(sources, "toolTimeout") ?? defaultOf("toolTimeout"))),
@@ -384,6 +417,20 @@ function pin<Context extends CallerContext>(
       onToolError: typeof onToolError === "function" ? null : onToolError,
     },
   };
+}
+
+/** The options of the built-in protocols have no effect on a protocol of one's own. Throws `MisuseError` if one is set: a caller would rely on it. */
+function checkOwnOptions(protocol: string, options: { readonly [name: string]: unknown }): void {
+  const name = Object.keys(options).find((option) => options[option] !== undefined);
+  if (name === undefined) return;
+  const instead = `a protocol that wraps the chat protocol sets it: chatProtocol({ ${name} })`;
+  const message = `${name} is an option of the built-in protocols, which the protocol ${JSON.stringify(protocol)} does not read; ${instead}`;
+  throw new MisuseError("invalid_argument", message, { path: [name] });
+}
+
+/** How a missing protocol or projector is reported, for example `protocol guess 1`. */
+function nameOf(what: "protocol" | "projector", { name, version }: PinnedName): string {
+  return `${what} ${name} ${version}`;
 }
 
 /**
@@ -515,7 +562,7 @@ function checkCellExecutor<Context extends CallerContext>(
   { protocol }: Engine<Context>,
   cell: SuspendedCell | null,
 ): void {
-  if (cell === null || protocol.type === "code") return;
+  if (cell === null || cellSettingsOf(protocol) !== null) return;
   const message = `the session has a suspended code cell (${cell.id}), and the engine has no code executor: use an engine with the code protocol`;
   throw new EngineError("invalid_engine", { message, metadata: { cellId: cell.id } });
 }

@@ -188,7 +188,12 @@ class ChildTurns<Context extends CallerContext, Inner extends CallerContext> {
     const recordedPin = scope.find(this.#base, `pinned/${index}`);
     const pinned = recordedPin === null ? null : readPinned(recordedPin);
     const continued = isSession(from)
-      ? { answers: decisionsOf(from), cell: from.suspendedCell, spentBefore: from.usage }
+      ? {
+          answers: decisionsOf(from),
+          cell: from.suspendedCell,
+          spentBefore: from.usage,
+          protocolEvents: from.protocolEvents,
+        }
       : {};
     const details = {
       verb: "chat",

@@ -6,7 +6,7 @@
 
 import type { Engine } from "../../engine/internal.ts";
 import type { TurnHistory } from "../../kernel/internal.ts";
-import type { Json, JsonObject, Session } from "../../model/internal.ts";
+import type { Json, JsonObject, ProtocolEvent, Session } from "../../model/internal.ts";
 import type { Pinned, Plan, PlanDetails } from "../../run/internal.ts";
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
@@ -105,6 +105,7 @@ async function pinnedTurn(
     revision: kernelRevision,
     base: history.length,
     digest: history.digest,
+    protocolEvents: session.protocolEvents.length,
     pinned: await pinnedName(key, request, pinned),
     spentBefore: session.usage,
     acceptedAt: now,
@@ -149,17 +150,19 @@ export function planTurn(
     historyThread(history, session.thread.metadata),
     // The request id is the id of the turn, so stored values do not depend on the process that drives it.
     { ...runOptions(start.options), context: frozen(start.context ?? session.context), requestId: id },
-    { ...planDetails(id, key.session, start), history, ...(pinned === null ? {} : { pinned }) },
+    { ...planDetails(id, key.session, start, session.protocolEvents), history, ...(pinned === null ? {} : { pinned }) },
   );
 }
 
-/** The details of a plan that follow from the start row. */
+/** The details of a plan that follow from the start row. `protocolEvents`: the records of the session before the turn. */
 export function planDetails(
   turnId: string,
   sessionId: string,
   { verb, revision, answers, cell, messages, turnCauses, spentBefore }: PlannedStart,
+  protocolEvents: readonly ProtocolEvent[],
 ): PlanDetails {
-  return { verb, revision, answers, cell, messages, turnCauses, turnId, spentBefore, session: { sessionId } };
+  const input = { answers, cell, messages, turnCauses, protocolEvents };
+  return { verb, revision, ...input, turnId, spentBefore, session: { sessionId } };
 }
 
 /** What happens to the inbox when a turn ends. */

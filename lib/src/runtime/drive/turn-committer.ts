@@ -141,6 +141,8 @@ export class TurnCommitter {
    * the step calls a function of the program.
    */
   mergesCheckpoints = false;
+  /** Whether the turn has a protocol of one's own. */
+  hasOwnProtocol = false;
   /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
   next: NextTurn | null = null;
   /** Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the next turn waits for. */
@@ -373,8 +375,10 @@ export class TurnCommitter {
     // they append is what is left to store.
     const emptyThread = { ...session.thread, messages: [] };
     const step = result.steps.at(-1);
+    // How a step of a protocol of one's own ends the turn does not follow from its reply.
+    const isStep = this.#start.verb === "step" && !this.hasOwnProtocol;
     const after =
-      this.#start.verb === "step" && step !== undefined && result.outcome.type !== "cancelled"
+      isStep && step !== undefined && result.outcome.type !== "cancelled"
         ? applyStepResult(session, { ...step, thread: emptyThread })
         : applyChatResult(session, { ...result, thread: emptyThread });
     const usable = this.#isEnding ? recover(after) : after;

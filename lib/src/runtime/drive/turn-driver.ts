@@ -22,7 +22,7 @@ import { readValue } from "../rows/stored.ts";
 import { childrenOf, openChildrenOf } from "./children.ts";
 import { storedPlan } from "./driven-turn.ts";
 import { maxRenewals } from "./lease-holder.ts";
-import { offlineEngine } from "./offline-engine.ts";
+import { endingEngine } from "./offline-engine.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 
 /** Used once for each drive of a turn. */
@@ -100,7 +100,7 @@ export class TurnDriver {
   }
 
   #plan(): Plan | Promise<Plan> {
-    if (this.#isEnding) return storedPlan(this.#context, this.#turn, offlineEngine);
+    if (this.#isEnding) return storedPlan(this.#context, this.#turn, endingEngine(this.#context, this.#turn.start));
     return this.#turn.plan ?? storedPlan(this.#context, this.#turn);
   }
 
@@ -109,6 +109,7 @@ export class TurnDriver {
     const { at, records, holder, orStop } = this.#committer;
     const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder, orStop });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
+    this.#committer.hasOwnProtocol = plan.pinned.protocol.type === "own";
     records.maxConcurrency = plan.maxConcurrency;
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
     const openChildren = openChildrenOf({ context: this.#context, key: stored.key, scope: records });

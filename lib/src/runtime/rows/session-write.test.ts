@@ -42,6 +42,7 @@ const start: TurnStart = {
   revision: 1,
   base: 0,
   digest: "d",
+  protocolEvents: 0,
   pinned: "p",
   answers: [],
   cell: null,
@@ -63,6 +64,7 @@ const pinned = {
     structuredFinalize: null,
   },
   protocol: { type: "chat", mode: "auto", onUnknownTool: "error", stopAfter: null, onEmptyReply: "complete" },
+  projector: null,
   limits: {
     budgets: {},
     toolTimeout: null,

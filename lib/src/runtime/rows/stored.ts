@@ -142,6 +142,7 @@ const startShape: Shape<TurnStart> = object<TurnStart>({
   messages: fallback(array(messageShape), []),
   turnCauses: fallback(array(turnCauseShape), []),
   inputs: fallback(array(string), []),
+  protocolEvents: fallback(number, 0),
   spentBefore: fallback(usageShape, noUsage),
   acceptedAt: fallback(number, 0),
   trace: fallback(nullable(jsonObject), null),

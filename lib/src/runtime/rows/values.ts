@@ -76,6 +76,8 @@ export type TurnStart = {
   readonly base: number;
   /** The rolling digest of these messages. */
   readonly digest: string;
+  /** The number of records of protocols that the session had before the turn (`Session.protocolEvents`). */
+  readonly protocolEvents: number;
   /** The digest of the pinned configuration: its key in `contents`. See `own-pinned.ts` for configurations of one session. */
   readonly pinned: string;
   /** Results and decisions for pending calls, with which the turn begins. */

@@ -24,7 +24,7 @@ import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { JournalRow } from "../rows/values.ts";
 
-import { chatResult, noUsage, RuntimeError, runtimeFailure, withDigest } from "../../model/internal.ts";
+import { chatResult, EngineError, noUsage, RuntimeError, runtimeFailure, withDigest } from "../../model/internal.ts";
 import { recover as recoverSession } from "../../session/internal.ts";
 import { closedTurn, dueAndLimit, loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
@@ -90,7 +90,9 @@ function itemOf(ending: TurnEnding): JournalItem {
   return { type: "cancel", cancellation: { evidence: ending.evidence, received: null, usage: noUsage } };
 }
 
+/** Also a turn with a protocol of one's own that this process does not have. */
 function cannotBeReplayed(error: unknown): boolean {
+  if (error instanceof EngineError) return error.reason === "invalid_engine";
   return error instanceof RuntimeError && ["corrupt_row", "diverged", "replay_missing"].includes(error.reason);
 }
 

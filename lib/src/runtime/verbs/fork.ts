@@ -4,7 +4,7 @@
 // checked before the work, so many requests for forks cost little more than the forks that the quota allows.
 
 import type { TurnHistory } from "../../kernel/internal.ts";
-import type { JsonObject, Message, PendingToolCall, Session } from "../../model/internal.ts";
+import type { JsonObject, Message, PendingToolCall, ProtocolEvent, Session } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { TableName } from "../rows/tables.ts";
@@ -18,7 +18,7 @@ import { loadHistory, textLength } from "../history-cache.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { checkCopy, countCopy, quotaQuery } from "../rows/copy-quota.ts";
 import { randomText } from "../rows/digest.ts";
-import { nameOf, turnKey } from "../rows/session-key.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue, writeValue } from "../rows/stored.ts";
 import { forkMetadata } from "./fork-origin.ts";
@@ -80,6 +80,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
     id: options.id ?? `session-${randomText(10)}`,
     thread: { ...session.thread, messages: [] },
     context: session.context,
+    protocolEvents: isComplete ? session.protocolEvents : await eventsBefore(context, original, at),
     metadata: {
       ...(isComplete ? session.metadata : withoutError(session.metadata)),
       ...forkMetadata({ sessionId: id, at }),
@@ -108,6 +109,24 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   if (refusedTable !== null) throw writeConflict(target, refusedTable);
   context.histories.keep(nameOf(target), history);
   return target.session;
+}
+
+/**
+ * The records of protocols that a session had after its first `at` messages: those of the turns that had ended then. A turn in the middle of which the fork ends
+ * has none in it.
+ */
+async function eventsBefore(
+  { storage }: VerbContext,
+  { key, head }: ExistingSession,
+  at: number,
+): Promise<readonly ProtocolEvent[]> {
+  const { protocolEvents } = head.session;
+  if (protocolEvents.length === 0) return [];
+  const [rows = []] = await storage.read([{ table: "starts", prefix: keyOf(key) }]);
+  const counts = rows
+    .map((row) => readValue("starts", row))
+    .flatMap((start) => (start.base <= at ? [start.protocolEvents] : []));
+  return protocolEvents.slice(0, Math.max(0, ...counts));
 }
 
 /** How many characters are digested before other tasks of the event loop run. */

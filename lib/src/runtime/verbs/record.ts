@@ -2,13 +2,13 @@
 // for debugging, and for regression tests of prompts, tools and protocols.
 
 import type { Engine } from "../../engine/internal.ts";
-import type { ChatResult, Json, JsonObject, Message, TurnEvent } from "../../model/internal.ts";
+import type { ChatResult, Json, JsonObject, Message, ProtocolEvent, TurnEvent } from "../../model/internal.ts";
 import type { Committed, Pinned, Ports } from "../../run/internal.ts";
 import type { VerbContext } from "../context.ts";
 import type { HostStorage, Key, Row } from "../rows/storage.ts";
 import type { JournalRow, TurnStart, TurnSummary } from "../rows/values.ts";
 
-import { MisuseError, orThrow, RuntimeError, storedVersion } from "../../model/internal.ts";
+import { MisuseError, orThrow, parse, RuntimeError, storedVersion } from "../../model/internal.ts";
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { planRun, readPinned, startRun, memoryScope } from "../../run/internal.ts";
 import { readOne } from "../context.ts";
@@ -36,6 +36,8 @@ export type TurnRecord = {
     readonly turnId: string;
     /** The messages before the turn. */
     readonly history: readonly Message[];
+    /** The records that protocols appended in earlier turns of the session. */
+    readonly protocolEvents: readonly ProtocolEvent[];
     /** The input and options of the turn. */
     readonly start: TurnStart;
     /** The pinned configuration: instructions, tools, model, limits. */
@@ -103,6 +105,7 @@ export async function* exportParts(
     sessionId: id,
     turnId: turn,
     history: [],
+    protocolEvents: head.session.protocolEvents.slice(0, start.protocolEvents),
     start,
     pinned: orThrow(readPinned(readValue("contents", contents))),
     context: start.context ?? head.session.context,
@@ -181,11 +184,11 @@ type ReplayOptions = {
  * ```
  */
 export async function replayTurn(record: TurnRecord | string, { engine }: ReplayOptions = {}): Promise<ReplayedTurn> {
-  const { sessionId, turnId, history, start, pinned, context, rows, end } = readRecord(record).data;
+  const { sessionId, turnId, history, protocolEvents, start, pinned, context, rows, end } = readRecord(record).data;
   checkRevision(turnId, start);
   const thread = { messages: history, metadata: {} };
   const options = { ...runOptions(start.options), context };
-  const details = planDetails(turnId, sessionId, start);
+  const details = planDetails(turnId, sessionId, start, protocolEvents);
   if (engine !== undefined) {
     const current = planRun(engine, thread, options, details).pinned;
     const paths = divergentPaths(asJson(pinned), asJson(current));
@@ -227,7 +230,7 @@ function readRecord(record: TurnRecord | string): TurnRecord {
       message: `the turn record was written by a newer release (format version ${String(version)}; this release reads versions up to ${storedVersion})`,
     });
   }
-  const { sessionId, turnId, history, start, pinned, context, rows, end } = data;
+  const { sessionId, turnId, history, protocolEvents, start, pinned, context, rows, end } = data;
   const head = orThrow(readPart("turns", { status: "ended", committed: 0, sequence: 0, end: end ?? null }));
   const session = isPlainObject(context) ? orThrow(readPart("contents", context)) : {};
   return {
@@ -237,6 +240,7 @@ function readRecord(record: TurnRecord | string): TurnRecord {
       sessionId: String(sessionId),
       turnId: String(turnId),
       history: list(history).map((message) => orThrow(readPart("entries", message))),
+      protocolEvents: orThrow(parse("session", { protocolEvents: list(protocolEvents) })).protocolEvents,
       start: orThrow(readPart("starts", start)),
       pinned: orThrow(readPinned(orThrow(readPart("contents", pinned)))),
       context: isMap(session) ? session : {},

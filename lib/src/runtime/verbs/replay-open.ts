@@ -22,6 +22,7 @@ import type { HostStorage } from "../rows/storage.ts";
 import type { RuntimeOptions } from "../types.ts";
 import type { OpenCursor } from "./restore-due.ts";
 
+import { cellSettingsOf } from "../../engine/internal.ts";
 import { isEverturnError, MisuseError, RuntimeError } from "../../model/internal.ts";
 import { memoryScope, startRun } from "../../run/internal.ts";
 import { loadTurn, storedPlan } from "../drive/driven-turn.ts";
@@ -54,7 +55,7 @@ export type OpenTurnReplay = {
   readonly rows: number;
   /** Of a diverged turn: where the ordered effect differs from the recorded one. Paths only, at most 8: the values may be private. */
   readonly paths: readonly string[];
-  /** What the program lacks: `engine <name>`, `tool <name>`, `code executor`. A call of a missing tool would be answered as not found. */
+  /** What the program lacks: `engine <name>`, `protocol <name> <version>`, `projector <name> <version>`, `tool <name>`, `code executor`. A call of a missing tool would be answered as not found. */
   readonly missing: readonly string[];
   /** The reason of a diverged or unreadable turn, or of invalid arguments; `null` otherwise. */
   readonly message: string | null;
@@ -118,6 +119,7 @@ async function replayOpen(context: Context, key: SessionKey, turnOf: () => strin
       return { ...facts, ...nothing, status: "missing", missing: [`engine ${engine}`] };
     }
     const plan = await storedPlan(context, turn);
+    if (plan.missing.length > 0) return { ...facts, ...nothing, status: "missing", missing: plan.missing };
     await replayRecorded(plan, turn);
     const missing = missingParts(plan);
     return { ...facts, ...nothing, status: missing.length === 0 ? "same" : "missing", missing };
@@ -160,7 +162,7 @@ function missingParts({ pinned, tools, protocol }: Plan): readonly string[] {
   const missingTools = pinned.environment.tools
     .filter(({ name }) => !names.has(name))
     .map(({ name }) => `tool ${name}`);
-  const needsExecutor = pinned.protocol.type === "code" && protocol.type !== "code";
+  const needsExecutor = pinned.protocol.type === "code" && cellSettingsOf(protocol) === null;
   return needsExecutor ? [...missingTools, "code executor"] : missingTools;
 }
 

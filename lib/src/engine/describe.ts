@@ -260,11 +260,11 @@ function find<T>(what: string, items: readonly T[], nameOf: (item: T) => string,
 /** Finds the item with the name and version of a description. An older version among `earlier` of an item does not start turns, so it is not found. */
 function findVersion<T extends Identity>(what: string, items: readonly T[], described: Json): T {
   const { name, version } = mapOf(what, described);
-  return find(what, items, nameOf, nameOf({ name: String(name), version: Number(version) }));
+  return find(what, items, versionName, versionName({ name: String(name), version: Number(version) }));
+}
 
-  function nameOf(item: Identity): string {
-    return `${item.name} ${item.version}`;
-  }
+function versionName({ name, version }: Identity): string {
+  return `${name} ${version}`;
 }
 
 function listOf(field: string, value: Json): readonly Json[] {

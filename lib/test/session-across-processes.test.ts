@@ -27,21 +27,82 @@ const done = step === "1"
 writeFileSync(file, toJson("session", done.session));
 `;
 
+// A protocol of one's own: a guess is recorded, a call of a tool waits for an approval, and the value of the run says how many records the second process has.
+const guessing = `
+import { engine, fake, fromJson, orThrow, toJson, tool, user } from "everturn";
+import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";
+import * as session from "everturn/session";
+import { readFileSync, writeFileSync } from "node:fs";
+
+const [, , step, file] = process.argv;
+const chat = chatProtocol();
+const protocol = {
+  ...chat,
+  name: "guess",
+  version: 1,
+  termination: { word: "rain" },
+  handleLlmSuccess: (context, reply, state) => {
+    if (reply.toolCalls.length > 0) return chat.handleLlmSuccess(context, reply, state);
+    const guess = reply.outputText;
+    const message = replyMessage(reply, context.turnId + "/" + context.protocolIteration + "/guess");
+    const kept = [
+      { type: "append_events", messages: [message], events: [{ guess }] },
+      { type: "end_step", ...replyStepEnd(reply) },
+    ];
+    const value = { guess, before: context.events().map(({ guess }) => guess) };
+    return guess === context.termination.word
+      ? [...kept, { type: "finish", ending: ending({ type: "final_value", value }) }]
+      : [...kept, { type: "advance_protocol_iteration", free: false }, { type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "prepare_iteration" } }];
+  },
+};
+const projector = { name: "polite", version: 1, project: (context) => {
+  const request = ChatContextProjector.project(context);
+  return { ...request, messages: [...request.messages, user("Please.")] };
+} };
+const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, needsApproval: true, handler: () => "wet" });
+const scripts = step === "1" ? [[{ type: "text", text: "snow" }], [{ type: "tool_call", name: "look" }]] : [[{ type: "text", text: "rain" }]];
+const adapter = fake({ scripts });
+const of = engine({ adapter, tools: [look], protocol, projector });
+const stored = step === "1" ? null : orThrow(fromJson(readFileSync(file, "utf8"), { as: "session" }));
+const done = stored === null
+  ? await session.start(of, "Guess.")
+  : await session.continue(of, await session.decide(of, stored, "call_0", { type: "approve" }));
+if (adapter.calls.some(({ request }) => request.messages.at(-1).content !== "Please.")) throw new Error("the projector was not used");
+writeFileSync(file, toJson("session", done.session));
+`;
+
 test("a session that waits for an answer is continued by another process", async () => {
+  const [first, second] = await sessionsOf(program);
+  expect(first?.status).toBe("awaiting_user");
+  expect(second?.status).toBe("completed");
+  expect(second?.thread.messages.map(messageText).slice(-3)).toEqual(["Which?", "Blue.", "Blue it is."]);
+});
+
+test("a session with a protocol of one's own that waits for an approval is continued by another process", async () => {
+  const [first, second] = await sessionsOf(guessing);
+  const recordOf = (guess: string) => ({ protocol: "guess", event: { guess } });
+  expect(first?.status).toBe("awaiting_tools");
+  expect(first?.protocolEvents).toEqual([recordOf("snow")]);
+  expect(second?.lastRun?.outcome).toEqual({ type: "final_value", value: { guess: "rain", before: ["snow"] } });
+  expect(second?.protocolEvents).toEqual([recordOf("snow"), recordOf("rain")]);
+});
+
+/** The session after each of two processes that run the program, one after the other. */
+async function sessionsOf(source: string) {
   const folder = await mkdtemp(join(tmpdir(), "everturn-"));
+  const name = join(root, "lib/.snippets", `process-${process.pid}.mjs`);
+  const file = join(folder, "session.json");
   try {
-    const [file, source] = [join(folder, "session.json"), join(root, "lib/.snippets", `process-${process.pid}.mjs`)];
     await mkdir(join(root, "lib/.snippets"), { recursive: true });
-    await writeFile(source, program);
+    await writeFile(name, source);
+    const sessions = [];
     for (const step of ["1", "2"]) {
-      await run(process.execPath, [source, step, file]);
-      const { status } = orThrow(fromJson(await readFile(file, "utf8"), { as: "session" }));
-      expect(status).toBe(step === "1" ? "awaiting_user" : "completed");
+      await run(process.execPath, [name, step, file]);
+      sessions.push(orThrow(fromJson(await readFile(file, "utf8"), { as: "session" })));
     }
-    const { thread } = orThrow(fromJson(await readFile(file, "utf8"), { as: "session" }));
-    expect(thread.messages.map(messageText).slice(-3)).toEqual(["Which?", "Blue.", "Blue it is."]);
-    await rm(source);
+    return sessions;
   } finally {
+    await rm(name, { force: true });
     await rm(folder, { recursive: true, force: true });
   }
-});
+}

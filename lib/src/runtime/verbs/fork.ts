@@ -72,7 +72,8 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
   }
   const counted = copiedLengthPerHour === undefined ? null : await readOne(context.storage, quotaQuery(context.tenant));
   if (copiedLengthPerHour !== undefined) checkCopy(counted, 0, copiedLengthPerHour);
-  const messages = (await loadHistory(context, key, head)).entries.slice(0, at);
+  const { entries } = await loadHistory(context, key, head);
+  const messages = entries.slice(0, at);
   if (copiedLengthPerHour !== undefined) checkCopy(counted, textLength(messages), copiedLengthPerHour);
   const isComplete = at === length;
   const forked = newSession({
@@ -80,7 +81,7 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
     id: options.id ?? `session-${randomText(10)}`,
     thread: { ...session.thread, messages: [] },
     context: session.context,
-    protocolEvents: isComplete ? session.protocolEvents : await eventsBefore(context, original, at),
+    protocolEvents: isComplete ? session.protocolEvents : await eventsBefore(context, original, entries, at),
     metadata: {
       ...(isComplete ? session.metadata : withoutError(session.metadata)),
       ...forkMetadata({ sessionId: id, at }),
@@ -112,20 +113,22 @@ async function forkNow(context: VerbContext, id: string, options: ForkOptions): 
 }
 
 /**
- * The records of protocols that a session had after its first `at` messages: those of the turns that had ended then. A turn in the middle of which the fork ends
- * has none in it.
+ * The records of protocols that a session had after its first `at` messages: those of the turns that had ended then. A turn in the middle of which the fork ends adds
+ * none. The messages that a turn was accepted with are before its base.
  */
 async function eventsBefore(
   { storage }: VerbContext,
   { key, head }: ExistingSession,
+  entries: readonly Message[],
   at: number,
 ): Promise<readonly ProtocolEvent[]> {
   const { protocolEvents } = head.session;
   if (protocolEvents.length === 0) return [];
   const [rows = []] = await storage.read([{ table: "starts", prefix: keyOf(key) }]);
-  const counts = rows
-    .map((row) => readValue("starts", row))
-    .flatMap((start) => (start.base <= at ? [start.protocolEvents] : []));
+  const counts = rows.flatMap((row) => {
+    const { base, protocolEvents: count } = readValue("starts", row);
+    return entries.slice(at, base).every(({ role }) => role === "user" || role === "event") ? [count] : [];
+  });
   return protocolEvents.slice(0, Math.max(0, ...counts));
 }
 

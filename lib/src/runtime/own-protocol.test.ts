@@ -1,0 +1,235 @@
+// Protocols and projectors of one's own in the durable runtime: records over several turns, turns that another process continues, and processes that do not have
+// the version of a turn.
+
+import type { Engine } from "everturn";
+import type { NamedProjector, NamedProtocol } from "everturn/kernel";
+import type { HostStorage, OpenTurnReplay, TurnFailure } from "everturn/runtime";
+
+import { askUser, engine, fake, tool, user } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
+import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";
+import { replayOpenTurns, replayTurn, runtime } from "everturn/runtime";
+import { describe, expect, test } from "vitest";
+
+import { approved, latch, rejectionOf, says, toolCall } from "../../test/runtime/sessions.ts";
+
+type Guessing = {
+  readonly event: { readonly guess: string };
+  readonly termination: { readonly word: string };
+  readonly driverState: { readonly tries: number };
+};
+
+const chat = chatProtocol<Guessing>();
+
+const guessing: NamedProtocol<Guessing> = {
+  ...chat,
+  name: "guess",
+  version: 1,
+  termination: { word: "rain" },
+  prepareProtocolIteration: (context) => [
+    { type: "start_llm", useTools: true, overrides: {}, driverState: { tries: context.events().length } },
+  ],
+  handleLlmSuccess: (context, reply, state) => {
+    if (reply.toolCalls.length > 0) return chat.handleLlmSuccess(context, reply, state);
+    const [guess, tries] = [reply.outputText ?? "", (state?.tries ?? 0) + 1];
+    const message = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/guess`);
+    const isRight = guess === context.termination.word;
+    return [
+      { type: "append_events", messages: [message], events: [{ guess }] },
+      { type: "end_step", ...replyStepEnd(reply) },
+      ...(isRight
+        ? [{ type: "finish", ending: ending({ type: "final_value", value: { guess, tries } }) } as const]
+        : [
+            { type: "advance_protocol_iteration", free: false } as const,
+            { type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "prepare_iteration" } } as const,
+          ]),
+    ];
+  },
+};
+
+const counting: NamedProjector<Guessing> = {
+  name: "counting",
+  version: 1,
+  project: (context) => {
+    const request = ChatContextProjector.project(context);
+    return { ...request, messages: [...request.messages, user(`${context.turn.events.length} guesses`)] };
+  },
+};
+
+type Scripts = NonNullable<NonNullable<Parameters<typeof fake>[0]>["scripts"]>;
+
+function agentOf(scripts: Scripts, fields: Partial<Pick<Engine, "protocol" | "projector" | "tools">> = {}) {
+  const adapter = fake({ scripts });
+  return { adapter, agent: engine({ adapter, model: "fake:m", protocol: guessing, projector: counting, ...fields }) };
+}
+
+const recordOf = (guess: string) => ({ protocol: "guess", event: { guess } });
+
+describe("records", () => {
+  test("are kept with the session, passed to the next turn, exported and forked", async () => {
+    const host = memoryStorage();
+    const { adapter, agent } = agentOf([[says("snow")], [says("rain")], [says("fog")], [says("rain")]]);
+    const sessions = runtime({ host, engines: { default: agent } });
+    const first = await (await sessions.start("Guess.", { id: "s1" })).result;
+    expect(first.outcome).toEqual({ type: "final_value", value: { guess: "rain", tries: 2 } });
+    const second = await (await sessions.reply("s1", "Again.")).result;
+    expect(second.outcome).toEqual({ type: "final_value", value: { guess: "rain", tries: 4 } });
+    expect(adapter.calls.map(({ request }) => request.messages.at(-1)?.content)).toEqual(
+      [0, 1, 2, 3].map((count) => `${count} guesses`),
+    );
+    const view = await sessions.get("s1");
+    const all = ["snow", "rain", "fog", "rain"].map(recordOf);
+    expect(view?.session.protocolEvents).toEqual(all);
+
+    const record = JSON.parse(JSON.stringify(await sessions.export("s1")));
+    expect(record.data.protocolEvents).toEqual(all.slice(0, 2));
+    const { result } = await replayTurn(record, { engine: agent });
+    expect(result.protocolEvents).toEqual(all.slice(2));
+    expect(await rejectionOf(replayTurn(record))).toMatchObject({ failure: { reason: "invalid_engine" } });
+
+    await sessions.fork("s1", { id: "s2" });
+    expect((await sessions.get("s2"))?.session.protocolEvents).toEqual(all);
+    await sessions.fork("s1", { id: "s3", at: 3 });
+    expect((await sessions.get("s3"))?.session.protocolEvents).toEqual(all.slice(0, 2));
+  });
+
+  test("are reported to readers with the end of the turn", async () => {
+    const { agent } = agentOf([[says("snow")], [says("rain")]]);
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    await (
+      await sessions.start("Guess.", { id: "s1" })
+    ).result;
+    const ends: unknown[] = [];
+    for await (const { event } of sessions.events("s1", { follow: false })) {
+      if (event.type === "chat_completed") ends.push(event.result.protocolEvents);
+    }
+    expect(ends).toEqual([[recordOf("snow"), recordOf("rain")]]);
+  });
+
+  test("of a single step are kept, too, and the session has the outcome of the protocol", async () => {
+    const { agent } = agentOf([[says("rain")], [says("snow")]]);
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    await (
+      await sessions.start("Guess.", { id: "s1" })
+    ).result;
+    const step = await (await sessions.step("s1")).result;
+    expect(step.outcome).toEqual({ type: "stop_after" });
+    const view = await sessions.get("s1");
+    expect(view?.session.status).toBe("idle");
+    expect(view?.session.protocolEvents).toEqual([recordOf("rain"), recordOf("snow")]);
+  });
+});
+
+describe("calls that wait", () => {
+  test("are approved by a person, in a later turn", async () => {
+    const { agent } = agentOf([[toolCall("work")], [says("rain")]], { tools: [approved] });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const first = await (await sessions.start("Guess.", { id: "s1" })).result;
+    expect(first.outcome).toEqual({ type: "approval" });
+    const second = await (await sessions.decide("s1", "call_0", { type: "approve" })).result;
+    expect(second.outcome).toEqual({ type: "final_value", value: { guess: "rain", tries: 1 } });
+  });
+
+  test("are answered by a person, in a later turn", async () => {
+    const ask = tool({
+      name: "ask",
+      description: "Asks.",
+      schema: { type: "object" },
+      handler: () => askUser("Which?", { answerAs: "tool_result" }),
+    });
+    const { agent } = agentOf([[toolCall("ask")], [says("rain")]], { tools: [ask] });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+    const first = await (await sessions.start("Guess.", { id: "s1" })).result;
+    expect(first.outcome).toMatchObject({ type: "ask_user", question: "Which?" });
+    const second = await (await sessions.reply("s1", "The short one.")).result;
+    expect(second.outcome).toEqual({ type: "final_value", value: { guess: "rain", tries: 1 } });
+  });
+});
+
+describe("a process without the version of the turn", () => {
+  const newer: NamedProtocol<Guessing> = { ...guessing, version: 2, termination: { word: "sun" } };
+
+  test("leaves the turn, reports it, and lists what is missing; a process that has it continues", async () => {
+    const host = await openTurn();
+    const before = await stateOf(host);
+    const { agent, adapter } = agentOf([[says("rain")]], { protocol: newer, tools: [slowTool(() => "done")] });
+    expect(await check(host, agent)).toMatchObject([{ status: "missing", missing: ["protocol guess 1"] }]);
+    const reports: TurnFailure[] = [];
+    const wrong = runtime({ host, engines: { default: agent }, onTurnFailure: (report) => reports.push(report) });
+    await wrong.recover();
+    const rejection = await rejectionOf(wrong.attach("s1").result);
+    expect(rejection).toMatchObject({ failure: { type: "engine_error", reason: "invalid_engine" } });
+    expect(String(rejection)).toContain("protocol guess 1");
+    expect(reports).toMatchObject([{ sessionId: "s1", status: "left" }]);
+    await wrong.close();
+    expect(await stateOf(host)).toEqual(before);
+    expect(adapter.calls).toHaveLength(0);
+
+    const right = agentOf([[says("rain")]], {
+      protocol: { ...newer, earlier: [guessing] },
+      tools: [slowTool(() => "done")],
+    });
+    expect(await check(host, right.agent)).toMatchObject([{ status: "same" }]);
+    const sessions = runtime({ host, engines: { default: right.agent } });
+    await sessions.recover();
+    const end = await sessions.attach("s1").result;
+    // The end condition is that of the turn, not of the newer version.
+    expect(end.outcome).toEqual({ type: "final_value", value: { guess: "rain", tries: 2 } });
+  });
+
+  test("leaves a turn whose projector it does not have", async () => {
+    const host = await openTurn();
+    const { agent } = agentOf([[says("rain")]], {
+      projector: { ...counting, version: 2 },
+      tools: [slowTool(() => "done")],
+    });
+    expect(await check(host, agent)).toMatchObject([{ status: "missing", missing: ["projector counting 1"] }]);
+    const earlier = agentOf([], {
+      projector: { ...counting, version: 2, earlier: [counting] },
+      tools: [slowTool(() => "")],
+    });
+    expect(await check(host, earlier.agent)).toMatchObject([{ status: "same" }]);
+  });
+
+  test("can cancel the turn: the session continues from its last boundary", async () => {
+    const host = await openTurn();
+    const { agent } = agentOf([[says("sun")]], { protocol: newer, tools: [slowTool(() => "done")] });
+    const sessions = runtime({ host, engines: { default: agent } });
+    expect(await sessions.cancel("s1", { waitMs: 10_000 })).toBe("cancelled");
+    const end = await (await sessions.reply("s1", "Another word.")).result;
+    expect(end.outcome).toMatchObject({ type: "final_value", value: { guess: "sun" } });
+  });
+});
+
+function slowTool(handler: () => string | Promise<string>) {
+  return tool({ name: "slow", description: "Works.", schema: { type: "object" }, replay: "safe", handler });
+}
+
+/** A storage whose session `s1` has an open turn: a recorded guess, and an open call of `slow`. */
+async function openTurn(): Promise<HostStorage> {
+  const host = memoryStorage();
+  const started = latch();
+  const slow = slowTool(() => {
+    started.open();
+    return new Promise<string>(() => undefined);
+  });
+  const { agent } = agentOf([[says("snow")], [toolCall("slow")]], { tools: [slow] });
+  const sessions = runtime({ host, engines: { default: agent } });
+  await sessions.start("Guess.", { id: "s1" });
+  await started.passed;
+  await sessions.close({ graceMs: 0 });
+  return host;
+}
+
+async function check(host: HostStorage, agent: Engine): Promise<readonly OpenTurnReplay[]> {
+  const found: OpenTurnReplay[] = [];
+  for await (const report of replayOpenTurns({ host, engines: { default: agent } })) found.push(report);
+  return found;
+}
+
+/** What is stored of the turn and of its session. */
+async function stateOf(host: HostStorage) {
+  return host.read(
+    (["sessions", "turns", "journal", "entries", "events", "records"] as const).map((table) => ({ table, prefix: [] })),
+  );
+}

@@ -122,6 +122,15 @@ test("a class can be a protocol", async () => {
   expect(result.outcome).toEqual({ type: "final_value", value: "done" });
 });
 
+test("maxTurns ends a protocol that does not read it", async () => {
+  const adapter = guesses("a", "b", "c", "d");
+  const agent = engine({ adapter, model: "fake:m", protocol: guessing });
+  const result = await chat(agent, "Guess my word.", { maxTurns: 3, turnLimitMessage: "No more guesses." });
+  expect(result.outcome).toEqual({ type: "max_turns", maxTurns: 3 });
+  expect(adapter.calls).toHaveLength(3);
+  expect(result.thread.messages.at(-1)?.role).toBe("system");
+});
+
 test("step and generate make one model call of a protocol that does not read stopAfter", async () => {
   const adapter = guesses("snow", "fog");
   const agent = engine({ adapter, model: "fake:m", protocol: guessing });

@@ -8,11 +8,11 @@
 import type { JsonObject } from "../../model/internal.ts";
 import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
-import type { Ending, SlottedCall } from "./turn.ts";
+import type { Ending, SlottedCall, Turn } from "./turn.ts";
 
 import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
-import { ending } from "../protocol/ending.ts";
+import { ending, maxTurnsEnding } from "../protocol/ending.ts";
 import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
@@ -111,6 +111,7 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
       const { useTools, overrides, driverState } = action;
       const { policy, step, runOffset } = builder.turn;
       if (policy.stopAfter !== null && step > runOffset) return stop(builder, []);
+      if (isBeyondLimit(builder.turn)) return finish(builder, maxTurnsEnding(policy.maxTurns));
       return builder.wait({ type: "awaiting_model", useTools, overrides, driverState });
     }
     case "start_tools": {
@@ -128,6 +129,11 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
     case "finish":
       return finish(builder, action.ending);
   }
+}
+
+/** Has the turn made all model calls that `maxTurns` and the grace turn allow? The built-in protocols end the turn before; another one may not read the limit. */
+function isBeyondLimit({ policy: { maxTurns }, step, runOffset, graceTurn }: Turn): boolean {
+  return maxTurns !== null && step >= runOffset + maxTurns + (graceTurn ? 1 : 0);
 }
 
 /** Ends a turn where `stopAfter` of its policy says, although the protocol would continue. Calls that it would run are pending for the caller. */

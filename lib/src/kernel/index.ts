@@ -97,5 +97,3 @@ export {
   toolWaits,
 } from "./machine/respond.ts";
 export { renderMessageOrigin, renderTurnCausesPrompt, toEventMessage } from "./history/turn-cause.ts";
-export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
-export { pendingEffects, storableTurn } from "./machine/turn.ts";

@@ -12,7 +12,16 @@ export { historyThread } from "./history/history-thread.ts";
 // machine
 export { turnCauseShape } from "./machine/read-response.ts";
 export { withoutForcedChoice } from "./machine/environment.ts";
-export { cellCalls, cellRanMs, isSameBatch, kernelRevision, pendingEffect } from "./machine/turn.ts";
+export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
+export {
+  cellCalls,
+  cellRanMs,
+  isSameBatch,
+  kernelRevision,
+  pendingEffect,
+  pendingEffects,
+  storableTurn,
+} from "./machine/turn.ts";
 
 // From the model layer.
 export { canonicalJson } from "../model/internal.ts";

@@ -201,6 +201,26 @@ describe("a process without the version of the turn", () => {
   });
 });
 
+test("a turn whose protocol throws is left at its last commit, and a corrected release continues it", async () => {
+  const host = await openTurn();
+  const before = await stateOf(host);
+  const tools = [slowTool(() => "done")];
+  const broken: NamedProtocol<Guessing> = {
+    ...guessing,
+    handleLlmSuccess: () => {
+      throw new Error("a bug");
+    },
+  };
+  const wrong = runtime({ host, engines: { default: agentOf([[says("rain")]], { protocol: broken, tools }).agent } });
+  await wrong.recover();
+  expect(String(await rejectionOf(wrong.attach("s1").result))).toContain("a bug");
+  await wrong.close();
+  expect(await stateOf(host)).toEqual(before);
+  const corrected = runtime({ host, engines: { default: agentOf([[says("rain")]], { tools }).agent } });
+  await corrected.recover();
+  expect((await corrected.attach("s1").result).outcome.type).toBe("final_value");
+});
+
 function slowTool(handler: () => string | Promise<string>) {
   return tool({ name: "slow", description: "Works.", schema: { type: "object" }, replay: "safe", handler });
 }

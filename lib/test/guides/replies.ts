@@ -119,6 +119,18 @@ export const replies: { readonly [guide: string]: readonly (readonly Reply[])[] 
       },
     ],
   ],
+  "write-a-protocol": [
+    [
+      { text: "The best bread in town is baked fresh daily." },
+      { when: "Drafts so far: 1.", text: "Fresh bread every morning." },
+      { text: "Our bread is made with love and care." },
+      { calls: [["print", { text: "Warm bread, warm hearts." }]] },
+      { when: "printed: Warm bread", text: "Warm bread, warm hearts." },
+      { text: "We only need flour, water, salt and time." },
+      { calls: [["count_letters", { text: "Flour, water, salt, time." }]] },
+      { when: "25", text: "Flour, water, salt, time." },
+    ],
+  ],
   testing: [[{ calls: [["convert", { euros: 20 }]] }, { text: "20 euros are 25 dollars." }]],
   security: [[{ calls: [["invoices", {}]] }, { text: "You have one invoice: 1-1." }]],
   data: [[{ text: "Good morning." }, { text: "Good evening." }]],

@@ -390,6 +390,7 @@ export type LlmError = {
 /** `accepted`; `stale`: the turn does not wait for an effect of this id; `wrong_kind`: that effect cannot receive a response of this type (K4). */
 export type ResponseStatus = "accepted" | "stale" | "wrong_kind";
 
+/** A change of a turn: the next state, the notices for the host, and whether the input was accepted. */
 export type Transition<P extends TurnProtocol = TurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];

@@ -184,6 +184,8 @@ const dataKeys: ReadonlySet<string> = new Set([
   "raw",
   "progress",
   "observations",
+  "protocolEvents",
+  "termination",
 ]);
 
 /** Serialises a response body: redacts every failure in it, at any depth, and applies the redaction hook of the program to its texts. */

@@ -182,6 +182,7 @@ describe("[allm 13] results", () => {
       suspendedCell: null,
       steps: [],
       usage: noUsage,
+      protocolEvents: [],
       partial: null,
       metadata: {},
     });
@@ -204,6 +205,7 @@ describe("[allm 14] a session", () => {
       pendingToolCallId: null,
       suspendedCell: null,
       pendingOutput: null,
+      protocolEvents: [],
       context: {},
       usage: noUsage,
       lastRun: null,

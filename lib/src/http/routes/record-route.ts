@@ -49,8 +49,7 @@ async function* recordText(
     for (let part = first; part !== null; part = await nextPart(call, parts)) {
       if (part.type === "fields") {
         const { data, ...envelope } = part.record;
-        const { sessionId, turnId, start, pinned, context, end } = data;
-        const fields = { sessionId, turnId, start, pinned, context, end };
+        const { history: _, rows: __, ...fields } = data;
         const before = `${redactedRecord(envelope).slice(0, -1)},"data":`;
         yield LargeText.of(`${before}${redactedRecord(fields).slice(0, -1)},"history":[`);
         continue;

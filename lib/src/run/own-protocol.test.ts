@@ -1,5 +1,6 @@
 // Protocols and projectors of one's own, in memory: `chat`, `stream`, `step`, `generate`, and what an engine rejects.
 
+import type { OwnProtocol } from "everturn/engine";
 import type { NamedProjector, NamedProtocol, ProtocolDriver } from "everturn/kernel";
 
 import { chat, engine, fake, generate, MisuseError, step, stream, tool, user } from "everturn";
@@ -120,6 +121,30 @@ test("a class can be a protocol", async () => {
   }
   const result = await chat(engine({ adapter: guesses(), protocol: new Once() }), "Begin.");
   expect(result.outcome).toEqual({ type: "final_value", value: "done" });
+});
+
+test("a protocol with an executor runs code", async () => {
+  const protocol: OwnProtocol = {
+    ...chatProtocol(),
+    name: "runs-code",
+    version: 1,
+    termination: null,
+    executor: {
+      name: "upper",
+      version: "1",
+      language: "text",
+      run: async ({ code }) => ({ type: "finished", observations: [code.toUpperCase()], error: null, finish: null }),
+    },
+    prepareProtocolIteration: () => [{ type: "start_exec", language: "text", code: "hello", driverState: { cell: 7 } }],
+    handleExecResult: (_, result, calls, driverState) => {
+      const observations = result.type === "code_finished" ? result.observations : [result.message];
+      const value = { observations, calls: calls.length, driverState };
+      return [{ type: "finish", ending: ending({ type: "final_value", value }) }];
+    },
+  };
+  const result = await chat(engine({ adapter: guesses(), model: "fake:m", protocol }), "Begin.");
+  const value = { observations: ["HELLO"], calls: 0, driverState: { cell: 7 } };
+  expect(result.outcome).toEqual({ type: "final_value", value });
 });
 
 test("maxTurns ends a protocol that does not read it", async () => {

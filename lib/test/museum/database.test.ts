@@ -151,10 +151,12 @@ describe.each(dumps)("the database $name", ({ dump }) => {
     // Readers: what was read from the older release is still there, and what follows it has no gap and no duplicate.
     const events = await eventsOf(sessions, name);
     expect(logged(events)).toEqual(events);
-    expect(events.slice(0, read.length)).toEqual(read);
+    // The retention time of this session is over: its events were removed with its journal.
+    const kept = name === "retained" ? [] : read;
+    expect(events.slice(0, kept.length)).toEqual(kept);
     const first = isThere ? 1 : (events[0]?.sequence ?? 0);
     expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => first + index));
-    expect(await eventsOf(sessions, name, read.at(-1)?.cursor ?? "0")).toEqual(events.slice(read.length));
+    expect(await eventsOf(sessions, name, read.at(-1)?.cursor ?? "0")).toEqual(events.slice(kept.length));
 
     expect((await listed(sessions)).filter(({ id }) => id === name)).toHaveLength(1);
     const record = await sessions.export(name);

@@ -296,7 +296,7 @@ async function readStored(source: ReaderSource, state: ReaderState, turn: string
   });
   const [turnRow] = turns;
   const progress = turnRow === undefined ? null : readValue("turns", turnRow);
-  // The same snapshot has no further event of the turn: all of them were read, or were removed after the retention time.
+  // There is no further event of the turn in this snapshot: all of them were read, or were removed after the retention time.
   const ended = progress?.status === "ended" || progress?.status === "parked";
   const over = head === null || head.deleted || (turn !== null && ended);
   return { ...nothing, turn: open ?? "", items, over: over && items.length === 0 };

@@ -262,6 +262,102 @@ describe("locks of a batch", () => {
     await removal;
     expect(await storage.write(accept("b"))).toEqual({ ok: false, check: 0 });
   });
+
+  test("a batch that checks a row keeps it from being removed until the batch is committed", async () => {
+    const schema = "checked_rows";
+    const storage = opened({ schema });
+    await storage.write(puts({ ...row, value: "" }, session("a")));
+    const blocker = await pool.connect();
+    // The batch has its locks and has evaluated its checks when it waits for this row.
+    await blocker.query("BEGIN");
+    await blocker.query(`SELECT 1 FROM "${schema}"."everturn_sessions" FOR UPDATE`);
+    const order: string[] = [];
+    const accepted = storage.write(accept("a")).then((written) => order.push(`accepted: ${written.ok}`));
+    await waiting("Lock", "transactionid");
+    const removed = storage
+      .write({ checks: [], removals: [{ table: "contents", prefix: row.key }], puts: [] })
+      .then(() => order.push("removed"));
+    await waiting("Lock", "advisory");
+    expect(order).toEqual([]);
+    await blocker.query("COMMIT");
+    blocker.release();
+    await Promise.all([accepted, removed]);
+    expect(order).toEqual(["accepted: true", "removed"]);
+  });
+
+  test("a lease that expires while a batch waits for its locks refuses the batch", async () => {
+    const schema = "expired_in_line";
+    const storage = opened({ schema });
+    const lease = { table: "leases", key: ["t", "a"], tag: 1 } as const;
+    await storage.write(puts({ ...lease, ttlMs: 400, value: "" }, session("a")));
+    const blocker = await pool.connect();
+    await blocker.query("BEGIN");
+    await blocker.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [
+      `${schema}.everturn_${JSON.stringify(["t", "a"])}`,
+    ]);
+    const fenced = { checks: [{ ...lease, alive: true }], removals: [], puts: [session("a", 2)] };
+    const written = storage.write(fenced);
+    await waiting("Lock", "advisory");
+    await vi.waitFor(async () => {
+      const [[row_] = []] = await storage.read([{ table: "leases", prefix: lease.key }]);
+      expect(row_?.remainingMs).toBeLessThanOrEqual(0);
+    });
+    await blocker.query("COMMIT");
+    blocker.release();
+    expect(await written).toEqual({ ok: false, check: 0 });
+  });
+
+  /** Waits until a statement of the storage waits for such a lock. */
+  async function waiting(type: string, event: string): Promise<void> {
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%everturn_write%' AND wait_event_type = $1 AND wait_event = $2",
+        [type, event],
+      );
+      expect(rows.length).toBe(1);
+    });
+  }
+});
+
+describe("writes on disk", () => {
+  /** How much of what a write has logged is on disk when it resolves, from 0 to 1. The server flushes by itself every ten seconds only. */
+  async function flushedBy(storage: HostStorage, log: Pool, lasting: boolean, id: string): Promise<number> {
+    const value = Array.from({ length: 2_000 }, (_, n) => createHash("sha256").update(`${id}${n}`).digest("hex")).join(
+      "",
+    );
+    const positions = async () => {
+      const { rows } = await log.query(
+        "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS written, pg_current_wal_flush_lsn() - '0/0'::pg_lsn AS flushed",
+      );
+      return { written: Number(rows[0].written), flushed: Number(rows[0].flushed) };
+    };
+    const before = await positions();
+    await storage.write({ ...puts(session(id, 1, value)), lasting });
+    const after = await positions();
+    return Math.max(0, after.flushed - before.written) / (after.written - before.written);
+  }
+
+  test("a write is on disk when it resolves, unless it need not last", async () => {
+    const quiet = await startPostgres({ wal_writer_delay: "10000", autovacuum: "off" });
+    cleanUps.push(quiet.close);
+    const quietUrl = await quiet.createDatabase();
+    const log = new Pool({ connectionString: quietUrl, max: 1 });
+    cleanUps.push(() => log.end());
+    for (const mode of ["function", "transaction"] as const) {
+      const storage = opened({ url: quietUrl, mode });
+      await storage.open();
+      for (let count = 0; count < 3; count += 1) {
+        expect(await flushedBy(storage, log, true, `${mode} ${count}`)).toBeGreaterThan(0.99);
+      }
+      // A relaxed write shows that the measurement tells the difference.
+      if (mode === "function") {
+        await vi.waitFor(async () => {
+          expect(await flushedBy(storage, log, false, `relaxed ${Math.random()}`)).toBeLessThan(0.9);
+        });
+      }
+      await storage.close();
+    }
+  }, 60_000);
 });
 
 describe("failures", () => {
@@ -619,6 +715,40 @@ describe("ended processes", () => {
     }
     // The connection is opened again within the time that others wait, so leases that are claimed meanwhile name the process, too.
     expect(new Set(identities)).toEqual(new Set([process]));
+  });
+
+  test("what was observed before a connection was lost does not count after it", async () => {
+    const schema = "ended";
+    const clock = handClock();
+    const [one, another, other] = [
+      opened({ schema }),
+      opened({ schema }),
+      opened({ schema, endedAfterMs: 600, clock }),
+    ];
+    await Promise.all([one.open(), another.open(), other.open()]);
+    let reconnections = 0;
+    other.watch((sessions) => void (sessions === undefined ? (reconnections += 1) : 0));
+    const processes = [one, another].map(({ liveness }) => liveness?.process ?? "");
+    const hasEnded = () => processes.map((process) => other.liveness?.hasEnded(process));
+    const pass = async () => {
+      await clock.advance(100);
+      await pool.query("SELECT pg_sleep(0.01)");
+      return hasEnded();
+    };
+    for (let count = 0; count < 5; count += 1) expect(await pass()).toEqual([false, false]);
+    await one.close();
+    await vi.waitFor(async () => expect(await pass()).toEqual([true, false]), { timeout: 10_000 });
+    // The lock of the second process has been free for most of the time when the connection is lost.
+    await another.close();
+    for (let count = 0; count < 5; count += 1) expect(await pass()).toEqual([true, false]);
+    const before = reconnections;
+    await terminate("query LIKE '%AS free%'");
+    await vi.waitFor(() => expect(reconnections).toBeGreaterThan(before), { timeout: 10_000 });
+    expect(hasEnded()).toEqual([false, false]);
+    // One interval for the other processes to connect again, and one in which their locks stay free.
+    const lost = clock.now();
+    await vi.waitFor(async () => expect(await pass()).toContain(true), { timeout: 10_000 });
+    expect(clock.now() - lost).toBeGreaterThanOrEqual(1_200);
   });
 
   test("a lease is not read, and so not claimed, before the process has its identity", async () => {

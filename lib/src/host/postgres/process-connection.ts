@@ -14,8 +14,11 @@
 //   reach the server for longer, is treated like one whose lease has expired: it is fenced by the epoch.
 //   Attempts run over the kept connection itself. If it is lost, the server may have restarted, which releases all locks: nothing that was observed before
 //   counts, and the other processes get one interval to connect again before their locks are tried.
+//   All of this needs a session of the server that belongs to this process alone. Behind a transaction pooler that the options do not declare there is none
+//   (`pooler.ts`): the storage is refused.
 //   Processes are known by their leases (`hasEnded`) and by their notifications, so a process that has held its leases for a moment only is recognised, too.
 
+import type { RuntimeError } from "../../model/internal.ts";
 import type { Batch, Liveness, TableName } from "../../runtime/host-contract.ts";
 import type { WrittenNames } from "../shared/watchers.ts";
 import type { PostgresConnection, PostgresResult, PostgresStatement } from "./client.ts";
@@ -28,6 +31,7 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { startInterval, startTimer } from "../../clock/timer.ts";
 import { tables } from "../../runtime/host-contract.ts";
 import { isRenewal, namesOf, union, unknownWrite } from "../shared/watchers.ts";
+import { sessionOf, sessionSql, undeclaredPooler } from "./pooler.ts";
 import { textOf } from "./schema.ts";
 
 /** The shortest time between two notifications of one process, in milliseconds. */
@@ -67,6 +71,10 @@ export class ProcessConnection {
   /** The client reports no notifications, so the connection is not kept. */
   #isDeaf = false;
   #connection: PostgresConnection | null = null;
+  /** The session of the server that the connection has. */
+  #session: string | null = null;
+  /** A transaction pooler was found that the options do not declare. */
+  #refusal: RuntimeError | null = null;
   #connecting: Promise<void> | null = null;
   /** The first attempt to connect. */
   #firstAttempt: Promise<void> | null = null;
@@ -100,14 +108,17 @@ export class ProcessConnection {
     this.liveness = this.#canNotify && options.endedAfterMs !== null ? this.#liveness(options.endedAfterMs) : null;
   }
 
-  /** Waits for the first attempt to connect, so that leases are not claimed without an identity. Never rejects. */
-  started(): Promise<void> {
-    return this.liveness === null ? Promise.resolve() : (this.#firstAttempt ??= this.start());
+  /** Waits for the first attempt to connect, so that leases are not claimed without an identity. Rejects only behind a transaction pooler that is not declared. */
+  async started(): Promise<void> {
+    if (!this.#canNotify) return;
+    await (this.#firstAttempt ??= this.start());
+    if (this.#refusal !== null) throw this.#refusal;
   }
 
   /** Opens the connection. Does nothing if it is open, or if the database cannot notify. Never rejects. */
   start(): Promise<void> {
-    if (this.#isClosed || !this.#canNotify || this.#isDeaf || this.#connection !== null) return Promise.resolve();
+    if (this.#isClosed || !this.#canNotify || this.#isDeaf || this.#refusal !== null) return Promise.resolve();
+    if (this.#connection !== null) return Promise.resolve();
     this.#connecting ??= this.#connect()
       .catch(() => undefined)
       .finally(() => {
@@ -130,7 +141,13 @@ export class ProcessConnection {
     connection.on("error", lost);
     connection.on("end", lost);
     connection.on("notification", ({ payload }) => this.#receive(payload ?? ""));
+    let session: string | null;
     try {
+      session = await this.#sessionOf(connection);
+      if (session === null) {
+        this.#refuse();
+        return connection.release();
+      }
       await connection.query({ text: `LISTEN "${this.#scope}"`, values: [] });
       await connection.query({ text: `SELECT pg_advisory_lock(${lockSql("$1", "$2")})`, values: this.#lockOf() });
     } catch (error) {
@@ -140,12 +157,35 @@ export class ProcessConnection {
     if (this.#isClosed) return connection.release(true);
     connection.unref?.();
     this.#connection = connection;
+    this.#session = session;
     const { clock, endedAfterMs } = this.#options;
     // After a restart of the server the others connect again as this process does; until then their locks say nothing.
     this.#probesFrom = monotonicNow(clock) + (this.#lostAt === null ? probing.everyMs : (endedAfterMs ?? 0));
     this.#forgetProbes();
     // Writes of other processes may have been missed.
     this.#onWrite(unknownWrite);
+  }
+
+  async #sessionOf(connection: PostgresConnection): Promise<string | null> {
+    const other = await this.#database.connect();
+    try {
+      const session = await sessionOf(connection, other);
+      other.release();
+      return session;
+    } catch (error) {
+      other.release(true);
+      throw error;
+    }
+  }
+
+  /** Nothing that belongs to a session of the server is used any more, and leases are not read. Writes go on, so that turns in flight can be committed. */
+  #refuse(): void {
+    this.#refusal = undeclaredPooler(this.#options.name);
+    const connection = this.#connection;
+    this.#connection = null;
+    this.#forgetProbes();
+    connection?.release(true);
+    if (this.#watching > 0) this.#startPolling();
   }
 
   #lockOf(): string[] {
@@ -161,11 +201,14 @@ export class ProcessConnection {
     if (this.#watching > 0) void this.start();
   }
 
-  /** Runs a statement on the connection, after those before it. */
-  #query(connection: PostgresConnection, statement: PostgresStatement): Promise<PostgresResult> {
-    const result = this.#lastStatement.then(() => connection.query(statement));
-    this.#lastStatement = result.catch(() => undefined);
-    return result;
+  /** Runs a statement that selects `sessionSql` on the connection, after those before it. */
+  async #query(connection: PostgresConnection, statement: PostgresStatement): Promise<PostgresResult> {
+    const answered = this.#lastStatement.then(() => connection.query(statement));
+    this.#lastStatement = answered.catch(() => undefined);
+    const result = await answered;
+    if (connection !== this.#connection || textOf(result.rows[0], "session") === this.#session) return result;
+    this.#refuse();
+    throw undeclaredPooler(this.#options.name);
   }
 
   /** Opens the connection again after a pause, while something watches the storage. */
@@ -189,7 +232,7 @@ export class ProcessConnection {
     this.#stopPolling();
     const { clock, pollMs } = this.#options;
     const { withNotifications, without } = defaultPollMs;
-    const defaultMs = this.#canNotify && !this.#isDeaf ? withNotifications : without;
+    const defaultMs = this.#canNotify && !this.#isDeaf && this.#refusal === null ? withNotifications : without;
     this.#stopPolling = startInterval(clock, pollMs ?? defaultMs, () => void this.#poll());
   }
 
@@ -235,7 +278,7 @@ export class ProcessConnection {
     this.#sentAt = monotonicNow(this.#options.clock);
     this.#isSending = true;
     const payload = encodePayload(this.#identity, unsent);
-    const statement = { text: "SELECT pg_notify($1, $2)", values: [this.#scope, payload] };
+    const statement = { text: `SELECT pg_notify($1, $2), ${sessionSql}`, values: [this.#scope, payload] };
     this.sent += 1;
     try {
       await (this.#connection === null
@@ -279,7 +322,7 @@ export class ProcessConnection {
 
   /** A connection that was just lost is opened again within the time that others wait. */
   #hasIdentity(endedAfterMs: number): boolean {
-    if (this.#isClosed) return false;
+    if (this.#isClosed || this.#refusal !== null) return false;
     if (this.#connection !== null) return true;
     return this.#lostAt !== null && monotonicNow(this.#options.clock) < this.#lostAt + endedAfterMs;
   }
@@ -337,10 +380,10 @@ export class ProcessConnection {
 
   /** The processes whose lock is free. The locks are released with the statement. */
   async #freeAmong(connection: PostgresConnection, processes: readonly string[]): Promise<ReadonlySet<string>> {
-    const text = `SELECT process FROM jsonb_array_elements_text($2::text::jsonb) AS process WHERE pg_try_advisory_xact_lock_shared(${lockSql("$1", "process")})`;
+    const text = `SELECT process, pg_try_advisory_xact_lock_shared(${lockSql("$1", "process")})::text AS free, ${sessionSql} FROM jsonb_array_elements_text($2::text::jsonb) AS process`;
     const values = [this.#scope, JSON.stringify(processes)];
-    const { rows } = await this.#query(connection, { text, values, name: "everturn_probe" });
-    return new Set(rows.flatMap((row) => textOf(row, "process") ?? []));
+    const { rows } = await this.#query(connection, { text, values, name: "everturn_probe_2" });
+    return new Set(rows.flatMap((row) => (textOf(row, "free") === "true" ? (textOf(row, "process") ?? []) : [])));
   }
 
   /** Sends what is unsent, and closes the connection. */

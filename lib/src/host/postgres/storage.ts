@@ -93,7 +93,10 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
     ...(processConnection.liveness === null ? {} : { liveness: processConnection.liveness }),
     open: async () => {
       await database.open();
-      if (!readOnly) await processConnection.start();
+      if (!readOnly) {
+        await processConnection.start();
+        await processConnection.started();
+      }
       return { schemaVersion };
     },
     read: async (queries) => {

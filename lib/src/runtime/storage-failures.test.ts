@@ -78,25 +78,40 @@ async function reasonOf(work: Promise<unknown>): Promise<unknown> {
 }
 
 describe("a full disk", () => {
-  test("is reported as storage_full, committed rows stay, and the turn continues when there is space", async () => {
+  test("delays the turn: the result of its tool is written when there is space again", async () => {
     const database = open();
-    let full = true;
+    let runs = 0;
     const { engine: worker, adapter } = agent(() => {
+      runs += 1;
       const pages = Number(Object.values(database.prepare("PRAGMA page_count").get() ?? {})[0]);
-      if (full) database.exec(`PRAGMA max_page_count = ${pages + 4}`);
+      database.exec(`PRAGMA max_page_count = ${pages + 4}`);
     });
-    const sessions = over(database, { engines: { default: worker } });
+    const refusals: unknown[] = [];
+    const storage = sqliteStorage(database);
+    const host: HostStorage = {
+      ...storage,
+      write: (batch) =>
+        storage.write(batch).catch((error: unknown) => {
+          refusals.push(error);
+          if (refusals.length === 3) database.exec("PRAGMA max_page_count = 1000000");
+          throw error;
+        }),
+    };
+    const sessions = runtime({ host, live: false, engines: { default: worker } });
     const turn = await sessions.start("go", { id: "s1" });
-    expect(await reasonOf(turn.result)).toBe("storage_full");
-    expect(await sessions.get("s1")).toMatchObject({ length: 1, openTurn: { turnId: turn.turnId, status: "running" } });
-    full = false;
-    database.exec("PRAGMA max_page_count = 1000000");
-    const clock = later(3600_000);
-    const next = over(database, { engines: { default: worker }, clock });
-    await next.recover("s1");
-    expect(await next.attach("s1", turn.turnId).result).toMatchObject({ text: "done", haltedReason: "completed" });
-    // The recorded reply was not requested again.
-    expect(adapter.calls).toHaveLength(2);
+    expect(await turn.result).toMatchObject({ text: "done", haltedReason: "completed" });
+    expect(refusals).toMatchObject(Array.from({ length: 3 }, () => ({ reason: "storage_full" })));
+    // The tool ran once, and the recorded reply was not requested again.
+    expect([runs, adapter.calls.length]).toEqual([1, 2]);
+  });
+
+  test("is reported to a verb as storage_full", async () => {
+    const database = open();
+    const sessions = over(database, { engines: { default: agent(() => undefined).engine } });
+    await sessions.list();
+    const pages = Number(Object.values(database.prepare("PRAGMA page_count").get() ?? {})[0]);
+    database.exec(`PRAGMA max_page_count = ${pages}`);
+    expect(await reasonOf(sessions.start("x".repeat(60_000), { id: "s1" }))).toBe("storage_full");
   });
 });
 

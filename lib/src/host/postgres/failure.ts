@@ -23,8 +23,11 @@ const lostStates = /^(08|40003|57P0)/;
 /** The SQLSTATE of a statement that a read-only server refused. */
 const readOnlyState = "25006";
 
-/** Serialization failure, deadlock, lock timeout, too many connections, and a read-only server. */
-const passingStates: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "53300", readOnlyState]);
+/** Serialization failure, deadlock, lock timeout, too many connections, a statement that was cancelled (`statement_timeout`), and a read-only server. */
+const passingStates: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "53300", "57014", readOnlyState]);
+
+/** The SQLSTATE class of errors of the operating system, such as `io_error`. */
+const systemStates = /^58/;
 
 /** The SQLSTATE of a serializable transaction on a standby (and of other features that a server lacks). */
 const unsupportedState = "0A000";
@@ -85,8 +88,17 @@ export function storageError(thrown: unknown, storage: string, outcome: WriteOut
   return new RuntimeError(reason, {
     message: `the storage "${storage}" ${what}. ${written} ${todo}`,
     cause: thrown,
-    metadata: { storage, ...(outcome === "unknown" ? { outcome } : {}) },
+    metadata: {
+      storage,
+      ...(outcome === "unknown" ? { outcome } : {}),
+      ...(reason === "storage_failed" && passes(thrown) ? { transient: true } : {}),
+    },
   });
+}
+
+/** Returns whether the server may be reachable again later, or may have been able to write. */
+function passes(thrown: unknown): boolean {
+  return kindOf(thrown) === "lost" || systemStates.test(codeOf(thrown) ?? "");
 }
 
 type Explanation = { readonly reason: RuntimeErrorReason; readonly what: string; readonly todo: string };

@@ -7,10 +7,11 @@ import type { PostgresOptions, PostgresPool, PostgresResult, PostgresStorage } f
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
 
-import { chat, engine, fake } from "everturn";
+import { chat, engine, fake, tool } from "everturn";
 import { postgresStorage } from "everturn/host/postgres";
 import { rateLimit, responseCache } from "everturn/middleware";
 import { RuntimeError } from "everturn/model";
+import { runtime } from "everturn/runtime";
 import { handClock, storageSuite } from "everturn/testing";
 import { Pool } from "pg";
 import postgres from "postgres";
@@ -772,6 +773,73 @@ describe("ended processes", () => {
     expect(opened({ transactionPooler: true }).liveness).toBe(undefined);
     expect(opened({ mode: "transaction" }).liveness).toBe(undefined);
     expect(opened({ endedAfterMs: null }).liveness).toBe(undefined);
+  });
+});
+
+describe("a process that holds the result of a tool", () => {
+  /** Runs a turn whose commit of the tool result waits for a table that another connection has locked. */
+  async function run(storage: PostgresStorage, schema: string, disturb: () => Promise<unknown>) {
+    const blocker = await pool.connect();
+    let runs = 0;
+    const pay = tool({
+      name: "pay",
+      description: "Pays.",
+      schema: { type: "object" },
+      handler: async () => {
+        runs += 1;
+        await blocker.query("BEGIN");
+        await blocker.query(`LOCK TABLE "${schema}"."everturn_journal"`);
+        return "paid";
+      },
+    });
+    const adapter = fake({ scripts: [[{ type: "tool_call", name: "pay" }], [{ type: "text", text: "Done." }]] });
+    const agent = engine({ adapter, model: "fake:m", tools: [pay] });
+    const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+    const turn = await sessions.start("hi", { id: "s1" });
+    await disturb();
+    await blocker.query("COMMIT");
+    blocker.release();
+    const { text } = await turn.result;
+    await sessions.close();
+    return { text, runs, calls: adapter.calls.length };
+  }
+
+  test("commits it when the statement no longer exceeds statement_timeout", async () => {
+    const schema = "held_timeout";
+    await opened({ schema }).open();
+    const options = encodeURIComponent("-c statement_timeout=30");
+    const storage = opened({ url: `${url}?options=${options}`, schema, retryMs: 20 });
+    let refusals = 0;
+    const counted: PostgresStorage = {
+      ...storage,
+      write: (batch) =>
+        storage.write(batch).catch((error: unknown) => {
+          refusals += 1;
+          throw error;
+        }),
+    };
+    const disturb = () => vi.waitFor(() => expect(refusals).toBeGreaterThan(2), { timeout: 10_000 });
+    expect(await run(counted, schema, disturb)).toEqual({ text: "Done.", runs: 1, calls: 2 });
+  });
+
+  test("commits it after the connection ended while the commit ran", async () => {
+    const schema = "held_ended";
+    const storage = opened({ schema, retryMs: 20 });
+    await storage.open();
+    const disturb = async () => {
+      for (let count = 0; count < 3; count += 1) {
+        await vi.waitFor(
+          async () => {
+            const { rows } = await pool.query(
+              "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'everturn' AND wait_event_type = 'Lock' AND wait_event = 'relation'",
+            );
+            expect(rows.length).toBeGreaterThan(0);
+          },
+          { timeout: 10_000 },
+        );
+      }
+    };
+    expect(await run(storage, schema, disturb)).toEqual({ text: "Done.", runs: 1, calls: 2 });
   });
 });
 

@@ -10,16 +10,22 @@ import { field } from "./database.ts";
 const codes = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, NOTADB: 26 };
 
 /** A reason, what happened to the storage, and what to do. */
-type Explanation = { readonly reason: RuntimeErrorReason; readonly what: string; readonly todo: string };
+type Explanation = {
+  readonly reason: RuntimeErrorReason;
+  readonly what: string;
+  readonly todo: string;
+  /** The file could not be accessed. A commit whose file could not be flushed may be found by a later recovery of the file. */
+  readonly transient?: true;
+};
 
 /** The error to throw in place of a driver's error. Errors of this library are returned unchanged. */
 export function storageError(thrown: unknown, storage: string, busyMs: number): unknown {
   if (isEverturnError(thrown) || thrown instanceof MisuseError) return thrown;
-  const { reason, what, todo } = explain(thrown, busyMs);
+  const { reason, what, todo, ...rest } = explain(thrown, busyMs);
   return new RuntimeError(reason, {
     message: `the storage "${storage}" ${what}. Nothing was written. ${todo}`,
     cause: thrown,
-    metadata: { storage },
+    metadata: { storage, ...rest },
   });
 }
 
@@ -63,6 +69,7 @@ function explain(thrown: unknown, busyMs: number): Explanation {
         reason: "storage_failed",
         what: "could not be accessed: the operating system refused to read or write its file",
         todo: "See the cause; check the disk, and that the file and its folder exist.",
+        transient: true,
       };
   }
   const message = thrown instanceof Error ? thrown.message : "";

@@ -29,11 +29,11 @@ import type { OpenTurn } from "../rows/values.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { ServeOptions } from "./waiting-turns.ts";
 
-import { isEverturnError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
+import { isTransient } from "./lease-holder.ts";
 import { LeftTurns } from "./left-turns.ts";
 import { openTurn, SessionClaims } from "./session-claims.ts";
 import { HandedOver } from "./turn-committer.ts";
@@ -408,8 +408,8 @@ export class ActiveTurns {
       return next === null ? null : { id: next.turn.id, accepted: next.turn, lease: next.lease };
     } catch (error) {
       active.isLeft = true;
-      // During `close` a busy storage is not waited for; the turn counts as handed over.
-      const reason = this.#closing && isBusy(error) ? new HandedOver() : error;
+      // During `close` a storage that is away is not waited for; the turn counts as handed over.
+      const reason = this.#closing && isTransient(error) ? new HandedOver() : error;
       this.left.add(key, id, (active.driver?.lease ?? lease).epoch, reason);
       return null;
     }
@@ -428,8 +428,4 @@ export class ActiveTurns {
   #drives(key: SessionKey, turn: string): boolean {
     return this.#active.get(nameOf(key))?.turn === turn;
   }
-}
-
-function isBusy(error: unknown): boolean {
-  return isEverturnError(error) && error.reason === "storage_busy";
 }

@@ -7,7 +7,11 @@
 //                                  result of an effect that outlasted the lease is not lost
 //   the row is released            this process released it, at the end of the turn or for a hand-over: `lease_lost`. A late renewal, or an
 //                                  effect that is still in flight, must not claim the session again
-//   `storage_busy`                 nothing was written: retry with exponential backoff. Reads that a commit needs are retried likewise
+//   the storage is away            an error that passes (`isTransient`): retry with exponential backoff, for up to ten minutes, so that results this process
+//                                  holds are not lost. Reads that a commit needs are retried likewise. What is held meanwhile is bounded: a turn holds
+//                                  the results of the effects in flight, and no effect is ordered before the commit is written
+//   refused after such an error    an earlier attempt may have been applied although its answer was lost. The batch counts as written if all its rows
+//                                  are stored as it would write them
 //   any other error                thrown to the caller
 //
 // Invariants
@@ -20,7 +24,7 @@ import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { Check, Put } from "../rows/storage.ts";
+import type { Batch, Check, Put, Written } from "../rows/storage.ts";
 
 import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
@@ -108,7 +112,7 @@ export class LeaseHolder {
         { checks: [epochCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
         changes,
       );
-      const written = await this.whenFree(() => storage.write({ ...batch, lasting }));
+      const written = await this.#writeWhenFree({ ...batch, lasting });
       if (written.ok) {
         // The answer to an earlier write may arrive last.
         if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt };
@@ -197,7 +201,7 @@ export class LeaseHolder {
       const lease = { ...claimed.lease, since, takesOver, tookOverFrom };
       const put = leasePut(key, lease, timings);
       const batch = merge({ checks: [claimed.check], removals: [], puts: [put] }, moved);
-      const written = await this.whenFree(() => storage.write(batch));
+      const written = await this.#writeWhenFree(batch);
       if (written.ok) {
         this.#lease = lease;
         return;
@@ -212,23 +216,53 @@ export class LeaseHolder {
   }
 
   /**
-   * Repeats reads or a write with exponential backoff while the storage reports `storage_busy`, for up to ten minutes; less after `limitBusyWait`
-   * and never after a release. Safe because nothing
-   * was written then. The lease may expire meanwhile; the next write finds out.
+   * Repeats reads or a write with exponential backoff while the storage is away, for up to ten minutes; less after `limitBusyWait` and never after a release.
+   * `work` is called with `true` if an earlier attempt may have taken effect. The lease may expire meanwhile; the next write finds out.
    */
-  async whenFree<T>(work: () => Promise<T>): Promise<T> {
+  async whenFree<T>(work: (mayBeWritten: boolean) => Promise<T>): Promise<T> {
     const { clock } = this.#context;
     const until = clock.now() + busyLimitMs;
+    let mayBeWritten = false;
     for (let delayMs = firstDelayMs; ; delayMs = Math.min(longestDelayMs, 2 * delayMs)) {
       try {
-        return await work();
+        return await work(mayBeWritten);
       } catch (error) {
-        const isBusy = error instanceof RuntimeError && error.reason === "storage_busy";
-        if (!isBusy || this.#isReleased || clock.now() >= Math.min(until, this.#busyUntil)) throw error;
+        if (!isTransient(error) || this.#isReleased || clock.now() >= Math.min(until, this.#busyUntil)) throw error;
+        mayBeWritten ||= error.reason === "storage_failed";
         await clock.sleep(delayMs);
       }
     }
   }
+
+  /** Writes a batch when the storage is free. A batch that is refused because an earlier attempt was applied counts as written. */
+  #writeWhenFree(batch: Batch): Promise<Written> {
+    return this.whenFree(async (mayBeWritten) => {
+      const written = await this.#context.storage.write(batch);
+      return !written.ok && mayBeWritten && (await this.#isStored(batch)) ? { ok: true } : written;
+    });
+  }
+
+  /** Returns whether all rows are stored as a batch would write them. The expiry is not compared: a renewal may have extended the lease since. */
+  async #isStored(batch: Batch): Promise<boolean> {
+    // Of several puts with the same key the last one counts.
+    const puts = [...new Map(batch.puts.map((put) => [JSON.stringify([put.table, ...put.key]), put])).values()];
+    const stored = await this.#context.storage.read(puts.map(({ table, key }) => ({ table, prefix: key })));
+    return puts.every(({ tag, value }, index) => {
+      const row = stored[index]?.[0];
+      return row?.tag === tag && row.value === value;
+    });
+  }
+}
+
+/**
+ * Returns whether an operation of the storage failed for a reason that passes, so that it is worth repeating: the storage is locked, its disk is full, or it cannot be
+ * reached (`transient`, see `HostStorage`).
+ */
+export function isTransient(error: unknown): error is RuntimeError {
+  if (!(error instanceof RuntimeError)) return false;
+  const { reason, failure } = error;
+  if (reason === "storage_busy" || reason === "storage_full") return true;
+  return reason === "storage_failed" && failure.metadata["transient"] === true;
 }
 
 /**

@@ -52,8 +52,8 @@
 //   during the batch                 the storage applies all of it or nothing
 //   after the batch                  the row is replayed, and the turn continues after it; nothing is performed again (H1). Readers find the
 //                                    events in the storage
-//   the answer to the batch is lost  the write rejects and the turn is left as it is stored. This process cannot write the rows twice: the
-//                                    commit count no longer matches. The next holder reads what was written
+//   the answer to the batch is lost  the batch is written again while this process lives. It cannot write the rows twice: the commit count no longer
+//                                    matches, and `LeaseHolder` recognises its own rows. The next holder reads what was written
 //   after the ending batch           the turn has ended. The next turn, if there is one, is open, and due when its lease expires
 //   after the parking batch          the turn is in neither `open` nor `due`; only `recover`, `cancel` or `delete` touches it
 //
@@ -424,7 +424,9 @@ export class TurnCommitter {
     // An explicit `recover` resets the count of takeovers.
     this.#discarded += attempt - 1 + (isTakeover ? Math.max(1, this.#progress.takeovers) : 0);
     if (attempt === 1 && !isTakeover) return [];
-    const earlier = isTakeover ? await this.orStop(itemsLeftBefore(this.#context.storage, this.at, epoch)) : [];
+    const earlier = isTakeover
+      ? await this.orStop(this.holder.whenFree(() => itemsLeftBefore(this.#context.storage, this.at, epoch)))
+      : [];
     const settled = item.type === "response" ? { effectId: item.response.id, epoch, n: attempt } : null;
     const kept = item.type === "cancel" ? this.channel.tail.lastAttempt : settled;
     return discardedPuts(this.at, [...earlier, ...this.channel.tail.from(0).items], kept);
@@ -564,7 +566,8 @@ export class TurnCommitter {
   /** Adds the usage of abandoned child turns to a call whose outcome is unknown: it is booked with the answer to the call (Q10). */
   async #withChildUsage(effect: Effect, response: EffectResponse): Promise<EffectResponse> {
     if (effect.type !== "call_tool" || !isOutcomeUnknown(response)) return response;
-    const usage = await childUsage(this.#context, this.#key, effect, this.records.childrenOf(effect.id));
+    const children = this.records.childrenOf(effect.id);
+    const usage = await this.holder.whenFree(() => childUsage(this.#context, this.#key, effect, children));
     return { ...response, spent: exactSum(response.spent, usage) ?? response.spent };
   }
 }

@@ -152,7 +152,9 @@ export type StorageHit = { readonly session: string; readonly position: number }
 
 /**
  * A transactional row store: what a host has to implement. Errors reject with a `RuntimeError`: `storage_full`, `storage_busy`,
- * `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then.
+ * `corrupt_row`, `newer_schema` or `storage_failed`. No part of the batch has been written then, with one exception: a `storage_failed` with `transient: true` in its
+ * metadata. It says that the storage could not be reached and that the operation is worth repeating; a batch may then have been written completely. A process that
+ * holds results of a turn repeats operations after `storage_full`, `storage_busy` and such an error, and leaves the turn after any other.
  */
 export type HostStorage = {
   /** The name of the storage in error messages. */

@@ -1,7 +1,7 @@
 // The context of one runtime: options after validation, and the objects that all verbs and all turns of this process share. It is built
 // once, by `runtime`, and never changes; its objects hold the state of the process.
 
-import type { Clock, Engine } from "../engine/internal.ts";
+import type { Engine } from "../engine/internal.ts";
 import type { TurnEnd } from "../model/internal.ts";
 import type { ActiveTurns } from "./drive/active-turns.ts";
 import type { CancelWatch } from "./drive/cancel-watch.ts";
@@ -15,6 +15,7 @@ import type { LeaseTimings } from "./rows/lease.ts";
 import type { RuntimeLimits } from "./rows/limits.ts";
 import type { HostStorage, Query, Row } from "./rows/storage.ts";
 import type { StoredPinned } from "./rows/stored-pinned.ts";
+import type { RuntimeClock } from "./storage-clock.ts";
 import type { TurnFailure } from "./types.ts";
 
 import { MisuseError, RuntimeError } from "../model/internal.ts";
@@ -25,8 +26,8 @@ export type RuntimeContext = {
   readonly storage: HostStorage;
   /** Engines by the name that turns store. */
   readonly engines: { readonly [name: string]: Engine };
-  /** `now` returns whole milliseconds: times are parts of row keys. */
-  readonly clock: Clock;
+  /** The storage's clock: every time in a row comes from it. */
+  readonly clock: RuntimeClock;
   /** The name of this process in lease rows. For diagnosis: the epoch of the lease, not the name, decides who may write. */
   readonly owner: () => string;
   readonly lease: LeaseTimings;

@@ -86,6 +86,7 @@ import { withLargeValues } from "./rows/large-values.ts";
 import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
 import { checkedLimitKey, checkedLimits } from "./rows/limits.ts";
 import { StoredPinned } from "./rows/stored-pinned.ts";
+import { storageClock } from "./storage-clock.ts";
 import { admitRun } from "./verbs/admit-run.ts";
 import { decide, submitToolResults } from "./verbs/answers.ts";
 import { bookUsage, getSession, listMessages, listSessions, usageOf } from "./verbs/browse.ts";
@@ -381,7 +382,11 @@ export type Runtime = {
  */
 export function runtime(options: RuntimeOptions): Runtime {
   const { engines, clock = systemClock, lease = {}, live = {} } = options;
-  const storage = withLargeValues(checkedStorage(options.host, options.durability ?? null));
+  const { storage: host, clock: storageTime } = storageClock(
+    checkedStorage(options.host, options.durability ?? null),
+    clock,
+  );
+  const storage = withLargeValues(host);
   if (Object.keys(engines).length === 0) {
     throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
       path: ["engines"],
@@ -392,8 +397,7 @@ export function runtime(options: RuntimeOptions): Runtime {
   const context: RuntimeContext = {
     storage,
     engines,
-    // Times are parts of row keys, and numbers in keys are integers.
-    clock: { ...clock, now: () => Math.floor(clock.now()) },
+    clock: storageTime,
     // Created at first use: some edge platforms refuse random numbers outside of a request.
     owner: () => (owner ??= `process-${randomText(8)}`),
     lease: checkedTimings({ ...leaseTimings, ...lease }),

@@ -69,6 +69,7 @@ export function memoryStorage(options: MemoryOptions = {}): HostStorage {
   return {
     name: options.name ?? "memory",
     durability: options.durability ?? "volatile",
+    now: async () => now(),
     read: async (queries) => queries.map(answer),
     write: async (batch) => apply(batch),
     watch: (changed) => watchers.add(changed),

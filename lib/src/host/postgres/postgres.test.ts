@@ -20,6 +20,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 import { startPostgres } from "../../../test/postgres-server.ts";
 import { runLimited } from "../../../test/runtime/limited-turns.ts";
 import { simulateAsInMemory, simulatedStorage } from "../../../test/simulator/storages.ts";
+import { systemClock } from "../../clock/clock.ts";
 import { tables } from "../../runtime/rows/tables.ts";
 import { schemaVersion } from "./schema.ts";
 
@@ -775,6 +776,30 @@ describe("ended processes", () => {
     expect(opened({ endedAfterMs: null }).liveness).toBe(undefined);
   });
 });
+
+test.each([5_000, 3_600_000, -3_600_000])(
+  "a process whose clock is %d ms ahead of the server accepts turns that are due at once, and finds those of others",
+  async (ms) => {
+    const done = { type: "text", text: "Done." } as const;
+    const skewed = { ...systemClock, now: () => systemClock.now() + ms };
+    const storage = opened({ schema: `skewed_${ms < 0 ? "behind" : ms}` });
+    await storage.open();
+    const engines = {
+      default: engine({ adapter: fake({ scripts: [[done], [done]] }), model: "fake:m" }),
+    };
+    const processes = [skewed, systemClock].map((clock) => ({
+      accepts: runtime({ host: storage, engines, clock, live: false, drive: false }),
+      works: runtime({ host: storage, engines, clock, live: false }),
+    }));
+    for (const [index, { accepts }] of processes.entries()) {
+      const turn = await accepts.start("hi", { id: `s${index}` });
+      const [[row] = []] = await storage.read([{ table: "due", prefix: [] }]);
+      expect(Math.abs(Number(row?.key[2]) - systemClock.now())).toBeLessThan(4_000);
+      expect(await processes[1 - index]?.works.recover()).toMatchObject({ pickedUp: 1 });
+      expect((await turn.result).text).toBe("Done.");
+    }
+  },
+);
 
 describe("a process that holds the result of a tool", () => {
   /** Runs a turn whose commit of the tool result waits for a table that another connection has locked. */

@@ -70,6 +70,12 @@ export class Statements {
     return results;
   }
 
+  /** The present time of the server. */
+  async now(connection: PostgresConnection): Promise<number> {
+    const { rows } = await this.#send(connection, `SELECT ${nowSql}::text AS now`, []);
+    return this.#integer("now", textOf(rows[0], "now") ?? "");
+  }
+
   /** The sizes of the tables, from statistics of the server: no table is read. */
   async sizes(connection: PostgresConnection): Promise<readonly TableSize[]> {
     const { schema, tablePrefix } = this.#names;

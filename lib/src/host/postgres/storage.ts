@@ -99,6 +99,7 @@ export function postgresStorage(options: PostgresOptions): PostgresStorage {
       }
       return { schemaVersion };
     },
+    now: () => database.run("read", (connection) => statements.now(connection)),
     read: async (queries) => {
       for (const query of queries) checkQuery(query);
       // A lease is read before it is claimed.

@@ -61,6 +61,7 @@ export function handleStorage(database: SqliteDatabase, options: SqliteOptions):
     name,
     durability: file === "" ? "volatile" : "durable",
     liveness: processLiveness(),
+    now: async () => Math.floor(clock.now()),
     read: async (queries) => {
       for (const query of queries) checkQuery(query);
       return attempt(name, () => connection.read(queries));

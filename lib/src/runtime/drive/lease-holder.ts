@@ -22,7 +22,7 @@
 
 import type { RuntimeContext } from "../context.ts";
 import type { Changes } from "../rows/batch.ts";
-import type { Lease } from "../rows/lease.ts";
+import type { Lease, LocalClock } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Batch, Check, Put, Written } from "../rows/storage.ts";
 
@@ -50,7 +50,7 @@ export const maxRenewals = 3;
 /** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
 
-type HolderContext = Pick<RuntimeContext, "storage" | "clock" | "lease">;
+type HolderContext = Pick<RuntimeContext, "storage" | "lease"> & { readonly clock: LocalClock };
 
 /** The lease of one session, from the claim to its release or loss. */
 export class LeaseHolder {
@@ -271,7 +271,7 @@ export function isTransient(error: unknown): error is RuntimeError {
  * this epoch. Otherwise `also` could make a turn due again that has ended.
  */
 export async function releaseLease(
-  context: Pick<RuntimeContext, "storage" | "clock">,
+  context: Pick<HolderContext, "storage" | "clock">,
   key: SessionKey,
   lease: Lease,
   also: () => Promise<Changes>,

@@ -52,9 +52,13 @@ export type Lease = {
 /** A moment on both local clocks, in milliseconds. */
 export type Instant = { readonly wall: number; readonly monotonic: number };
 
+/** A clock of this process. `wall` is its wall clock if `now` is another one (`storage-clock.ts`). */
+export type LocalClock = Clock & { readonly wall?: () => number };
+
 /** Reads both local clocks. */
-export function instantOf(clock: Clock): Instant {
-  return { wall: clock.now(), monotonic: monotonicNow(clock) };
+export function instantOf(clock: LocalClock): Instant {
+  const { wall = clock.now } = clock;
+  return { wall: wall(), monotonic: monotonicNow(clock) };
 }
 
 /** How long leases last and how often they are renewed. */

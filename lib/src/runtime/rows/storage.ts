@@ -163,6 +163,11 @@ export type HostStorage = {
   readonly durability: "durable" | "volatile";
   /** Recognises leases of ended processes. Absent: a lease is claimed when it is released or has expired. */
   readonly liveness?: Liveness;
+  /**
+   * Returns the present time of the storage's clock, in milliseconds: the clock of `expires`. Times in rows come from it, so that the clocks of processes do not
+   * matter. Absent: all processes share the clock of the storage.
+   */
+  readonly now?: () => Promise<number>;
   /** Answers several queries from one snapshot, in order. */
   readonly read: (queries: readonly Query[]) => Promise<readonly (readonly Row[])[]>;
   /** Writes a conditional batch. A failed check resolves with `ok: false`; it is not an error. */

@@ -12,8 +12,9 @@ import { describe, expect, test } from "vitest";
 import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../../test/runtime/sessions.ts";
 
 /** A process that only accepts turns, and one that drives them on request. */
-function processes(of: Parameters<typeof engine>[0], host: HostStorage = memoryStorage()) {
+function processes(of: Parameters<typeof engine>[0], shared: HostStorage | null = null) {
   const clock = handClock();
+  const host = shared ?? memoryStorage({ clock });
   const options = { host, engines: { default: engine({ model: "fake:m", ...of }) }, live: false, clock } as const;
   return { clock, host, web: runtime({ ...options, drive: false }), other: runtime({ ...options, drive: false }) };
 }

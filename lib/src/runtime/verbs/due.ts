@@ -124,7 +124,7 @@ export async function pickUpDue(
   context: VerbContext,
   { limit, patient = false, budget = null, tenants = null }: PollOptions,
 ): Promise<Poll> {
-  const horizon = context.clock.now();
+  const horizon = await context.clock.latest();
   const scan = scanOf(context.turns, horizon);
   const pass: Pass = {
     scan,
@@ -360,7 +360,7 @@ export async function turnOfRow(
     removals: [],
     puts: [],
   };
-  await storage.write(merge(held, moveDue(key, open, clock.now() + Math.ceil(remaining))));
+  await storage.write(merge(held, moveDue(key, open, lease.expires ?? clock.now())));
   return null;
 }
 

@@ -34,7 +34,7 @@ const skippedUntil = new WeakMap<ActiveTurns, ReadonlyMap<string, number>>();
  */
 export async function expire(context: VerbContext): Promise<number> {
   const { storage, clock, turns } = context;
-  const now = clock.now();
+  const now = await clock.latest();
   const before = skippedUntil.get(turns);
   const skipped = new Map<string, number>();
   for (let ended = 0; ;) {

@@ -29,7 +29,7 @@ type PassCursor = readonly [engine: string, tenant: string, due: number, session
 
 /** One page: the first one, or the one of the cursor `after`. Throws `MisuseError` if `after` is no cursor. */
 export async function listDue(context: VerbContext, limit: number, after: string | null): Promise<DuePage> {
-  const horizon = context.clock.now();
+  const horizon = await context.clock.latest();
   if (after === null) {
     const keys = await inTurn(context, limit, horizon);
     return { keys, next: keys.length < limit ? null : cursorText(null) };

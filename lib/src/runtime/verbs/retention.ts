@@ -24,7 +24,7 @@ const eventPage = { limit: 64, maxLength: 1_000_000 };
  * answer continues the child turn from its journal. Returns the number of entries that were examined.
  */
 export async function removeRetained({ storage, clock, retentionMs }: VerbContext): Promise<number> {
-  const now = clock.now();
+  const now = await clock.latest();
   const [rows = []] = await storage.read([{ table: "retained", prefix: [], before: now + 1, limit: batchSize }]);
   for (const row of rows) {
     const [tenant = "", session = "", turn = ""] = row.key.slice(1).map(String);

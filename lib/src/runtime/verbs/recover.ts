@@ -17,16 +17,18 @@ import { recover as recoverSession } from "../../session/internal.ts";
 import { loadTurn } from "../drive/driven-turn.ts";
 import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
+import { noChanges } from "../rows/batch.ts";
 import { journalPut } from "../rows/journal-rows.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
+import { checkReadable } from "../rows/stored.ts";
 import { ofTurn } from "../rows/turn-events.ts";
 import { pickUpDue } from "./due.ts";
 import { endTurn } from "./end-turn.ts";
 import { takeOverAllEnded } from "./ended-processes.ts";
 import { restoreAllDue } from "./restore-due.ts";
-import { writeConflict, find, historyOf, lastStart, openTurn, replaceSession } from "./session-rows.ts";
+import { writeConflict, find, historyOf, lastStart, openTurn } from "./session-rows.ts";
 
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
 
@@ -58,31 +60,35 @@ export async function recover(
   if (open !== null)
     return { ...nothingRecovered, pickedUp: (await context.turns.pickUp(key, { force: true })) ? 1 : 0 };
   if (head.session.status !== "error") return nothingRecovered;
-  return { ...nothingRecovered, usable: true, pickedUp: await makeUsable(context, before) };
+  const pickedUp = await makeUsable(context, before);
+  // Another writer has changed the session since it was read, for example another process that recovers it.
+  return pickedUp === "changed" ? recover(context, id, options) : { ...nothingRecovered, usable: true, pickedUp };
 }
 
-/** Makes a session usable whose last turn failed. Input that waits in its inbox starts the next turn. Returns how many turns are driven here (0 or 1). */
-async function makeUsable(context: VerbContext, before: ExistingSession): Promise<number> {
+/**
+ * Makes a session usable whose last turn failed. Input that waits in its inbox starts the next turn. Returns how many turns are driven here (0 or 1); `changed`:
+ * nothing was written, because the session has changed.
+ */
+async function makeUsable(context: VerbContext, before: ExistingSession): Promise<number | "changed"> {
   const { storage, clock } = context;
   const { key, head } = before;
   const after = recoverSession(head.session);
   const start = await lastStart(context, before);
-  if (start === null || head.lastTurn === null) {
-    await replaceSession(context, before, after);
-    return 0;
-  }
   const now = clock.now();
-  const last = { ...start, id: head.lastTurn };
   const history = await historyOf(context, before);
-  const { turn, changes } = await followingTurn(context, key, last, after, history, now);
+  const { turn, changes } =
+    start === null || head.lastTurn === null
+      ? { turn: null, changes: noChanges }
+      : await followingTurn(context, key, { ...start, id: head.lastTurn }, after, history, now);
   const write = writeSession(before, {
     now,
     session: { after, messages: [], history: head },
     ...(turn === null ? {} : { turn: { type: "begin", turn, due: now, limit: null } }),
     also: changes,
   });
+  checkReadable("sessions", write.after.head);
   const written = await storage.write(write.changes);
-  if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
+  if (!written.ok) return "changed";
   if (turn === null || !context.drives) return 0;
   const epoch = before.leaseRow?.tag ?? 0;
   return (await context.turns.driveStored({ key, turn: turn.id, epoch })) ? 1 : 0;

@@ -29,12 +29,11 @@ const retryMs = 2000;
 const skippedUntil = new WeakMap<ActiveTurns, ReadonlyMap<string, number>>();
 
 /**
- * Applies every deadline that has passed, and returns how many. A deadline that cannot be applied here is skipped for a while: another process
+ * Applies every deadline that has passed at `now`, and returns how many. A deadline that cannot be applied here is skipped for a while: another process
  * may have the engine.
  */
-export async function expire(context: VerbContext): Promise<number> {
-  const { storage, clock, turns } = context;
-  const now = await clock.latest();
+export async function expire(context: VerbContext, now: number): Promise<number> {
+  const { storage, turns } = context;
   const before = skippedUntil.get(turns);
   const skipped = new Map<string, number>();
   for (let ended = 0; ;) {

@@ -44,7 +44,7 @@ test("a worker removes journals whose retention time is over, and the session co
 
 test("events are removed with the journal: a reader of the turn ends, and a reader of the session gets later turns", async () => {
   const clock = handClock();
-  const host = memoryStorage();
+  const host = memoryStorage({ clock });
   const sessions = runtime({ host, engines: { default: agent() }, clock, retentionMs: 3000, live: false });
   const first = await sessions.start("go", { id: "s" });
   await first.result;

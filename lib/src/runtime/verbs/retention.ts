@@ -20,11 +20,10 @@ const batchSize = 64;
 const eventPage = { limit: 64, maxLength: 1_000_000 };
 
 /**
- * Removes expired journals and events of ended turns and of their child turns. A journal with a pending call is kept for another retention time: the
+ * Removes journals and events, expired at `now`, of ended turns and of their child turns. A journal with a pending call is kept for another retention time: the
  * answer continues the child turn from its journal. Returns the number of entries that were examined.
  */
-export async function removeRetained({ storage, clock, retentionMs }: VerbContext): Promise<number> {
-  const now = await clock.latest();
+export async function removeRetained({ storage, retentionMs }: VerbContext, now: number): Promise<number> {
   const [rows = []] = await storage.read([{ table: "retained", prefix: [], before: now + 1, limit: batchSize }]);
   for (const row of rows) {
     const [tenant = "", session = "", turn = ""] = row.key.slice(1).map(String);

@@ -47,8 +47,8 @@ export async function sweep(context: VerbContext, { limit = 256, after = null }:
   }
   const at = cursors.get(context.turns) ?? { restore: null, ended: null, lines: null };
   cursors.set(context.turns, at);
-  const expired = await expire(context);
-  const removed = await removeRetained(context);
+  const expired = await expire(context, await context.clock.latest());
+  const removed = await removeRetained(context, await context.clock.latest());
   await collectUnused(context);
   at.restore = await restoreDue(context, at.restore);
   await foldRollups(context);

@@ -130,14 +130,15 @@ export async function work(
       const passEndedAt = clock.now();
       if (polledAt >= upkeepAt + upkeepMs) {
         upkeepAt = polledAt;
+        const now = await clock.latest().catch(errors.reportFor(clock.now()));
         // At the same time, so that their first reads are one.
         const taking: Promise<Taken> = takeOverEnded(joined, endedCursor, concurrency).catch(
           errors.reportFor(noneTaken),
         );
         const [page] = await Promise.all([
           taking,
-          expire(joined).catch(errors.reportFor(0)),
-          removeRetained(joined).catch(errors.reportFor(0)),
+          expire(joined, now).catch(errors.reportFor(0)),
+          removeRetained(joined, now).catch(errors.reportFor(0)),
         ]);
         endedCursor = page.next;
       }

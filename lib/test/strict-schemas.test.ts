@@ -6,6 +6,7 @@ import type { Json } from "everturn/model";
 import { chat, engine, openai, openaiCompatible, partialOutput, stream, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
+import { violations } from "everturn/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 
@@ -30,17 +31,19 @@ const cost = { inputTokens: 1, outputTokens: 1 };
 const apis = [
   {
     name: "responses",
+    rulesOf: "openai-responses",
     write: wireFormats.responses.write,
     adapterOf: (url: string) => openai({ apiKey: "k", baseURL: url }),
   },
   {
     name: "chat",
+    rulesOf: "openai-chat",
     write: wireFormats.chat.write,
     adapterOf: (url: string) => openaiCompatible({ apiKey: "k", baseURL: url, name: "openai" }),
   },
-];
+] as const;
 
-describe.each(apis)("structured output ($name)", ({ write, adapterOf }) => {
+describe.each(apis)("structured output ($name)", ({ write, adapterOf, rulesOf }) => {
   function said(pieces: readonly string[]) {
     const text = write([{ type: "text", pieces }], cost);
     const stage = stages.stage({ type: "stream", text, last: "end" });
@@ -73,6 +76,40 @@ describe.each(apis)("structured output ($name)", ({ write, adapterOf }) => {
     }
     expect(seen.at(-1)).toEqual(restored);
     expect(seen.every((value) => !JSON.stringify(value).includes('"unit"'))).toBe(true);
+  });
+
+  const Sight = z.discriminatedUnion("kind", [
+    z.object({ kind: z.literal("sun"), hours: z.number().optional() }),
+    z.object({ kind: z.literal("rain"), mm: z.number() }),
+  ]);
+  test.each<[string, z.ZodType, string, Json]>([
+    [
+      "a list",
+      z.array(Sight),
+      '{"value":[{"kind":"sun","hours":null},{"kind":"rain","mm":2}]}',
+      [{ kind: "sun" }, { kind: "rain", mm: 2 }],
+    ],
+    ["a union", Sight, '{"value":{"kind":"sun","hours":null}}', { kind: "sun" }],
+    ["a text", z.string(), '{"value":"Sunny."}', "Sunny."],
+    ["a list of records", z.array(z.record(z.string(), z.number())), '{"value":[{"mm":2}]}', [{ mm: 2 }]],
+  ])("may be %s, which the API takes as a field of an object", async (_, output, text, value) => {
+    const pieces = [text.slice(0, 4), text.slice(4, 12), text.slice(12)];
+    const { model, stage } = said(pieces);
+    const result = await chat(model, "The weather?", { output });
+    expect(result.output).toEqual(value);
+    expect(result.finalResponse?.outputText).toBe(text);
+    expect(violations(rulesOf, { body: stage.requests[0]?.body ?? {} })).toEqual([]);
+    const seen: Json[] = [];
+    for await (const partial of partialOutput(stream(said(pieces).model, "The weather?", { output }))) {
+      seen.push(structuredClone(partial));
+    }
+    expect(seen.at(-1)).toEqual(value);
+    expect(
+      seen.every((partial) => typeof partial === typeof value && !JSON.stringify(partial).includes('"value"')),
+    ).toBe(true);
+    const sessions = runtime({ host: memoryStorage(), engines: { default: said(pieces).model } });
+    const turn = await sessions.start("The weather?", { output });
+    expect((await turn.result).output).toEqual(value);
   });
 
   test("is the same in a durable turn", async () => {

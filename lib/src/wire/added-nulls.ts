@@ -5,6 +5,8 @@
 //   writes there stands for an absent field and is removed before the value is validated by the schema of the program. The text of the reply keeps it.
 //   The places are described by the original schema, reduced to the keywords that decide where a value belongs (`addedNullsOf`). A field was made nullable if it is
 //   not in `required` and its schema does not accept `null`. The reduced schema is plain JSON: `message_started` carries it to readers of partial values.
+//   A root that is no object is sent as a field of an object. The keyword `root` of the reduced schema names that field: the value of the program is the value of the field.
+//   A model that does not write the object (without strict mode) has written the value itself.
 //
 // Invariants
 //   1. A `null` that the original schema accepts is never removed.
@@ -30,9 +32,10 @@ export function addedNullsField(
 
 const keptKeywords: ReadonlySet<string> = new Set(["type", "required", "enum", "const", "$ref"]);
 
-/** The reduced schema if strict mode makes a field of it nullable, otherwise `null`. */
-export function addedNullsOf(schema: JsonObject): JsonObject | null {
+/** The reduced schema if strict mode makes a field of it nullable, or if the value is in the field `root` of it; otherwise `null`. */
+export function addedNullsOf(schema: JsonObject, root: string | null = null): JsonObject | null {
   const reduced = reducedSchema(schema);
+  if (root !== null) return { ...reduced, root };
   const nodes: JsonObject[] = [reduced];
   for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
     const current = node;
@@ -110,9 +113,19 @@ function isAddedNull(root: JsonObject, object: JsonObject, name: string): boolea
   return property !== null && !listAt(object, "required").includes(name) && !acceptsNull(root, property);
 }
 
-/** The value without the `null`s that the adaptation made possible. `addedNulls` is the result of {@link addedNullsOf}. */
+/** The value without the `null`s, and without the object around it, that the adaptation made possible. `addedNulls` is the result of {@link addedNullsOf}. */
 export function removeAddedNulls(addedNulls: JsonObject, value: Json): Json {
-  return new NullRemoval(addedNulls).remove(addedNulls, value);
+  const restored = new NullRemoval(addedNulls).remove(addedNulls, value);
+  const inField = valueInField(addedNulls, restored);
+  return inField === undefined ? restored : inField;
+}
+
+/** The value of the field that `root` of a reduced schema names. `undefined`: the schema has no `root`, or the value is no object with only that field. */
+export function valueInField(addedNulls: JsonObject, value: Json): Json | undefined {
+  const root = textAt(addedNulls, "root");
+  const fields = root === null ? null : asObject(value);
+  if (root === null || fields === null) return undefined;
+  return Object.keys(fields).length === 1 && Object.hasOwn(fields, root) ? fields[root] : undefined;
 }
 
 /**

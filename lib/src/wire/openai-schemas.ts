@@ -4,6 +4,7 @@ import type { JsonObject, ResponseFormat, ToolSpec } from "../model/internal.ts"
 import type { Omission } from "./codec.ts";
 
 import { unsupported } from "./omission.ts";
+import { objectParameters } from "./parameters-root.ts";
 import { adaptSchema } from "./schema-adaptation.ts";
 import { openaiStrict } from "./schema-rules.ts";
 
@@ -26,15 +27,16 @@ export function formatSchema(
 }
 
 /**
- * The schema of the parameters of a function. The API refuses an object without `properties`, so a function without parameters has an empty object. `strict` comes
- * from the provider options or from the metadata of the tool. Provider options with a schema replace the tool's own.
+ * The schema of the parameters of a function. The API refuses an object without `properties`, so a function without parameters has an empty object, and a root that is no
+ * object, or that has a union (`parameters-root.ts`). `strict` comes from the provider options or from the metadata of the tool. Provider options with a schema replace the tool's own.
  */
 export function parametersSchema(
-  { schema, metadata }: ToolSpec,
+  { schema: given, metadata }: ToolSpec,
   index: number,
   options: JsonObject | null,
   takesStrict: boolean,
 ): SentSchema {
+  const schema = objectParameters(given);
   const isBare = !describedBy.some((keyword) => schema[keyword] !== undefined);
   const parameters = isBare ? { type: "object", ...schema, properties: {} } : schema;
   const strict =
@@ -54,10 +56,8 @@ const describedBy = ["properties", "$ref", "anyOf", "oneOf", "allOf"];
 /** The schema for strict mode, or the schema without it and a warning. */
 function strictSchema(schema: JsonObject, path: string): SentSchema {
   const adapted = adaptSchema(schema, openaiStrict);
-  if (adapted.type === "adapted") {
-    const { schema: sent, addedNulls } = adapted;
-    return { schema: sent, strict: true, addedNulls, omissions: [] };
-  }
+  const { schema: sent, addedNulls } = adapted;
+  if (adapted.type === "adapted") return { schema: sent, strict: true, addedNulls, omissions: [] };
   const why = `strict mode has no form of the schema, which is sent without it: ${adapted.why}`;
-  return { schema, strict: false, addedNulls: null, omissions: [unsupported(`${path}.strict`, why)] };
+  return { schema: sent, strict: false, addedNulls, omissions: [unsupported(`${path}.strict`, why)] };
 }

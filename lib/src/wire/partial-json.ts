@@ -11,7 +11,8 @@
 
 import type { Json, JsonObject } from "../model/internal.ts";
 
-import { PartialBranches } from "./added-nulls.ts";
+import { PartialBranches, valueInField } from "./added-nulls.ts";
+import { asObject } from "./object-fields.ts";
 
 type OpenContainer = { branches: PartialBranches | null } & (
   | { type: "array"; items: Json[] }
@@ -37,15 +38,25 @@ export class PartialJson {
   #expectsKey = false;
   /** Where `null` stands for an absent field; `null`: nowhere. */
   readonly #branches: PartialBranches | null;
+  readonly #addedNulls: JsonObject | null;
 
-  /** `addedNulls`: where `null` stands for an absent field (`added-nulls.ts`), which the value then does not have. Default: nowhere. */
+  /**
+   * `addedNulls`: where `null` stands for an absent field, which the value then does not have, and the field `root` that the value is in (`added-nulls.ts`).
+   * Default: nowhere, and none.
+   */
   constructor(addedNulls: JsonObject | null = null) {
+    this.#addedNulls = addedNulls;
     this.#branches = addedNulls === null ? null : PartialBranches.of(addedNulls);
   }
 
   /** The value as far as it was received; `undefined` before its first character. */
   get value(): Json | undefined {
-    return this.#root;
+    const root = this.#root;
+    if (this.#addedNulls?.["root"] === undefined || root === undefined) return root;
+    const value = valueInField(this.#addedNulls, root);
+    const fields = asObject(root);
+    const isBeforeField = fields !== null && Object.keys(fields).length === 0;
+    return value === undefined && !isBeforeField ? root : value;
   }
 
   /** Is the value complete? */

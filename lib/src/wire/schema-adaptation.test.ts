@@ -349,6 +349,47 @@ describe("OpenAI", () => {
     expect(removeAddedNulls(addedNullsOf(schema) ?? {}, { a: "x", b: null, c: null })).toEqual({ a: "x" });
   });
 
+  const tree = { anyOf: [{ type: "string" }, { type: "array", items: { $ref: "#" } }] };
+  const kind = z.discriminatedUnion("k", [
+    z.object({ k: z.literal("a"), n: z.number().optional() }),
+    z.object({ k: z.literal("b") }),
+  ]);
+  test.each<[string, JsonObject, Json, Json]>([
+    [
+      "a list",
+      ofZod(z.array(z.object({ a: z.string().optional() }))),
+      { value: [{ a: null }, { a: "x" }] },
+      [{}, { a: "x" }],
+    ],
+    ["a union", ofZod(kind), { value: { k: "a", n: null } }, { k: "a" }],
+    ["a text", ofZod(z.string()), { value: "x" }, "x"],
+    ["a nullable object", ofZod(z.object({ a: z.string() }).nullable()), { value: null }, null],
+    ["a union with a reference to itself", tree, { value: ["x", ["y"]] }, ["x", ["y"]]],
+    [
+      "a reference to a list",
+      { $ref: "#/$defs/root", $defs: { root: { type: "array", items: { type: "string" } } } },
+      { value: ["x"] },
+      ["x"],
+    ],
+    ["a list that the model wrote without the field", ofZod(z.array(z.string())), ["x"], ["x"]],
+  ])("is sent %s at the root as a field, whose value is the answer", (_, schema, written, answer) => {
+    const sent = adaptSchema(schema, openaiStrict);
+    expect(sent.type).toBe("adapted");
+    expect(openaiProblems(sent.schema)).toEqual([]);
+    expect(isValid(sent.schema, isObject(written) ? written : { value: written })).toBe(true);
+    expect(removeAddedNulls(sent.addedNulls ?? {}, written)).toEqual(answer);
+    expect(adaptSchema(sent.schema, openaiStrict)).toMatchObject({ type: "adapted", schema: sent.schema });
+  });
+
+  test("sends a root without a strict form as a field, too", () => {
+    const schema = { type: "array", items: { type: "object", additionalProperties: { type: "number" } } };
+    const sent = adaptSchema(schema, openaiStrict);
+    expect(sent.schema).toMatchObject({ type: "object", properties: { value: schema }, required: ["value"] });
+    expect(removeAddedNulls(sent.addedNulls ?? {}, { value: [{ a: 1 }] })).toEqual([{ a: 1 }]);
+    // The field alone is taken out, not one of an object that has it.
+    expect(removeAddedNulls(sent.addedNulls ?? {}, { value: 1, other: 2 })).toEqual({ value: 1, other: 2 });
+  });
+
   test.each<[string, JsonObject, RegExp]>([
     [
       "a record",
@@ -360,11 +401,11 @@ describe("OpenAI", () => {
     ["any value", ofZod(z.object({ a: z.unknown() })), /\/properties\/a has a value of any type/],
     ["a tuple", ofZod(z.object({ t: z.tuple([z.string()]) })), /prefixItems/],
     [
-      "a union at the root",
-      ofZod(z.union([z.object({ a: z.string() }), z.object({ b: z.string() })])),
-      /root that is not an object/,
+      "a list of records at the root",
+      ofZod(z.array(z.record(z.string(), z.number()))),
+      /\/properties\/value\/items has the keyword propertyNames/,
     ],
-    ["a list at the root", ofZod(z.array(z.string())), /root that is not an object/],
+    ["any value at the root", {}, /\/properties\/value has a value of any type/],
     ["allOf", { type: "object", properties: {}, allOf: [{ type: "object" }, {}] }, /allOf/],
     ["not", { type: "object", properties: { a: { not: {} } } }, /not/],
     [

@@ -8,6 +8,8 @@
 //     annotations   keywords without a meaning for the model (`$comment`, `examples`, extensions) are dropped
 //   A schema that has no such form (records, open objects, values of any type, tuples, `allOf`, `not`, conditions) is `inexpressible`. The codec then sends the
 //   original without strict mode, or in another place, with a warning.
+//   OpenAI requires an object at the root, also without strict mode. Another root (a list, a union, a text) is sent as the field `value` of an object, and the value is
+//   taken out of that field before the schema of the program validates it (`root` in `added-nulls.ts`). Parameters of functions are objects: `parameters-root.ts`.
 //
 // Invariants
 //   1. Every value that the original schema accepts has a form that the adapted schema accepts: the same value, with `null` in absent fields that were made nullable.
@@ -23,27 +25,81 @@ import { acceptsNull, addedNullsOf } from "./added-nulls.ts";
 import { asObject, listAt, objectAt, textAt } from "./fields.ts";
 import { annotations, definitionAt, literalsOf, typeOf, typesOf, withoutSingleAllOf } from "./schema-nodes.ts";
 
-/** A schema in the form of an API. `addedNulls`: where fields were made nullable (`added-nulls.ts`); `null`: nowhere. */
-export type AdaptedSchema =
-  | { readonly type: "adapted"; readonly schema: JsonObject; readonly addedNulls: JsonObject | null }
-  /** The API has no form for the schema. `why` names the place and the construct. */
-  | { readonly type: "inexpressible"; readonly why: string };
+/** A schema in the form of an API. `addedNulls`: how a value differs from one of the original schema (`added-nulls.ts`); `null`: not at all. */
+export type AdaptedSchema = { readonly schema: JsonObject; readonly addedNulls: JsonObject | null } & (
+  | { readonly type: "adapted" }
+  /** The API has no strict form for the schema. `schema` is the original, with the root that the API requires. `why` names the place and the construct. */
+  | { readonly type: "inexpressible"; readonly why: string }
+);
 
 /** Adapts a schema to the rules of an API. */
 export function adaptSchema(schema: JsonObject, rules: SchemaRules): AdaptedSchema {
-  const walk = new SchemaWalk(rules.objectRoot ? withoutRootReference(schema) : schema, rules);
+  const { root, field } = rules.objectRoot ? withObjectRoot(schema) : { root: schema, field: null };
+  const walk = new SchemaWalk(root, rules);
   const adapted = walk.adaptRoot();
   const { problem } = walk;
-  if (problem !== null) return { type: "inexpressible", why: problem };
-  const addedNulls = rules.optionalFields === "nullable" ? addedNullsOf(schema) : null;
+  if (problem !== null)
+    return {
+      type: "inexpressible",
+      why: problem,
+      schema: root,
+      addedNulls: field === null ? null : { root: field },
+    };
+  const addedNulls = rules.optionalFields === "nullable" ? addedNullsOf(root, field) : null;
   return { type: "adapted", schema: adapted, addedNulls };
 }
 
-/** A root that is only a reference, as the definition itself: strict mode requires an object there. */
+/** The field of the object that a root of another type is sent in. */
+const valueField = "value";
+
+/** A schema whose root is an object. `field`: the field of it that has the value; `null`: the root is that of the given schema. */
+function withObjectRoot(schema: JsonObject): { readonly root: JsonObject; readonly field: string | null } {
+  const root = withoutSingleAllOf(withoutRootReference(schema));
+  const isUnion = root["type"] === undefined && (root["anyOf"] !== undefined || root["oneOf"] !== undefined);
+  const types = isUnion ? null : typesOf(root);
+  if (types?.length === 1 && types[0] === "object") return { root: { type: "object", ...root }, field: null };
+  return { root: withValueField(schema), field: valueField };
+}
+
+/** A root that is only a reference, as the definition itself. */
 function withoutRootReference(schema: JsonObject): JsonObject {
   const { $ref: reference, ...siblings } = schema;
   const definition = typeof reference === "string" && reference !== "#" ? definitionAt(schema, reference) : null;
   return definition === null ? schema : { ...definition, ...siblings };
+}
+
+/** Does a reference name the root, or a place in it that is no definition? */
+function isOfRoot(reference: string): boolean {
+  return /^#(?!\/(?:\$defs|definitions)\/)/.test(reference);
+}
+
+/** A closed object with the schema as its only field. References to the root name a definition, to which the root moves. */
+function withValueField(schema: JsonObject): JsonObject {
+  const { $schema: dialect, $defs, definitions, ...value } = schema;
+  const namesRoot = referencesOf(schema, false).some(isOfRoot);
+  let name = "root";
+  while (Object.hasOwn(asObject($defs) ?? {}, name)) name = `${name}_`;
+  const moved = (node: Json): Json => {
+    if (typeof node !== "object" || node === null) return node;
+    if (isJsonArray(node)) return node.map(moved);
+    const entries = Object.entries(node).map(([key, item]): [string, Json] =>
+      key === "$ref" && typeof item === "string" && isOfRoot(item)
+        ? [key, `#/$defs/${name}${item.slice(1)}`]
+        : [key, moved(item)],
+    );
+    return Object.fromEntries(entries);
+  };
+  const definedRoot = namesRoot ? { [name]: moved(value) } : {};
+  const defs = { ...asObject(moved($defs ?? null)), ...definedRoot };
+  return {
+    ...(dialect === undefined ? {} : { $schema: dialect }),
+    type: "object",
+    properties: { [valueField]: namesRoot ? { $ref: `#/$defs/${name}` } : value },
+    required: [valueField],
+    additionalProperties: false,
+    ...(Object.keys(defs).length === 0 ? {} : { $defs: defs }),
+    ...(definitions === undefined ? {} : { definitions: moved(definitions) }),
+  };
 }
 
 /** Keywords of the root that belong to no node. */
@@ -128,11 +184,10 @@ class SchemaWalk {
   }
 
   adaptRoot(): JsonObject {
-    const { objectRoot, recursion, limits, keywords, mode } = this.#rules;
+    const { recursion, limits, keywords, mode } = this.#rules;
     if (mode === "strict" && !recursion && isRecursive(this.#root))
       this.#refuse("", "a definition that refers to itself");
     const adapted = this.#adapt(this.#root, "", 0);
-    if (objectRoot && adapted["type"] !== "object") this.#refuse("", "a root that is not an object");
     if (limits !== null) {
       if (this.#fields > limits.fields) this.#refuse("", `${this.#fields} fields; the limit is ${limits.fields}`);
       if (this.#enumValues > limits.enumValues)

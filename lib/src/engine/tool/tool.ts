@@ -213,10 +213,15 @@ export function tool<Output, Result, Context extends CallerContext>(
     const message = `tool "${name}": a tool has no field "${unknownField}"; its fields are ${Object.keys(definitionFields).join(", ")}`;
     throw new MisuseError("unknown_field", message, { path: [unknownField] });
   }
+  const parameters = toJsonSchema(schema, `tool "${name}"`);
+  if (![parameters["type"] ?? "object"].flat().includes("object")) {
+    const message = `tool "${name}": the schema is of type ${String(parameters["type"])}, but arguments are always an object; use an object with a field for the value`;
+    throw new MisuseError("invalid_argument", message, { path: ["schema"] });
+  }
   const spec = toolSpec({
     name,
     description,
-    schema: toJsonSchema(schema, `tool "${name}"`),
+    schema: parameters,
     outputSchema:
       definition.outputSchema === undefined ? null : toJsonSchema(definition.outputSchema, `tool "${name}"`),
     manual,

@@ -63,7 +63,7 @@ export type MessageStarted = {
   readonly message: AssistantMessage;
   /**
    * Where `null` in the text of a structured answer stands for an absent field: a reduced JSON Schema of the answer, whose optional fields were sent to the provider as nullable
-   * ones. `partialOutput` reads it. Absent: nowhere.
+   * ones. `root`: the answer is the value of this field of the text, because the provider takes only objects. `partialOutput` reads it. Absent: nowhere.
    */
   readonly addedNulls?: JsonObject;
 };

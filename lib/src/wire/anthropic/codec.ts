@@ -17,6 +17,7 @@ import type { Codec, EncodedRequest, Omission, Quirks, WireContext } from "../co
 import { asObject, countAt, objectAt, omitNullish, pickFields, textAt } from "../fields.ts";
 import { withProviderTools } from "../listed-tools.ts";
 import { choiceWithoutTools, foreignTool, isForced, removedField, unsupported } from "../omission.ts";
+import { objectParameters } from "../parameters-root.ts";
 import { callerFields, mergeFields, optionsFor, withOptions } from "../provider-options.ts";
 import { datedToolName } from "../provider-tools.ts";
 import { adaptSchema } from "../schema-adaptation.ts";
@@ -139,7 +140,8 @@ function encodeTools(
   omissions: Omission[],
 ): readonly JsonObject[] {
   const functionTools = tools.map((tool, index) => {
-    const { name, description, schema } = tool;
+    const { name, description } = tool;
+    const schema = objectParameters(tool.schema);
     const options = optionsFor(tool, route);
     const inputSchema = schema["type"] === undefined ? { type: "object", ...schema } : schema;
     const isStrict = options?.["strict"] === true && options["input_schema"] === undefined;

@@ -186,10 +186,12 @@ function withoutSchemaKeyword(schema: JsonObject): JsonObject {
   return schemaFields;
 }
 
-/** The parameters of a function. The API requires an object, so a schema that says nothing about its type has that type. */
+/** The parameters of a function. The API requires an object, so a schema that says nothing about its type, or that lists several, has that type. */
 function parametersOf(schema: JsonObject): JsonObject {
-  const isTyped = ["type", "$ref", "anyOf", "oneOf", "allOf"].some((keyword) => schema[keyword] !== undefined);
-  return { ...(isTyped ? {} : { type: "object" }), ...withoutSchemaKeyword(schema) };
+  const { type, ...fields } = withoutSchemaKeyword(schema);
+  const isTyped = ["$ref", "anyOf", "oneOf", "allOf"].some((keyword) => schema[keyword] !== undefined);
+  if (typeof type === "string") return { type, ...fields };
+  return type === undefined && isTyped ? fields : { type: "object", ...fields };
 }
 
 /** Function declarations as one entry, then one entry for each tool that Gemini runs (`{ googleSearch: {} }`). */

@@ -2,7 +2,17 @@
 
 import type { Adapter } from "everturn/engine";
 
-import { anthropic, azure, engine, gemini, generate } from "everturn";
+import {
+  AdapterError,
+  anthropic,
+  azure,
+  engine,
+  EngineError,
+  gemini,
+  generate,
+  openai,
+  openaiCompatible,
+} from "everturn";
 import { describe, expect, test } from "vitest";
 
 type Sent = { readonly url: string; readonly headers: Headers; readonly body: { readonly [key: string]: unknown } };
@@ -24,6 +34,7 @@ async function sentBy(
 }
 
 const token = "token-0123456789";
+const fails = () => Promise.reject(new RangeError("the vault is closed"));
 
 describe("authToken", () => {
   test.each<[string, (fetch: (url: string, init: RequestInit) => Promise<Response>) => Adapter]>([
@@ -52,6 +63,38 @@ describe("authToken", () => {
     await generate(agent, "b");
     expect(seen).toEqual(["Bearer first-0123456789", "Bearer second-0123456789"]);
     await expect(generate(agent, "c")).rejects.toThrow(/authToken of the adapter/);
+  });
+
+  test.each<[string, Adapter, string]>([
+    ["authToken", anthropic({ authToken: fails }), "authToken of the anthropic adapter"],
+    ["apiKey", openai({ apiKey: fails }), "apiKey of the openai adapter"],
+    ["apiKey", openaiCompatible({ baseURL: "http://127.0.0.1:9/v1", apiKey: fails }), "apiKey of the"],
+    [
+      "mcpAuthorization",
+      openai({ apiKey: "k", mcpAuthorization: { zip: fails } }),
+      "mcpAuthorization.zip of the openai",
+    ],
+  ])("a function %s that fails is named in a typed error with its cause", async (_, adapter, named) => {
+    const error = await generate(engine({ adapter, model: "m", retry: false }), "hi").catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(EngineError);
+    expect(error.failure).toMatchObject({
+      reason: "missing_key",
+      message: expect.stringMatching(new RegExp(`the function ${named} .*failed: the vault is closed`)),
+      cause: { name: "RangeError", message: "the vault is closed" },
+    });
+  });
+
+  test("a function that throws an error of the library decides itself whether the call is retried", async () => {
+    let reads = 0;
+    const authToken = async () => {
+      reads += 1;
+      if (reads === 1) throw new AdapterError("network_error", { message: "the vault is busy", retryable: true });
+      return token;
+    };
+    const adapter = anthropic({ authToken, fetch: async () => new Response("{}", { status: 400 }) });
+    const agent = engine({ adapter, model: "claude-sonnet-4-5", retry: { baseDelayMs: 0, jitterMs: 0 } });
+    const reply = await generate(agent, "hi");
+    expect([reads, reply.error]).toMatchObject([2, { status: 400 }]);
   });
 
   test("is refused beside an API key, and with a wrong type", () => {

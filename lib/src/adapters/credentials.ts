@@ -31,7 +31,9 @@ export async function credentialOf(owner: KeyOwner, options: ProviderOptions, ca
     const key = await findKey({ provider, call: call.apiKey, source: options.apiKey ?? null, variables, dotenv });
     return { key, auth };
   } catch (error) {
-    if (keyless && error instanceof EngineError && error.reason === "missing_key") return { key: null, auth };
+    // A cause: the function `apiKey` threw, which is no server without a key.
+    const isMissing = error instanceof EngineError && error.reason === "missing_key" && error.failure.cause === null;
+    if (keyless && isMissing) return { key: null, auth };
     throw error;
   }
 }

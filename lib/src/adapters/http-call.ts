@@ -60,7 +60,8 @@ import { withinReplyLimit } from "./reply-limit.ts";
 type CallServer = Server & { readonly tokens: McpTokens };
 
 async function withTokensOf(server: Server): Promise<CallServer> {
-  return { ...server, tokens: await resolveTokens(server.profile.mcp?.sources ?? {}) };
+  const { mcp, provider } = server.profile;
+  return { ...server, tokens: await resolveTokens(mcp?.sources ?? {}, provider) };
 }
 
 /** One call: encodes, sends and decodes. See the theory of operation above. */

@@ -4,6 +4,7 @@
 import type { KeySource } from "../engine/internal.ts";
 import type { Json, JsonObject } from "../model/internal.ts";
 
+import { readKey } from "../engine/internal.ts";
 import { asObject, listAt } from "../wire/internal.ts";
 
 /** Where the body of an API lists MCP servers. */
@@ -21,11 +22,14 @@ export type McpPlace = {
 /** Tokens by the name of the server. */
 export type McpTokens = { readonly [server: string]: string };
 
-/** Resolves the tokens of a call. A source without a value adds none. */
-export async function resolveTokens(sources: { readonly [server: string]: KeySource }): Promise<McpTokens> {
+/** Resolves the tokens of a call. A source without a value adds none. Throws `EngineError` (`missing_key`) if a function throws. */
+export async function resolveTokens(
+  sources: { readonly [server: string]: KeySource },
+  provider: string,
+): Promise<McpTokens> {
   const tokens: { [server: string]: string } = {};
   for (const [server, source] of Object.entries(sources)) {
-    const token = typeof source === "function" ? await source() : source;
+    const token = await readKey(source, provider, `mcpAuthorization.${server}`);
     if (typeof token === "string" && token !== "") tokens[server] = token;
   }
   return tokens;

@@ -35,7 +35,7 @@ export { placeInCall, placeOf, isMisplacedParam } from "./option-place.ts";
 export { withCatalogData } from "./model-call/catalog.ts";
 export type { KeySource } from "./model-call/keys.ts";
 export { environmentVariable } from "./model-call/environment-variable.ts";
-export { findKey, parseDotenv } from "./model-call/keys.ts";
+export { findKey, readKey, parseDotenv } from "./model-call/keys.ts";
 export { priceOf, withCosts } from "./model-call/pricing.ts";
 export { delayBefore, isRetryable, retryPolicy } from "./model-call/retry.ts";
 export type { Timeouts, TransportLimits } from "./model-call/call-limits.ts";

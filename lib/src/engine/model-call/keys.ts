@@ -5,8 +5,9 @@
 // Invariants
 //   1. A key is looked up when a call is made and is not stored in an engine, a session or a module variable. Rotated keys take effect at once.
 //   2. The error for a missing key lists the places that were searched, and no value.
+//   3. A function that throws is no missing key: the error names the option and keeps the cause, and the next source is not searched.
 
-import { EngineError } from "../../model/internal.ts";
+import { EngineError, EverturnError } from "../../model/internal.ts";
 import { environmentVariable } from "./environment-variable.ts";
 
 /** A key, or a function that returns the key of each call, for example from a secret store. `null`: the next source is searched. */
@@ -37,7 +38,7 @@ export async function findKey({
 }: KeyRequest): Promise<string> {
   // Trimmed, because `fetch` trims header values: a server that echoes the key echoes the trimmed one, and redaction must match it.
   if (isKey(call)) return call.trim();
-  const adapterKey = typeof source === "function" ? await source() : source;
+  const adapterKey = await readKey(source, provider, sourceName);
   if (isKey(adapterKey)) return adapterKey.trim();
   const environmentKey = variables.map(environmentVariable).find(isKey);
   if (environmentKey !== undefined && environmentKey !== null) return environmentKey.trim();
@@ -55,6 +56,19 @@ export async function findKey({
     message: `no API key for ${provider}; searched: ${checked.join(", ")}`,
     metadata: { checkedSources: checked },
   });
+}
+
+/** The value of a source. Throws `EngineError` (`missing_key`) with the name of the option if the function throws; an error of Everturn is thrown as it is. */
+export async function readKey(source: KeySource | null, provider: string, option: string): Promise<string | null> {
+  if (typeof source !== "function") return source;
+  try {
+    return await source();
+  } catch (cause) {
+    if (cause instanceof EverturnError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const message = `the function ${option} of the ${provider} adapter failed: ${why}`;
+    throw new EngineError("missing_key", { provider, message, cause });
+  }
 }
 
 function isKey(value: string | null | undefined): value is string {

@@ -11,12 +11,21 @@ import { failureWithoutKey, withoutKey } from "./redaction.ts";
 
 const key = "sk-test/Ünïcode+secret==0123456789";
 
+function lowerCase(encoded: string): string {
+  return encoded.replaceAll(/%../g, (digits) => digits.toLowerCase());
+}
+
 afterEach(() => void configure({ redact: null }));
 
 describe("a secret of a call", () => {
   test.each([
     ["as it is", key],
     ["URL-encoded", encodeURIComponent(key)],
+    ["URL-encoded with lower-case digits", lowerCase(encodeURIComponent(key))],
+    ["URL-encoded twice", encodeURIComponent(encodeURIComponent(key))],
+    ["URL-encoded twice with lower-case digits", encodeURIComponent(lowerCase(encodeURIComponent(key)))],
+    ["in a form", new URLSearchParams({ key: `${key} ~` }).toString()],
+    ["escaped as in JSON", key.replaceAll("/", "\\/")],
     ["in Base64", Buffer.from(key).toString("base64")],
     ["in URL-safe Base64", Buffer.from(key).toString("base64url")],
     ["in Base64 after one byte", Buffer.from(`x${key}`).toString("base64")],

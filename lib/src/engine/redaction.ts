@@ -70,8 +70,8 @@ export function failureWithoutKey(failure: Failure, secrets: Secrets): Failure {
 }
 
 /**
- * Returns a function that replaces every occurrence of the secrets with `[key]`: as they are, URL-encoded, in hexadecimal, and in Base64, also inside of a longer
- * encoded text. Nothing of a secret is kept outside of the returned function.
+ * Returns a function that replaces every occurrence of the secrets with `[key]`: as they are, URL-encoded (once or twice, with digits of either case), escaped as in JSON, in
+ * hexadecimal, and in Base64, also inside of a longer encoded text. Nothing of a secret is kept outside of the returned function.
  */
 function secretRemover(secrets: Secrets): (text: string) => string {
   const list = secrets === null ? [] : typeof secrets === "string" ? [secrets] : secrets;
@@ -86,7 +86,21 @@ function formsOf(given: string): readonly string[] {
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   const base64 = [0, 1, 2].map((offset) => base64Core(bytes, offset));
   const base64url = base64.map((form) => form.replaceAll("+", "-").replaceAll("/", "_"));
-  const all = [secret, encodeURIComponent(secret), hex, hex.toUpperCase(), ...base64, ...base64url];
+  const upperUrls = [encodeURIComponent(secret), new URLSearchParams([["", secret]]).toString().slice(1)];
+  const lowerUrls = upperUrls.map((form) => form.replaceAll(/%[0-9A-F]{2}/g, (digits) => digits.toLowerCase()));
+  const urls = [...upperUrls, ...lowerUrls];
+  const inJson = JSON.stringify(secret).slice(1, -1);
+  const escaped = [inJson, inJson.replaceAll("/", "\\/")];
+  const all = [
+    secret,
+    ...urls,
+    ...urls.map(encodeURIComponent),
+    ...escaped,
+    hex,
+    hex.toUpperCase(),
+    ...base64,
+    ...base64url,
+  ];
   return [...new Set(all)].filter((form) => form.length >= shortestSecret);
 }
 

@@ -1243,6 +1243,25 @@ describe("a conversation that the provider stores", () => {
     expect(objectsAt(sent(loop, { conversation: "conv_2" }), "input")).toHaveLength(3);
   });
 
+  test("is continued by another model of the same server, and by no other server", () => {
+    const other = (fields: Partial<WireContext["route"]>): WireContext => ({
+      ...context,
+      route: { ...route, ...fields },
+    });
+    const loop = [
+      user("a"),
+      called({ id: "resp_1", previous_response_id: "resp_0", conversation: { id: "conv_1" } }),
+      toolResult("c1", "done"),
+    ];
+    for (const options of [{ conversation: "conv_1" }, { previous_response_id: "resp_0", store: true }]) {
+      const ofModel = openaiResponses.encode(request(loop, { options }), other({ model: "another-model" }));
+      expect(ofModel.body["input"]).toEqual([result]);
+      expect(ofModel.omissions).toEqual([]);
+      const ofServer = openaiResponses.encode(request(loop, { options }), other({ endpoint: "https://other.example" }));
+      expect(objectsAt(ofServer.body, "input")).toHaveLength(3);
+    }
+  });
+
   test("previous_response_id: the next request of a loop continues the newest stored reply", () => {
     const options = { previous_response_id: "resp_0", store: true };
     const loop = [user("a"), called({ id: "resp_1", previous_response_id: "resp_0" }), toolResult("c1", "done")];

@@ -3,7 +3,7 @@
 //
 // A reply that is stored (`store: true`), or that answers a request with such an option, carries a mark: an opaque part with the id of the response, its
 // `previous_response_id`, its conversation and `store`, from the body of the response. The encoder follows the marks from the option of the caller to the newest reply
-// that the provider has, and sends what follows it. If no reply has the named id, the caller continues a response that is not in the messages, and all of them are sent.
+// that the provider has, and sends what follows it. Marks are those of the server, not of the model: another model (a fallback) continues the same conversation. If no reply has the named id, the caller continues a response that is not in the messages, and all of them are sent.
 
 import type { JsonObject, Message, ProviderRoute } from "../../model/internal.ts";
 import type { ReplyBuilder } from "../reply-builder.ts";
@@ -60,12 +60,12 @@ export function storedHistory(
   return { count, previousResponseId: newest === named ? null : newest };
 }
 
-/** The mark of a reply of this route; `null`: the message has none. */
+/** The mark of a reply of this server, by any model; `null`: the message has none. */
 function markOf(message: Message, route: ProviderRoute): JsonObject | null {
   if (message.role !== "assistant" || typeof message.content === "string") return null;
   for (const part of message.content) {
     if (part.type !== "opaque" || part.kind !== storedReplyKind) continue;
-    const verdict = replayFor(part.provider, route);
+    const verdict = replayFor(part.provider, { ...route, model: part.provider?.model ?? route.model });
     if (verdict.type === "replay") return asObject(verdict.data);
   }
   return null;

@@ -4,7 +4,7 @@ import type { ProviderStep, StrictProvider } from "everturn/testing";
 
 import { anthropic, chat, engine, gemini, openai, step, tool } from "everturn";
 import { user } from "everturn/model";
-import { strictProvider } from "everturn/testing";
+import { strictProvider, violations } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
 const weather = tool({
@@ -130,6 +130,18 @@ describe("a strict provider", () => {
     const provider = strictProvider({ scripts: [] });
     expect((await provider.fetch("http://provider.test/v1/models", { method: "GET" })).status).toBe(404);
     expect((await provider.fetch(`${responses}/resp_1`, post({}))).status).toBe(404);
+  });
+
+  test("has no steps of other adapters: errors and cut streams are replies", () => {
+    const scripts = JSON.parse('[[{ "type": "text", "text": "Hi." }, { "type": "error", "reason": "rate_limited" }]]');
+    expect(() => strictProvider({ scripts })).toThrow("no step of type error; its steps are text, reasoning");
+  });
+
+  test("checks no body of an unknown API, and no request without a body", () => {
+    expect(() => violations(JSON.parse('"openai"'), { body: {} })).toThrow(
+      "the APIs are openai-responses, openai-chat",
+    );
+    expect(() => violations("gemini", JSON.parse('{ "model": "m" }'))).toThrow("pass { body }");
   });
 
   test("takes scripts or a function, not both and not neither", () => {

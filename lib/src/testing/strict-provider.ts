@@ -41,6 +41,14 @@ export type StrictProvider = {
   readonly assertUsedUp: () => void;
 };
 
+/** The types of the steps of a script. */
+const stepTypes: { readonly [T in ProviderStep["type"]]: true } = {
+  text: true,
+  reasoning: true,
+  tool_call: true,
+  usage: true,
+};
+
 /**
  * A provider for tests that answers 400, in the words of the provider, to requests which the documented rules of OpenAI Responses, OpenAI Chat Completions, Anthropic
  * Messages or Gemini forbid. {@link providerRules} lists the rules.
@@ -59,6 +67,11 @@ export type StrictProvider = {
 export function strictProvider({ scripts, reply }: StrictProviderOptions): StrictProvider {
   if ((scripts === undefined) === (reply === undefined))
     throw new MisuseError("invalid_argument", "strictProvider takes `scripts` or `reply`, one of the two");
+  const unknownStep = scripts?.flat().find(({ type }) => !Object.hasOwn(stepTypes, type));
+  if (unknownStep !== undefined) {
+    const message = `strictProvider has no step of type ${unknownStep.type}; its steps are ${Object.keys(stepTypes).join(", ")}, and \`reply\` returns any other response`;
+    throw new MisuseError("invalid_argument", message);
+  }
   const requests: {
     readonly api: ProviderApi;
     readonly body: JsonObject;

@@ -3,6 +3,8 @@
 import type { JsonObject } from "../../model/internal.ts";
 import type { ProviderApi, ProviderRequest, ProviderRule, Violation } from "./rule.ts";
 
+import { MisuseError } from "../../model/internal.ts";
+import { asObject } from "../../wire/internal.ts";
 import { anthropicMessagesRules } from "./anthropic-messages.ts";
 import { geminiRules } from "./gemini.ts";
 import { openaiChatRules } from "./openai-chat.ts";
@@ -20,7 +22,8 @@ export const providerRules: { readonly [A in ProviderApi]: readonly ProviderRule
 };
 
 /**
- * The rules that a request violates, in the order of {@link providerRules}. The API would refuse the request with the message of one of them.
+ * The rules that a request violates, in the order of {@link providerRules}. The API would refuse the request with the message of one of them. Throws `MisuseError` for an unknown
+ * API and for a request without a body.
  *
  * @example
  * ```ts
@@ -32,6 +35,12 @@ export const providerRules: { readonly [A in ProviderApi]: readonly ProviderRule
  * ```
  */
 export function violations(api: ProviderApi, request: ProviderRequest): readonly Violation[] {
+  if (!Object.hasOwn(providerRules, api)) {
+    const names = Object.keys(providerRules).join(", ");
+    throw new MisuseError("invalid_argument", `violations: there is no API ${String(api)}; the APIs are ${names}`);
+  }
+  if (asObject(request?.body) === null)
+    throw new MisuseError("invalid_argument", "violations: the request has no body; pass { body }");
   return providerRules[api].flatMap(({ name, find }) => find(request).map((finding) => ({ rule: name, ...finding })));
 }
 

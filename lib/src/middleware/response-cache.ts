@@ -4,7 +4,7 @@
 // reach the model and differs between equal requests: the session, ids and metadata of messages, prices and limits of the model.
 //
 // A reply belongs to the session whose turn caused it: it is a row of that session (table `large`), so that deleting the session deletes it. The table `shared` has its place
-// by key, in the period (of the length of the time to live) in which it was stored; a place whose reply is gone is a miss. The write checks the lease epoch that the lookup
+// by key, in the period (of the length of the time to live) in which it was stored; a place whose reply is gone is a miss. The write checks the lease token that the lookup
 // has read, which a deletion increases: a reply that arrives after the deletion is not stored. In a storage other than that of the runtime there is neither a lease nor a
 // deletion, and replies stay until they expire. Replies to calls outside of a session are in `shared` themselves.
 //
@@ -187,7 +187,7 @@ function rowStore(
   return ({ clock, tenant, sessionId }) => {
     const period = lifetimeMs === null ? 0 : Math.max(1, Math.floor(clock.now() / lifetimeMs));
     const session: Key | null = tenant === null || sessionId === null ? null : [tenant, sessionId];
-    let epoch: number | null = null;
+    let token: number | null = null;
     return {
       get: async (key) => {
         const periods = lifetimeMs === null ? [0] : [period, period - 1];
@@ -195,7 +195,7 @@ function rowStore(
           ...periods.map((number) => ({ table, prefix: [scope, number, key] }) as const),
           ...(session === null ? [] : [{ table: "leases", prefix: session } as const]),
         ]);
-        epoch = read[periods.length]?.[0]?.tag ?? null;
+        token = read[periods.length]?.[0]?.tag ?? null;
         for (const { value, remainingMs } of read.slice(0, periods.length).flat()) {
           if (remainingMs !== null && remainingMs <= 0) continue;
           const place = placeIn(value);
@@ -210,7 +210,7 @@ function rowStore(
         const shared = { table, key: [scope, period, key], tag: 0, ttlMs } as const;
         const place = at === null ? value : JSON.stringify({ at } satisfies Place);
         await storage.write({
-          checks: session === null ? [] : [{ table: "leases", key: session, tag: epoch }],
+          checks: session === null ? [] : [{ table: "leases", key: session, tag: token }],
           removals: [],
           puts: [
             { ...shared, value: place },

@@ -14,6 +14,7 @@ export { ReadSlots } from "./read/page-budget.ts";
 
 // rows
 export { randomText } from "./rows/digest.ts";
+export { epochOf, nextToken } from "./rows/lease.ts";
 export { isLimitKey, limitKeyRule } from "./rows/limits.ts";
 export type { Check, Key, Put, Written } from "./rows/storage.ts";
 export { readValue } from "./rows/stored.ts";

@@ -33,6 +33,7 @@ import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
 import { nextTask, systemClock } from "../clock/clock.ts";
 import { isPair } from "../run/internal.ts";
+import { nextToken } from "../runtime/internal.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
 
 /**
@@ -252,7 +253,7 @@ export class CrashableProcess {
    * a higher epoch: it has lost its lease, whether or not another process has claimed it.
    */
   readonly #leaseRow = (row: Row): Row => {
-    if (this.#state.type === "late") return { ...row, tag: row.tag + 1 };
+    if (this.#state.type === "late") return { ...row, tag: nextToken(row.tag, 0) };
     const isOwn = row.value.includes(JSON.stringify(this.owner));
     return isOwn ? row : { ...row, remainingMs: -leaseExpiredMs };
   };

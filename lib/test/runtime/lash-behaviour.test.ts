@@ -20,11 +20,13 @@ import { claimable } from "../../src/runtime/rows/inbox.ts";
 import {
   checkedTimings,
   claim,
-  epochCheck,
+  epochOf,
   isWithinDeadline,
   leasePut,
   leaseTimings,
+  nextToken,
   releasePut,
+  tokenCheck,
 } from "../../src/runtime/rows/lease.ts";
 import { handModel } from "../hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../readings.ts";
@@ -179,7 +181,7 @@ describe("[lash 76] the lease of a session", () => {
     expect(await second.recover("s1")).toMatchObject({ pickedUp: 1 });
     barrier.open();
     expect((await second.attach("s1", turn.turnId).result).text).toBe("Done.");
-    expect((await world.rows("leases")).map(({ tag }) => tag)).toEqual([2]);
+    expect((await world.rows("leases")).map(({ tag }) => epochOf(tag))).toEqual([2]);
     expect(look.runs).toHaveLength(2);
   });
 
@@ -504,7 +506,10 @@ describe("[lash 84] leases", () => {
     const { tag, value } = leasePut(key, lease, leaseTimings);
     return { key, tag, value, expires, remainingMs };
   };
-  const at = (ms: number) => ({ wall: ms, monotonic: ms });
+  /** A clock that shows this time. */
+  const at = (ms: number) => ({ ...handClock(), now: () => ms, monotonic: () => ms });
+  /** The token of an epoch, under a clock whose random numbers are 0. */
+  const token = (epoch: number) => nextToken(epoch - 1, 0);
 
   test("last at least three renewals", () => {
     expect(checkedTimings({ ttlMs: 30, renewMs: 10 })).toEqual({ ttlMs: 30, renewMs: 10 });
@@ -523,36 +528,39 @@ describe("[lash 84] leases", () => {
     const first = claim(key, null, "a", at(0), leaseTimings);
     expect(first).toMatchObject({
       type: "acquired",
-      lease: { epoch: 1 },
+      lease: { token: token(1) },
       check: { tag: null },
       put: { ttlMs: 30_000 },
     });
-    const lease = { owner: "a", process: null, epoch: 1 };
+    const lease = { owner: "a", process: null, token: token(1) };
     expect(claim(key, row(lease, 1), "b", at(0), leaseTimings)).toEqual({ type: "busy", holder: "a" });
     // Also for the same owner: a process that lost the lease does not know what was written since.
     for (const owner of ["a", "b"]) {
       const claimed = claim(key, row(lease, 0), owner, at(0), leaseTimings);
-      expect(claimed).toMatchObject({ lease: { epoch: 2 }, check: { tag: 1 }, takesOver: true });
+      expect(claimed).toMatchObject({ lease: { token: token(2) }, check: { tag: token(1) }, takesOver: true });
     }
   });
 
   test("a released lease is claimed without counting a takeover", () => {
-    const { tag, value } = releasePut(key, { owner: "a", epoch: 4 });
+    const { tag, value } = releasePut(key, { owner: "a", token: token(4) });
     const released: Row = { key, tag, value, expires: 0, remainingMs: 0 };
-    expect(claim(key, released, "b", at(0), leaseTimings)).toMatchObject({ lease: { epoch: 5 }, takesOver: false });
+    expect(claim(key, released, "b", at(0), leaseTimings)).toMatchObject({
+      lease: { token: token(5) },
+      takesOver: false,
+    });
   });
 
   test("a lease with an expiry too far ahead is claimed after it was unchanged for one lease time", () => {
-    const stuck = row({ owner: "a", process: null, epoch: 1 }, 31_000, 7);
-    const seen = { epoch: 1, expires: 7, since: 1000 };
+    const stuck = row({ owner: "a", process: null, token: token(1) }, 31_000, 7);
+    const seen = { token: token(1), expires: 7, since: 1000 };
     const claimed = (now: number, observed: typeof seen | null) =>
-      claim(key, stuck, "b", { wall: 0, monotonic: now }, leaseTimings, observed);
+      claim(key, stuck, "b", at(now), leaseTimings, observed);
     expect(claimed(40_000, null).type).toBe("busy");
     expect(claimed(30_999, seen).type).toBe("busy");
     expect(claimed(31_000, { ...seen, expires: 8 }).type).toBe("busy");
     // A renewal keeps the tag, so the claim compares the expiry too.
-    expect(claimed(31_000, seen)).toMatchObject({ type: "acquired", check: { tag: 1, expires: 7 } });
-    const usual = row({ owner: "a", process: null, epoch: 1 }, 30_000, 7);
+    expect(claimed(31_000, seen)).toMatchObject({ type: "acquired", check: { tag: token(1), expires: 7 } });
+    const usual = row({ owner: "a", process: null, token: token(1) }, 30_000, 7);
     expect(claim(key, usual, "b", at(90_000), leaseTimings, seen).type).toBe("busy");
   });
 
@@ -560,7 +568,7 @@ describe("[lash 84] leases", () => {
     const lease = {
       owner: "a",
       process: null,
-      epoch: 1,
+      token: token(1),
       sentAt: { wall: 1000, monotonic: 50 },
       since: 1000,
       takesOver: false,
@@ -573,13 +581,15 @@ describe("[lash 84] leases", () => {
   });
 
   test("are renewed and released under the same epoch, and writes fail once they have expired", async () => {
-    const lease = { owner: "a", process: null, epoch: 3 };
-    expect(releasePut(key, lease)).toMatchObject({ tag: 3, ttlMs: 0 });
+    const lease = { owner: "a", process: null, token: token(3) };
+    expect(releasePut(key, lease)).toMatchObject({ tag: token(3), ttlMs: 0 });
     const clock = handClock();
     const storage = memoryStorage({ clock });
     await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease, leaseTimings)] });
     const held = (epoch: number) =>
-      storage.write({ checks: [epochCheck(key, { epoch })], removals: [], puts: [] }).then(({ ok }) => ok);
+      storage
+        .write({ checks: [tokenCheck(key, { token: token(epoch) })], removals: [], puts: [] })
+        .then(({ ok }) => ok);
     await clock.advance(29_999);
     expect(await Promise.all([held(3), held(2), held(4)])).toEqual([true, false, false]);
     await clock.advance(1);

@@ -82,7 +82,7 @@ export const mutations: readonly Mutation[] = [
       write: async (batch) => {
         const lease = batch.puts.find(({ table, ttlMs }) => table === "leases" && (ttlMs ?? 0) > 0);
         const check = batch.checks.find(({ table, tag }) => table === "leases" && tag === lease?.tag);
-        // A put under the epoch that the batch checks extends the lease; another one claims or releases it.
+        // A put under the token that the batch checks extends the lease; another one claims or releases it.
         if (lease === undefined || check === undefined) return storage.write(batch);
         return storage.write({ ...batch, puts: batch.puts.filter((put) => put !== lease) });
       },
@@ -176,7 +176,7 @@ export const mutations: readonly Mutation[] = [
     rule: "Q18",
     source: {
       file: "runtime/drive/lease-holder.ts",
-      replacements: [["      await this.#claimAgain(epoch);\n", "      if (epoch > 0) throw this.lost();\n"]],
+      replacements: [["      await this.#claimAgain(token);\n", "      if (token > 0) throw this.lost();\n"]],
     },
   },
   {

@@ -30,6 +30,7 @@ import type { DrivenTurn } from "./driven-turn.ts";
 import type { ServeOptions } from "./waiting-turns.ts";
 
 import { readOne } from "../context.ts";
+import { epochOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
@@ -218,7 +219,7 @@ export class ActiveTurns {
     if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
     const releasePlace = this.reserve();
     if (releasePlace === null) {
-      this.#queue.set(nameOf(key), { key, turn: open.turn, epoch: leases[0]?.tag ?? 0 });
+      this.#queue.set(nameOf(key), { key, turn: open.turn, epoch: epochOf(leases[0]?.tag ?? 0) });
       return "left";
     }
     try {
@@ -381,7 +382,7 @@ export class ActiveTurns {
       // The takeover of another process's turn is counted, and limits have to admit the turn: `tryPickUp` starts it in place of this entry.
       if (isLeaving) return null;
       const row = await readOne(this.#context.storage, { table: "leases", prefix: keyOf(key) }).catch(() => null);
-      await this.driveStored({ key, turn: following.id, epoch: row?.tag ?? 0 });
+      await this.driveStored({ key, turn: following.id, epoch: epochOf(row?.tag ?? 0) });
       return null;
     }
     if (!isLeaving) return following;
@@ -410,7 +411,7 @@ export class ActiveTurns {
       active.isLeft = true;
       // During `close` a storage that is away is not waited for; the turn counts as handed over.
       const reason = this.#closing && isTransient(error) ? new HandedOver() : error;
-      this.left.add(key, id, (active.driver?.lease ?? lease).epoch, reason);
+      this.left.add(key, id, epochOf((active.driver?.lease ?? lease).token), reason);
       return null;
     }
   }

@@ -12,7 +12,7 @@ import { memoryStorage } from "../../host/memory/index.ts";
 import { RuntimeError } from "../../model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { runtime } from "../index.ts";
-import { claim, instantOf, leaseTimings } from "../rows/lease.ts";
+import { claim, epochOf, leaseTimings, nextToken } from "../rows/lease.ts";
 import { moveDue } from "../rows/session-write.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 
@@ -101,7 +101,7 @@ describe("a worker that was paused after a commit for longer than its lease", ()
     expect((await turn.result).text).toBe("Done.");
     expect(pay.runs).toHaveLength(1);
     const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s1"] }]);
-    expect(lease?.tag).toBe(2);
+    expect(epochOf(lease?.tag ?? 0)).toBe(2);
   });
 });
 
@@ -140,7 +140,7 @@ test("every commit extends the lease: a turn of many slow steps keeps it without
   expect((await turn.result).text).toBe("Done.");
   expect(slow.runs).toHaveLength(6);
   const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s1"] }]);
-  expect(lease?.tag).toBe(1);
+  expect(epochOf(lease?.tag ?? 0)).toBe(1);
 });
 
 test("a busy storage delays a commit until it is free, also for longer than the lease", async () => {
@@ -207,7 +207,7 @@ test("a commit and a renewal that are refused at the same time share one claim o
   isPaused = false;
   pause.open();
   await world.clock.advance(100);
-  expect((await world.rows("leases"))[0]?.tag).toBe(2);
+  expect(epochOf((await world.rows("leases"))[0]?.tag ?? 0)).toBe(2);
   expect((await turn.result).text).toBe("Done.");
   expect(await talk(sessions)).toEqual(["user hi", "assistant ", "tool paid", "assistant Done."]);
 });
@@ -235,7 +235,7 @@ test.each([false, true])(
     expect((await turn.result).text).toBe("Done.");
     await world.clock.advance(0);
     // The claim, the claim after the expiry, and the claim for the next turn.
-    expect((await world.rows("leases"))[0]?.tag).toBe(follows ? 3 : 2);
+    expect(epochOf((await world.rows("leases"))[0]?.tag ?? 0)).toBe(follows ? 3 : 2);
     expect((await sessions.get("s1"))?.openTurn).toBeNull();
     expect(await talk(sessions)).toHaveLength(follows ? 4 : 2);
   },
@@ -291,7 +291,7 @@ test("an effect does not start if the answer to a renewal arrives after the exte
   const lease = leaseTimings;
   const claims = async (owner: string) => {
     const [[row] = []] = await storage.read([{ table: "leases", prefix: ["", "s1"] }]);
-    const claimed = claim(["", "s1"], row ?? null, owner, instantOf(clock), lease);
+    const claimed = claim(["", "s1"], row ?? null, owner, clock, lease);
     if (claimed.type === "busy") throw new Error("the session is held");
     await storage.write({ checks: [claimed.check], removals: [], puts: [claimed.put] });
     return claimed.lease;
@@ -324,7 +324,7 @@ test("a renewal without an answer does not prevent the next one, and at most thr
   const clock = handClock();
   const storage = memoryStorage({ clock });
   const key = ["", "s1"] as const;
-  const claimed = claim(key, null, "one", instantOf(clock), leaseTimings);
+  const claimed = claim(key, null, "one", clock, leaseTimings);
   if (claimed.type === "busy") throw new Error("the session is held");
   await storage.write({ checks: [], removals: [], puts: [claimed.put] });
   let sent = 0;
@@ -377,7 +377,7 @@ test("a process that claimed its lease again and then shuts down rejects the res
   await world.clock.advance(31_000);
   first.open();
   await second.reached;
-  expect((await world.rows("leases"))[0]?.tag).toBe(2);
+  expect(epochOf((await world.rows("leases"))[0]?.tag ?? 0)).toBe(2);
   const closed = sessions.close({ graceMs: 0 });
   await world.clock.advance(0);
   await closed;
@@ -397,7 +397,7 @@ describe("release while a write of the holder finds the lease expired", () => {
         return storage.write(batch);
       },
     };
-    const claimed = claim(["", "s1"], null, "one", instantOf(clock), leaseTimings);
+    const claimed = claim(["", "s1"], null, "one", clock, leaseTimings);
     if (claimed.type === "busy") throw new Error("the session is held");
     await storage.write({ checks: [], removals: [], puts: [claimed.put] });
     const key = { tenant: "", session: "s1" };
@@ -411,7 +411,7 @@ describe("release while a write of the holder finds the lease expired", () => {
   }
 
   test("releases the epoch that is being claimed", async () => {
-    const { holder, pause, writing, remaining } = await expired(({ puts }) => puts[0]?.tag === 2);
+    const { holder, pause, writing, remaining } = await expired(({ puts }) => epochOf(puts[0]?.tag ?? 0) === 2);
     const releasing = holder.release();
     pause.open();
     await releasing;
@@ -443,7 +443,7 @@ describe("a release that fails", () => {
         return storage.write(batch);
       },
     };
-    const claimed = claim(["", "s1"], null, "one", instantOf(clock), leaseTimings);
+    const claimed = claim(["", "s1"], null, "one", clock, leaseTimings);
     if (claimed.type === "busy") throw new Error("the session is held");
     await storage.write({ checks: [], removals: [], puts: [claimed.put] });
     const key = { tenant: "", session: "s1" };
@@ -476,11 +476,11 @@ describe("a release that fails", () => {
   test("does not release the lease of a process that has claimed the session since", async () => {
     const { clock, storage, holder, row } = await failing(1);
     await holder.release();
-    const other = claim(["", "s1"], null, "two", instantOf(clock), leaseTimings);
+    const other = claim(["", "s1"], null, "two", clock, leaseTimings);
     if (other.type === "busy") throw new Error("the session is held");
-    await storage.write({ checks: [], removals: [], puts: [{ ...other.put, tag: 2 }] });
+    await storage.write({ checks: [], removals: [], puts: [{ ...other.put, tag: nextToken(other.put.tag, 0) }] });
     await clock.advance(1000);
-    expect(await row()).toMatchObject({ tag: 2, remainingMs: 29_000 });
+    expect(await row()).toMatchObject({ tag: nextToken(other.put.tag, 0), remainingMs: 29_000 });
   });
 });
 

@@ -1,9 +1,9 @@
 // Holds the lease of one session while its turn is driven. Every write of the turn goes through `write`, which adds the fencing check on the
-// epoch and extends the lease by one lease time. A turn that commits often therefore needs no renewals.
+// token and extends the lease by one lease time. A turn that commits often therefore needs no renewals.
 //
 // What a refused or failed write means
-//   the row has another epoch      another process has claimed the session: `lease_lost`. This process must not write any more
-//   expired, the epoch is ours     no other process has claimed the session: the holder claims the next epoch and writes again (Q18). The
+//   the row has another token      another process has claimed the session: `lease_lost`. This process must not write any more
+//   expired, the token is ours     no other process has claimed the session: the holder claims the next epoch and writes again (Q18). The
 //                                  result of an effect that outlasted the lease is not lost
 //   the row is released            this process released it, at the end of the turn or for a hand-over: `lease_lost`. A late renewal, or an
 //                                  effect that is still in flight, must not claim the session again
@@ -15,7 +15,7 @@
 //   any other error                thrown to the caller
 //
 // Invariants
-//   1. Every batch checks the epoch and that the lease has not expired, by the storage's clock (fencing, H3).
+//   1. Every batch checks the token and that the lease has not expired, by the storage's clock (fencing, H3).
 //   2. The local deadline counts from before the write was sent, so it passes before the storage's expiry does.
 //   3. Concurrent writes of one holder share one claim. Two claims would compete, and the loser would take the winner for another process.
 //   4. A renewal without an answer does not prevent later ones: one lost request or answer must not cost a healthy process its lease.
@@ -30,7 +30,7 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { RuntimeError } from "../../model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { movedClaims } from "../rows/inbox.ts";
-import { claim, epochCheck, instantOf, isWithinDeadline, leasePut, releasePut } from "../rows/lease.ts";
+import { claim, epochOf, instantOf, isWithinDeadline, leasePut, releasePut, tokenCheck } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
@@ -70,9 +70,9 @@ export class LeaseHolder {
     this.#lease = lease;
   }
 
-  /** The current fencing token. It grows if the lease had to be claimed again. */
+  /** The current epoch. It grows if the lease had to be claimed again. */
   get epoch(): number {
-    return this.#lease.epoch;
+    return epochOf(this.#lease.token);
   }
 
   get lease(): Lease {
@@ -103,13 +103,13 @@ export class LeaseHolder {
     for (;;) {
       if (this.#isReleased) throw this.lost();
       const sentAt = instantOf(clock);
-      const { epoch } = this;
+      const { token } = this.#lease;
       // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
       const process = storage.liveness?.process ?? this.#lease.process;
       if (process !== this.#lease.process) this.#lease = { ...this.#lease, process };
       const leaseRow = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
       const batch = merge(
-        { checks: [epochCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
+        { checks: [tokenCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
         changes,
       );
       const written = await this.#writeWhenFree({ ...batch, lasting });
@@ -120,8 +120,8 @@ export class LeaseHolder {
       }
       const check = batch.checks[written.check];
       if (check === undefined || check.table !== "leases")
-        return { ok: false, check: check ?? epochCheck(keyOf(this.key), this.#lease) };
-      await this.#claimAgain(epoch);
+        return { ok: false, check: check ?? tokenCheck(keyOf(this.key), this.#lease) };
+      await this.#claimAgain(token);
     }
   }
 
@@ -164,10 +164,10 @@ export class LeaseHolder {
     return new RuntimeError("lease_lost", { message, metadata: { epoch: this.epoch } });
   }
 
-  /** Handles a refused fencing check of a write under the epoch `refused` (invariant 3). */
+  /** Handles a refused fencing check of a write under the token `refused` (invariant 3). */
   async #claimAgain(refused: number): Promise<void> {
     // A concurrent write of this process has claimed the next epoch since.
-    if (refused !== this.epoch) return;
+    if (refused !== this.#lease.token) return;
     if (this.#isReleased) throw this.lost();
     this.#claiming ??= this.#claimNext().finally(() => {
       this.#claiming = null;
@@ -189,13 +189,13 @@ export class LeaseHolder {
       const row = leases[0] ?? null;
       // Released during the read: nothing may be claimed after a release.
       if (this.#isReleased) throw this.lost();
-      if (row === null || row.tag !== this.epoch || readValue("leases", row).released) throw this.lost();
-      const claimed = claim(key, row, this.#lease.owner, instantOf(clock), timings, null, storage.liveness ?? null);
+      if (row === null || row.tag !== this.#lease.token || readValue("leases", row).released) throw this.lost();
+      const claimed = claim(key, row, this.#lease.owner, clock, timings, null, storage.liveness ?? null);
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
       // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so
       // that they cannot be withdrawn while their delivery is being written.
-      const moved = movedClaims(inputs, this.epoch, claimed.lease.epoch);
+      const moved = movedClaims(inputs, this.epoch, epochOf(claimed.lease.token));
       // The process has held the session since its first claim.
       const { since, takesOver, tookOverFrom } = this.#lease;
       const lease = { ...claimed.lease, since, takesOver, tookOverFrom };
@@ -268,7 +268,7 @@ export function isTransient(error: unknown): error is RuntimeError {
 /**
  * Releases a lease and writes the result of `also`. If one of them fails, both are tried again in the background: this process lives, so the turn would
  * otherwise wait for the expiry of a lease that no process uses. Safe also if a failed write took effect: the batch is refused unless the lease is held under
- * this epoch. Otherwise `also` could make a turn due again that has ended.
+ * this token. Otherwise `also` could make a turn due again that has ended.
  */
 export async function releaseLease(
   context: Pick<HolderContext, "storage" | "clock">,
@@ -277,7 +277,7 @@ export async function releaseLease(
   also: () => Promise<Changes>,
 ): Promise<void> {
   const { storage, clock } = context;
-  const check = { table: "leases", key: keyOf(key), tag: lease.epoch, alive: true } as const;
+  const check = { table: "leases", key: keyOf(key), tag: lease.token, alive: true } as const;
   const release: Changes = { checks: [check], removals: [], puts: [releasePut(keyOf(key), lease)] };
   const isWritten = async (): Promise<boolean> => {
     try {

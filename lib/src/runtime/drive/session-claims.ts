@@ -23,7 +23,7 @@ import { monotonicNow } from "../../clock/clock.ts";
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge, noChanges } from "../rows/batch.ts";
-import { claim, instantOf, releasePut } from "../rows/lease.ts";
+import { claim, releasePut } from "../rows/lease.ts";
 import { leaveLine } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { moveDue, removeDue } from "../rows/session-write.ts";
@@ -59,7 +59,7 @@ export class SessionClaims {
   #claimOf(key: SessionKey, row: Row | null): Claim {
     const { clock, owner, storage, lease: timings } = this.#context;
     const observed = this.#observed(key, row);
-    return claim(keyOf(key), row, owner(), instantOf(clock), timings, observed, storage.liveness ?? null);
+    return claim(keyOf(key), row, owner(), clock, timings, observed, storage.liveness ?? null);
   }
 
   /** Since when the lease row is unchanged, for a row that expires too far ahead (`rows/lease.ts`, invariant 6). */
@@ -70,9 +70,9 @@ export class SessionClaims {
       return null;
     }
     const earlier = this.#observations.get(name);
-    if (earlier?.epoch === row.tag && earlier.expires === row.expires) return earlier;
+    if (earlier?.token === row.tag && earlier.expires === row.expires) return earlier;
     const since = monotonicNow(this.#context.clock);
-    const observation = { epoch: row.tag, expires: row.expires, since };
+    const observation = { token: row.tag, expires: row.expires, since };
     this.#observations.set(name, observation);
     return observation;
   }

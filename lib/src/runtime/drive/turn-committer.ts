@@ -12,7 +12,7 @@
 //     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
 //     - the lease row, extended by one lease time.
 //   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The batch checks the lease
-//   epoch, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
+//   token, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
 //   therefore cannot write (fencing, H3).
 //
 //   A boundary is a commit that adds messages to the session. The messages of a step are added together when the step is over
@@ -97,7 +97,7 @@ import { merge, noChanges, putting } from "../rows/batch.ts";
 import { sha256 } from "../rows/digest.ts";
 import { settleInputs } from "../rows/inbox.ts";
 import { journalPut } from "../rows/journal-rows.ts";
-import { leasePut, releasePut } from "../rows/lease.ts";
+import { leasePut, nextLease, releasePut } from "../rows/lease.ts";
 import { ledgerPuts } from "../rows/ledger.ts";
 import { freedScopes } from "../rows/limits.ts";
 import { outcomeClassOf } from "../rows/rollup.ts";
@@ -453,7 +453,10 @@ export class TurnCommitter {
       const { change, history, next = null, releases = false } = commit;
       const write = writeSession(this.#stored, change);
       const batch = merge({ checks: [], removals, puts: [] }, write.changes);
-      const put = next !== null ? this.#nextLeasePut : releases ? this.#releasePut : null;
+      const random = clock.random();
+      // Keeps the session for the next turn, under the next epoch.
+      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random), this.#context.lease);
+      const put = next !== null ? keepPut : releases ? this.#releasePut : null;
       const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
@@ -471,7 +474,7 @@ export class TurnCommitter {
       this.#discarded = 0;
       pieces.dropped(this.at);
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
-      if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease) };
+      if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease, random) };
       this.channel.publish(write.events);
       this.#reportFailure(change);
       return;
@@ -505,9 +508,6 @@ export class TurnCommitter {
       error: null,
     });
   }
-
-  /** The lease row of a commit that keeps the session for the next turn, under the next epoch. */
-  readonly #nextLeasePut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease), this.#context.lease);
 
   /** The lease row of a commit that releases the session. */
   readonly #releasePut = (lease: Lease): Put => releasePut(keyOf(this.#key), lease);
@@ -584,11 +584,6 @@ type HeldItem = {
 function awaitsCheckpoint(turn: Turn): boolean {
   const { phase } = turn;
   return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
-}
-
-/** The lease of the next turn: the next epoch, so that late writes of the turn that ended are fenced. The next turn was not taken over. */
-function nextLease(lease: Lease): Lease {
-  return { ...lease, epoch: lease.epoch + 1, takesOver: false, tookOverFrom: null };
 }
 
 /** A change to write, and what this process knows once it is written. */

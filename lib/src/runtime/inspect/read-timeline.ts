@@ -14,6 +14,7 @@ import type { JournalRow } from "../rows/values.ts";
 import type { TimelineRow } from "./timeline.ts";
 
 import { MisuseError, RuntimeError } from "../../model/internal.ts";
+import { epochOf } from "../rows/lease.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { sessionKey } from "../verbs/session-rows.ts";
@@ -145,7 +146,9 @@ function rowsWithRecords(rows: readonly TimelineRow[], from: number): readonly T
 function claimOf(lease: Row | undefined): TurnClaim | null {
   if (lease === undefined || (lease.remainingMs ?? 0) <= 0) return null;
   const { owner, released, since, tookOverFrom } = readValue("leases", lease);
-  return released || since === null ? null : { owner, epoch: lease.tag, since, takesOver: tookOverFrom !== null };
+  return released || since === null
+    ? null
+    : { owner, epoch: epochOf(lease.tag), since, takesOver: tookOverFrom !== null };
 }
 
 function timelineRow(row: Row, isContext: boolean): TimelineRow {

@@ -3,6 +3,7 @@
 import type { LeaseView, WorkerView } from "../../model/internal.ts";
 import type { VerbContext } from "../context.ts";
 
+import { epochOf } from "../rows/lease.ts";
 import { readValue } from "../rows/stored.ts";
 
 /** How many open turns are examined. */
@@ -34,7 +35,7 @@ export async function listWorkers({ storage, owner }: VerbContext): Promise<read
         tenant: String(row.key[0]),
         sessionId: String(row.key[1]),
         turnId: readValue("open", row).turn,
-        epoch: lease.tag,
+        epoch: epochOf(lease.tag),
         expiresAt: lease.expires ?? 0,
         since: holder.since,
         tookOverFrom: holder.tookOverFrom,

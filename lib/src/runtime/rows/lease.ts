@@ -2,19 +2,22 @@
 // claims leases and `LeaseHolder` keeps them.
 //
 // Theory of operation
-//   A session has at most one lease row. Its tag is the epoch. A process that wants to drive a turn claims the lease with a
-//   compare-and-swap on the tag, writes under it, renews it, and releases it. If the process crashes, the row expires and any other process
-//   may claim the session (a takeover).
+//   A session has at most one lease row. Its tag is the fencing token: the epoch, which counts the claims of the session, and a random nonce. A
+//   process that wants to drive a turn claims the lease with a compare-and-swap on the tag, writes under it, renews it, and releases it. If the
+//   process crashes, the row expires and any other process may claim the session (a takeover).
+//   The nonce makes tokens unique across copies of the database: after a failover to a standby that lacks the newest claim, the standby gives the
+//   same epoch again, and without the nonce both holders could write. Rows of the history of one storage have distinct epochs, because every write
+//   compares the token; everything that is stored or shown beside the lease row therefore names the epoch alone.
 //   The holder also has a local deadline, on the wall clock and on the monotonic clock, which counts from before the claim or renewal was
 //   sent. It checks the deadline before it performs an effect: a process that was paused for longer than the lease time renews first, and
 //   finds out that it has lost the session before it does harm outside the storage.
 //
 // Invariants
-//   1. The epoch is the fencing token: every write under a lease checks it, and the storage refuses the batch if the row has another epoch.
-//   2. A claim, of a free, released or expired lease, gets the next epoch. A renewal keeps the epoch. The epoch never decreases, also when
-//      the session is deleted.
+//   1. Every write under a lease checks the token, and the storage refuses the batch if the row has another one.
+//   2. A claim, of a free, released or expired lease, gets the next epoch and a new nonce. A renewal keeps the token. The token never decreases,
+//      also when the session is deleted.
 //   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clock skew between clients is harmless.
-//   4. No batch is accepted under an expired lease. Its holder may claim the next epoch as long as the row still has its epoch (Q18).
+//   4. No batch is accepted under an expired lease. Its holder may claim the next epoch as long as the row still has its token (Q18).
 //   5. A lease lasts at least three renewal intervals, so two renewals may be missed.
 //   6. A lease row never expires later than one lease time after it was written. If a row has more time left than that, the storage's clock
 //      was set back after the write. Such a lease may be claimed by a process that has seen the row unchanged for one lease time on its
@@ -37,8 +40,8 @@ export type Lease = {
   readonly owner: string;
   /** The identity of the holding process; `null`: it has none (invariant 7). */
   readonly process: string | null;
-  /** The fencing token. */
-  readonly epoch: number;
+  /** The fencing token (`epochOf`). */
+  readonly token: number;
   /** When the claim or the last successful write was sent: the local deadline counts from here. */
   readonly sentAt: Instant;
   /** When the process claimed the session, in milliseconds. */
@@ -48,6 +51,24 @@ export type Lease = {
   /** The process that was taken over from; `null`: none. */
   readonly tookOverFrom: string | null;
 };
+
+/** The number of nonces in an epoch. With 2^24 of them a session has 2^29 epochs, because a tag is a safe integer. */
+const noncesPerEpoch = 2 ** 24;
+
+/** The epoch of a fencing token: it increases with each claim of the session. Rows of older releases have an epoch without a nonce. */
+export function epochOf(token: number): number {
+  return token < noncesPerEpoch ? token : Math.floor(token / noncesPerEpoch);
+}
+
+/** The token of the next epoch. `token`: that of the lease row; 0 without a row. `random`: a new number of `Clock.random`, for the nonce. */
+export function nextToken(token: number, random: number): number {
+  return (epochOf(token) + 1) * noncesPerEpoch + Math.floor(random * noncesPerEpoch);
+}
+
+/** The lease of the turn that follows: the next epoch, so that late writes of the turn that ended are fenced. That turn was not taken over. */
+export function nextLease(lease: Lease, random: number): Lease {
+  return { ...lease, token: nextToken(lease.token, random), takesOver: false, tookOverFrom: null };
+}
 
 /** A moment on both local clocks, in milliseconds. */
 export type Instant = { readonly wall: number; readonly monotonic: number };
@@ -108,18 +129,19 @@ export type Claim =
   | { readonly type: "busy"; readonly holder: string };
 
 /** A lease row that this process has seen before, and since when it is unchanged, on the monotonic clock (invariant 6). */
-export type Observation = { readonly epoch: number; readonly expires: number | null; readonly since: number };
+export type Observation = { readonly token: number; readonly expires: number | null; readonly since: number };
 
 /** Decides whether a session with this lease row (`null`: none) can be claimed, and builds the claim. Writes nothing. */
 export function claim(
   key: Key,
   row: Row | null,
   owner: string,
-  sentAt: Instant,
+  clock: Clock,
   timings: LeaseTimings,
   observed: Observation | null = null,
   liveness: Liveness | null = null,
 ): Claim {
+  const sentAt = instantOf(clock);
   const held = row === null ? null : readValue("leases", row);
   const isFree = row === null || row.remainingMs === null || row.remainingMs <= 0;
   const isStuck = row !== null && held !== null && isUnchanged(row, observed, sentAt.monotonic, held.ttlMs);
@@ -128,10 +150,10 @@ export function claim(
     return { type: "busy", holder: held?.owner ?? "" };
   }
   const takesOver = held !== null && !held.released;
-  const epoch = (row?.tag ?? 0) + 1;
+  const token = nextToken(row?.tag ?? 0, clock.random());
   const tookOverFrom = takesOver ? held.owner : null;
   const process = liveness?.process ?? null;
-  const lease: Lease = { owner, process, epoch, sentAt, since: sentAt.wall, takesOver, tookOverFrom };
+  const lease: Lease = { owner, process, token, sentAt, since: sentAt.wall, takesOver, tookOverFrom };
   const check: Check = { table: "leases", key, tag: row?.tag ?? null };
   return {
     type: "acquired",
@@ -168,12 +190,12 @@ function isUnchanged(
   ttlMs: number,
 ): boolean {
   if (observed === null || remainingMs === null || remainingMs <= ttlMs) return false;
-  return observed.epoch === tag && observed.expires === expires && now - observed.since >= ttlMs;
+  return observed.token === tag && observed.expires === expires && now - observed.since >= ttlMs;
 }
 
-/** The check that fences every write under a lease: the row has our epoch and has not expired. The storage evaluates it with the batch. */
-export function epochCheck(key: Key, { epoch }: Pick<Lease, "epoch">): Check {
-  return { table: "leases", key, tag: epoch, alive: true };
+/** The check that fences every write under a lease: the row has our token and has not expired. The storage evaluates it with the batch. */
+export function tokenCheck(key: Key, { token }: Pick<Lease, "token">): Check {
+  return { table: "leases", key, tag: token, alive: true };
 }
 
 /** The lease row that expires one lease time after the write. */
@@ -182,18 +204,18 @@ export function leasePut(
   {
     owner,
     process,
-    epoch,
+    token,
     since = null,
     tookOverFrom = null,
-  }: Pick<Lease, "owner" | "process" | "epoch"> & Pick<Partial<LeaseHolder>, "since" | "tookOverFrom">,
+  }: Pick<Lease, "owner" | "process" | "token"> & Pick<Partial<LeaseHolder>, "since" | "tookOverFrom">,
   { ttlMs }: LeaseTimings,
 ): Put {
   const value = writeValue("leases", { owner, ttlMs, released: false, process, since, tookOverFrom });
-  return { table: "leases", key, tag: epoch, ttlMs, value };
+  return { table: "leases", key, tag: token, ttlMs, value };
 }
 
-/** The row of a released lease: it keeps the epoch and has expired already, so the next claim does not wait and is no takeover. */
-export function releasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "epoch">): Put {
+/** The row of a released lease: it keeps the token and has expired already, so the next claim does not wait and is no takeover. */
+export function releasePut(key: Key, { owner, token }: Pick<Lease, "owner" | "token">): Put {
   const value = writeValue("leases", {
     owner,
     ttlMs: 0,
@@ -202,5 +224,5 @@ export function releasePut(key: Key, { owner, epoch }: Pick<Lease, "owner" | "ep
     since: null,
     tookOverFrom: null,
   });
-  return { table: "leases", key, tag: epoch, ttlMs: 0, value };
+  return { table: "leases", key, tag: token, ttlMs: 0, value };
 }

@@ -32,7 +32,7 @@ export const tables = {
   attention: [text("tenant"), text("status"), integer("changed"), text("session")],
   /** Messages of the history, one row each, append-only. */
   entries: [...session, integer("position")],
-  /** The lease of a session: which process may write to it. The tag is the fencing epoch, which never decreases. */
+  /** The lease of a session: which process may write to it. The tag is the fencing token, which never decreases. */
   leases: session,
   /** The open turn of a session, its engine, and the time of its row in `due`. A parked turn has no row here. */
   open: session,
@@ -98,7 +98,7 @@ export const tables = {
 
 /**
  * Tables whose rows are deleted with their session: every table whose key begins with tenant and session. Two rows outlive the session: the
- * session row becomes a tombstone, and the lease row keeps the fencing epoch, so that an old holder stays fenced.
+ * session row becomes a tombstone, and the lease row keeps the fencing token, so that an old holder stays fenced.
  */
 export const tablesOfSession: readonly TableName[] = tableNames().filter((name) => {
   const [first, second] = tables[name];

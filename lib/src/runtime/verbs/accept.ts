@@ -38,7 +38,7 @@ import { acceptedTurn } from "../drive/driven-turn.ts";
 import { continuedTrace, inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { merge, noChanges } from "../rows/batch.ts";
 import { acceptedPut } from "../rows/inbox.ts";
-import { claim, instantOf } from "../rows/lease.ts";
+import { claim, epochOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { limitKeyOf, writeSession } from "../rows/session-write.ts";
 import { checkReadable } from "../rows/stored.ts";
@@ -161,7 +161,7 @@ async function acceptTurn(
   // The holder of the lease looks for accepted turns when it releases the lease, but it may have done so already. The batch is written, so
   // the verb has succeeded even if this process fails to drive the turn.
   else if (turn !== null && context.drives) {
-    await context.turns.driveStored({ key, turn: turn.id, epoch: before.leaseRow?.tag ?? 0 });
+    await context.turns.driveStored({ key, turn: turn.id, epoch: epochOf(before.leaseRow?.tag ?? 0) });
   }
   return handle(context, key, turn?.id ?? null, { sequence: head.sequence, position: null });
 }
@@ -221,7 +221,7 @@ function turnOf(
 /** The changes that claim the lease of a session; `null`: another process holds it. */
 function claimFor(context: VerbContext, { key, leaseRow }: { key: ExistingSession["key"]; leaseRow: Row | null }) {
   const { owner, clock, storage, lease } = context;
-  const claimed = claim(keyOf(key), leaseRow, owner(), instantOf(clock), lease, null, storage.liveness ?? null);
+  const claimed = claim(keyOf(key), leaseRow, owner(), clock, lease, null, storage.liveness ?? null);
   if (claimed.type === "busy") return null;
   return { lease: claimed.lease, changes: { checks: [claimed.check], removals: [], puts: [claimed.put] } };
 }

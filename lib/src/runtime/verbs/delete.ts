@@ -10,7 +10,7 @@ import type { OpenTurn } from "../rows/values.ts";
 import { newSession } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
 import { merge } from "../rows/batch.ts";
-import { releasePut } from "../rows/lease.ts";
+import { nextToken, releasePut } from "../rows/lease.ts";
 import { freedScopes, limitRemovals } from "../rows/limits.ts";
 import { isOwnPinned } from "../rows/own-pinned.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
@@ -36,7 +36,7 @@ export async function deleteSession(context: VerbContext, id: string): Promise<v
 }
 
 async function deleteOne(context: VerbContext, id: string): Promise<void> {
-  const { storage, histories, owner } = context;
+  const { storage, clock, histories, owner } = context;
   const key = sessionKey(context, id);
   for (;;) {
     const { head: row, lease } = await readSession(context, key);
@@ -44,8 +44,7 @@ async function deleteOne(context: VerbContext, id: string): Promise<void> {
     const stored = isCorrupt ? await corruptSession(context, id, row) : { key, ...headOf(id, row), turn: null };
     const { sequence, check } = await newestEvent(context, stored);
     const before = { ...stored, head: { ...stored.head, sequence } };
-    const epoch = lease?.tag ?? 0;
-    const fencing = releasePut(keyOf(key), { owner: owner(), epoch: epoch + 1 });
+    const fencing = releasePut(keyOf(key), { owner: owner(), token: nextToken(lease?.tag ?? 0, clock.random()) });
     const open = await openTurnOf(context, key);
     const written = await storage.write(
       merge(deleteRows(before, newSession({ id })), {

@@ -10,7 +10,7 @@ import { EngineError, MisuseError } from "../../model/internal.ts";
 import { isOpen } from "../../session/internal.ts";
 import { capacitiesOf } from "../drive/admission.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/left-turns.ts";
-import { tenYearsMs } from "../rows/lease.ts";
+import { epochOf, tenYearsMs } from "../rows/lease.ts";
 import { limitOf } from "../rows/limits.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
@@ -159,7 +159,7 @@ function isTime(ms: number | undefined): boolean {
 /** Why this process left the turn; `null`: it did not, or another process has held the session since. */
 async function reasonLeft({ storage, turns }: VerbContext, key: SessionKey, turn: string): Promise<unknown> {
   const [leases = []] = await storage.read([{ table: "leases", prefix: keyOf(key) }]);
-  return turns.reasonLeft(key, turn, leases[0]?.tag ?? 0);
+  return turns.reasonLeft(key, turn, epochOf(leases[0]?.tag ?? 0));
 }
 
 /** When the open turn can be tried again; `null`: no turn is open. Throws `EngineError` if this process lacks its engine. */

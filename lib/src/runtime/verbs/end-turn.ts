@@ -32,7 +32,7 @@ import { followingTurn } from "../drive/new-turn.ts";
 import { TurnDriver } from "../drive/turn-driver.ts";
 import { TurnRollup } from "../drive/turn-rollup.ts";
 import { merge } from "../rows/batch.ts";
-import { epochCheck } from "../rows/lease.ts";
+import { tokenCheck } from "../rows/lease.ts";
 import { usageOfRows } from "../rows/ledger.ts";
 import { freedScopes } from "../rows/limits.ts";
 import { outcomeClassOf } from "../rows/rollup.ts";
@@ -164,7 +164,7 @@ async function endAtBoundary(
       },
       events: [ofTurn(turnId, committed, -1, { type: "chat_completed", result })],
       also: merge(changes, {
-        checks: [epochCheck(keyOf(key), lease)],
+        checks: [tokenCheck(keyOf(key), lease)],
         removals: [{ table: "pieces", prefix: at }],
         puts: [],
       }),

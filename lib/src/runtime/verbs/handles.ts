@@ -25,6 +25,7 @@ import { ChangeSignal } from "../change-signal.ts";
 import { isHandedOver, isHeldElsewhere } from "../drive/left-turns.ts";
 import { parseCursor } from "../read/cursor.ts";
 import { EventReader } from "../read/reader.ts";
+import { epochOf } from "../rows/lease.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { titleText } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
@@ -271,7 +272,7 @@ async function waitForEnd(
       if (progress.status === "ended" || progress.status === "parked") {
         return endOf(turn, progress, await currentSummary(context, key, head, version));
       }
-      const error = active.reasonLeft(key, turn, leases[0]?.tag ?? 0);
+      const error = active.reasonLeft(key, turn, epochOf(leases[0]?.tag ?? 0));
       // `drive` hands a turn over at its deadline; the result then arrives when a process drives the turn again, perhaps this one.
       if (isHandedOver(error) && active.closing) {
         throw new RuntimeError("lease_lost", {

@@ -31,6 +31,7 @@ import { RuntimeError } from "../../model/internal.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { randomText } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
+import { epochOf } from "../rows/lease.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { openTurnConflict, withLimitKey } from "./accept.ts";
@@ -113,7 +114,7 @@ export async function queueMessage(
     context.turns.cancel(key, openTurn, origin, reason);
     // If no process holds the turn, it is ended here; otherwise its process finds the cancel.
     if (context.drives) {
-      await context.turns.driveStored({ key, turn: openTurn, epoch: session.leaseRow?.tag ?? 0 });
+      await context.turns.driveStored({ key, turn: openTurn, epoch: epochOf(session.leaseRow?.tag ?? 0) });
     }
   }
   return queuedHandle(context, key, ownTurn.id, { sequence: head.sequence, position: null });

@@ -14,6 +14,7 @@ import { checkNotBlank, checkStatus } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { acceptedPut, inboxPut } from "../rows/inbox.ts";
+import { epochOf } from "../rows/lease.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { accept } from "./accept.ts";
@@ -157,7 +158,7 @@ export async function withdraw(context: VerbContext, id: string, inputId: string
     const row = rows.find((inboxRow) => readValue("inbox", inboxRow).id === inputId);
     if (row === undefined) return "not_found";
     const entry = readValue("inbox", row);
-    if (entry.state === "claimed" && entry.epoch === leases[0]?.tag) return "already_claimed";
+    if (entry.state === "claimed" && entry.epoch === epochOf(leases[0]?.tag ?? 0)) return "already_claimed";
     const written = await storage.write({
       checks: [
         { table: "inbox", key: row.key, tag: row.tag },

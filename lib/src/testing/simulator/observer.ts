@@ -4,7 +4,7 @@
 //
 //   H1   a recorded model reply or tool result: the effect never begins again
 //   H2   a reader receives a stored event only after its batch was applied; a result is returned only after the end of its turn was stored
-//   H3   epochs never decrease; a living lease is not claimed; journal rows are written by the holder only, each ordinal once and in order; event
+//   H3   fencing tokens never decrease; a living lease is not claimed; journal rows are written by the holder only, each ordinal once and in order; event
 //        numbers have no gap and are not used twice; entries are not replaced; a healthy holder keeps its lease
 //   H4   a tool with the policy `never` begins at most once, and with `never` or `ask` only after its start mark
 //   H6   a cancel that was answered is stored; no effect begins in a process that claimed the turn after its cancel was stored, nor in a healthy process later than
@@ -27,7 +27,7 @@ import type { EffectBegin } from "./agent.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
-import { readValue } from "../../runtime/internal.ts";
+import { epochOf, readValue } from "../../runtime/internal.ts";
 import { executionIn, replyName } from "./agent.ts";
 import { networkError } from "./process.ts";
 
@@ -38,7 +38,7 @@ const cancelMs = 1000;
 const handOverMs = 5000;
 
 type ObservedLease = {
-  readonly epoch: number;
+  readonly token: number;
   readonly owner: string;
   readonly released: boolean;
   /** When it expires, by the clock of the storage. */
@@ -256,14 +256,14 @@ export class Observer {
     const before = session.lease;
     const { now } = this.#world;
     const { name } = session;
-    const epoch = put.tag;
-    if (before !== null && epoch < before.epoch) {
-      this.violation(`H3: the epoch of ${name} went from ${before.epoch} to ${epoch}`);
+    const token = put.tag;
+    if (before !== null && token < before.token) {
+      this.violation(`H3: the token of ${name} went from ${before.token} to ${token}`);
     }
-    if (before !== null && epoch === before.epoch && before.owner !== writer.name) {
+    if (before !== null && token === before.token && before.owner !== writer.name) {
       this.violation(`H3: ${writer.name} wrote the lease of ${name}, which ${before.owner} holds`);
     }
-    if (before !== null && epoch > before.epoch && before.owner !== writer.name && !isDeletion) {
+    if (before !== null && token > before.token && before.owner !== writer.name && !isDeletion) {
       const holder = this.#processes.find((process) => process.name === before.owner);
       const isRunning = holder !== undefined && holder.state !== "killed";
       // A lease that a clock jump has made too long may be claimed when it would have ended.
@@ -284,7 +284,7 @@ export class Observer {
         );
       }
     }
-    const isReclaim = before !== null && epoch > before.epoch && before.owner === writer.name && !before.released;
+    const isReclaim = before !== null && token > before.token && before.owner === writer.name && !before.released;
     // A turn of this process that waits for the answer to its first claim cannot know that a clock jump has ended that claim.
     if (isReclaim && before.endsAt > now && this.jumpedAt >= before.writtenAt) {
       session.robbed.set(before.owner, before.endsAt);
@@ -295,7 +295,7 @@ export class Observer {
     }
     const ttlMs = put.ttlMs ?? 0;
     session.lease = {
-      epoch,
+      token,
       owner,
       released,
       expires: this.#storageNow + ttlMs,
@@ -308,7 +308,7 @@ export class Observer {
   #isTakeover(writer: SimulatedProcess, put: Put): boolean {
     const session = this.of(nameOfKey(put.key));
     const { lease } = session;
-    if (lease === null || lease.released || put.tag <= lease.epoch || lease.owner === writer.name) return false;
+    if (lease === null || lease.released || put.tag <= lease.token || lease.owner === writer.name) return false;
     return [...session.turns.values()].some(({ status }) => status !== "ended" && status !== "parked");
   }
 
@@ -380,7 +380,7 @@ export class Observer {
     const { item, epoch, effect } = readValue("journal", rowOf(put));
     const where = `journal row ${String(ordinal)} of ${String(turn)} in ${session.name}`;
     const isHolder = lease !== null && lease.owner === writer.name && this.#isAlive(lease);
-    if (!isHolder || epoch > lease.epoch) {
+    if (!isHolder || epoch > epochOf(lease.token)) {
       this.violation(`H3: ${writer.name} wrote ${where} with epoch ${epoch} without the lease (${describe(lease)})`);
     }
     const last = session.journal.get(String(turn)) ?? 0;
@@ -570,7 +570,7 @@ function rowOf({ key, tag, value }: Put): Row {
 
 function describe(lease: ObservedLease | null): string {
   if (lease === null) return "no lease";
-  return `epoch ${lease.epoch} of ${lease.owner}${lease.released ? ", released" : ""}`;
+  return `epoch ${epochOf(lease.token)} of ${lease.owner}${lease.released ? ", released" : ""}`;
 }
 
 /** The argument `id` in a start mark. */

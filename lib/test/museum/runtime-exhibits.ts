@@ -507,7 +507,7 @@ export const storedRows: { readonly [T in keyof StoredValues]: readonly StoredVa
   ],
   slots: [{ tenant: "acme", session: "s1", turn: "t2" }],
   waiting: [{ turn: "t3" }],
-  leases: [{ owner: "process-1", ttlMs: 30_000, released: false, process: "linux/0f8a/4026531836/4026531834/77/1234", since: 1_700_000_000_000, tookOverFrom: "process-0" }],
+  leases: [{ owner: "process-1", ttlMs: 30_000, released: false, process: "linux/0f8a/4026531836/4026531834/77/1234", since: 1_700_000_000_000, tookOverFrom: "process-0", alone: true }],
   pieces: [
     {
       effectId: "t1/0/model",

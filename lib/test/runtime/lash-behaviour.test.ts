@@ -573,6 +573,7 @@ describe("[lash 84] leases", () => {
       since: 1000,
       takesOver: false,
       tookOverFrom: null,
+      alone: false,
     };
     const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
     expect(safe(30_999, 30_049)).toBe(true);

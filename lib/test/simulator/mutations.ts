@@ -151,7 +151,25 @@ export const mutations: readonly Mutation[] = [
     rule: "Q17",
     source: {
       file: "runtime/drive/session-claims.ts",
-      replacements: [["isLimit: takeovers >= maxTakeovers }", "isLimit: takeovers < 0 && maxTakeovers > 0 }"]],
+      replacements: [
+        [
+          "const isLimit = isAtLimit(takeovers, wasAlone, maxTakeovers);",
+          "const isLimit = isAtLimit(-1, wasAlone, maxTakeovers);",
+        ],
+      ],
+    },
+  },
+  {
+    name: "suspects-beside-other-turns",
+    rule: "Q17",
+    source: {
+      file: "runtime/drive/active-turns.ts",
+      replacements: [
+        [
+          "(this.#alone !== null && this.#alone !== session)) return null;",
+          "(this.#closing && session === null)) return null;",
+        ],
+      ],
     },
   },
   {

@@ -7,6 +7,8 @@
 //   `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for each turn that follows, under one lease each.
 //   Places are counted (`maxActiveTurns`, a counting semaphore): a turn that finds no free place is queued by session, and the oldest is tried when a
 //   place becomes free. The queue only saves time: the turn is stored, and due for every worker.
+//   A turn that may end its process, a suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
+//   starts until it has made progress, for at most one lease time.
 //
 // When a turn stops
 //   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to the queue
@@ -19,7 +21,8 @@
 //   1. A session has at most one entry here, because a lease belongs to a session.
 //   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
-//   4. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
+//   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is claimed or started here.
+//   5. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
 
 import type { RuntimeContext } from "../context.ts";
 import type { Lease } from "../rows/lease.ts";
@@ -27,6 +30,7 @@ import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { OpenTurn } from "../rows/values.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
+import type { SuspectPlace } from "./session-claims.ts";
 import type { ServeOptions } from "./waiting-turns.ts";
 
 import { readOne } from "../context.ts";
@@ -81,6 +85,14 @@ export class ActiveTurns {
   readonly #freeListeners = new Set<() => void>();
   /** Turns that wait for a free place, by session, oldest first. */
   readonly #queue = new Map<string, StoredTurn>();
+  /** Suspects that wait until this process drives nothing else, by session, oldest first. */
+  readonly #suspects = new Map<string, StoredTurn>();
+  /** The wait of the oldest suspect; `null`: no suspect waits for other turns to end. */
+  #suspectTimer: AbortController | null = null;
+  /** The suspect that has waited for one lease time and is driven beside other turns, by session. */
+  #besideOthers: string | null = null;
+  /** The suspect that is driven alone, or is being claimed for it, by session. */
+  #alone: string | null = null;
   /** The number of places that are reserved for claims in progress. */
   #reserved = 0;
   #closing = false;
@@ -105,7 +117,7 @@ export class ActiveTurns {
 
   /** May this process drive a turn that has waited for a limit? With a worker, within the worker's concurrency. */
   #mayDriveWaiting(drives: boolean): boolean {
-    if (this.#closing || this.isFull) return false;
+    if (this.#closing || this.isFull || this.isIsolating) return false;
     const limits = Array.from(this.#workers, ({ concurrency }) => concurrency);
     return limits.length === 0 ? drives : this.count < Math.max(...limits);
   }
@@ -217,14 +229,21 @@ export class ActiveTurns {
     const open = readValue("open", openRow);
     // A process without the engine leaves the turn to one that has it.
     if (!Object.hasOwn(engines, open.engine) || this.#drives(key, open.turn)) return "left";
-    const releasePlace = this.reserve();
+    const name = nameOf(key);
+    const stored = { key, turn: open.turn, epoch: epochOf(leases[0]?.tag ?? 0) };
+    const releasePlace = this.reserve(name);
     if (releasePlace === null) {
-      this.#queue.set(nameOf(key), { key, turn: open.turn, epoch: epochOf(leases[0]?.tag ?? 0) });
+      this.#queue.set(name, stored);
       return "left";
     }
+    let isDriven = false;
     try {
-      return await this.#pickUpOpen(key, open, leases[0] ?? null, force);
+      const placeOf = () => this.#placeOfSuspect(name, stored);
+      const outcome = await this.#pickUpOpen(key, open, leases[0] ?? null, force, placeOf);
+      isDriven = outcome === "driven";
+      return outcome;
     } finally {
+      if (!isDriven) this.#endAlone(name);
       releasePlace();
     }
   }
@@ -234,8 +253,9 @@ export class ActiveTurns {
     open: OpenTurn,
     leaseRow: Row | null,
     force: boolean,
+    placeOf: () => SuspectPlace,
   ): Promise<"driven" | "moved" | "left"> {
-    const claimed = await this.claims.takeOver(key, open, leaseRow, force);
+    const claimed = await this.claims.takeOver(key, open, leaseRow, force, placeOf);
     if (claimed === "moved" || claimed === "left") return claimed;
     if (this.#closing || this.#drives(key, open.turn)) {
       await this.claims.release(key, claimed.lease);
@@ -254,9 +274,22 @@ export class ActiveTurns {
     return this.#active.size + this.#reserved >= this.#context.maxActiveTurns;
   }
 
-  /** Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places are taken. */
-  reserve(): (() => void) | null {
-    if (this.isFull) return null;
+  /** Returns whether a suspect is driven alone here or waits for it. Workers take no other turns meanwhile. */
+  get isIsolating(): boolean {
+    return this.#alone !== null || (this.#suspects.size > 0 && !this.#isIdle);
+  }
+
+  /** Returns whether this process drives no session and claims none. */
+  get #isIdle(): boolean {
+    return this.#active.size + this.#reserved === 0;
+  }
+
+  /**
+   * Reserves a place while a turn is being claimed. Returns the function that releases the place; `null`: all places are taken, or a suspect is driven alone.
+   * `session`: the name of the session, if a suspect may be claimed.
+   */
+  reserve(session: string | null = null): (() => void) | null {
+    if (this.isFull || (this.#alone !== null && this.#alone !== session)) return null;
     this.#reserved += 1;
     let isReserved = true;
     return () => {
@@ -264,8 +297,90 @@ export class ActiveTurns {
       isReserved = false;
       this.#reserved -= 1;
       if (this.#queue.size > 0) this.#refill();
+      this.#driveSuspect();
       this.#reportIdle();
     };
+  }
+
+  // Suspects (`takeovers.ts`).
+
+  /** Whether a suspect for which a place is reserved may be driven now. If not, it is driven when this process drives nothing else. */
+  #placeOfSuspect(name: string, stored: StoredTurn): SuspectPlace {
+    if (this.#alone === name) return "alone";
+    if (this.#besideOthers === name) return "beside";
+    if (this.#active.size === 0 && this.#reserved === 1) {
+      this.#suspects.delete(name);
+      this.#alone = name;
+      return "alone";
+    }
+    this.#suspects.set(name, stored);
+    return "later";
+  }
+
+  /** Drives the oldest suspect if this process drives nothing else; otherwise within one lease time. */
+  #driveSuspect(): void {
+    const [oldest] = this.#suspects;
+    if (oldest === undefined || this.#closing || this.#alone !== null) return this.#stopSuspectTimer();
+    if (!this.#isIdle) return this.#startSuspectTimer();
+    this.#stopSuspectTimer();
+    const [name, stored] = oldest;
+    this.#suspects.delete(name);
+    this.#alone = name;
+    void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#endAlone(name)));
+  }
+
+  /** After one lease time, drives the oldest suspect beside the other turns. */
+  #startSuspectTimer(): void {
+    if (this.#suspectTimer !== null) return;
+    const timer = new AbortController();
+    this.#suspectTimer = timer;
+    const { clock, lease } = this.#context;
+    void clock.sleep(lease.ttlMs, timer.signal).then(
+      () => this.#driveBeside(timer),
+      () => undefined,
+    );
+  }
+
+  async #driveBeside(timer: AbortController): Promise<void> {
+    const [oldest] = this.#suspects;
+    if (oldest !== undefined) {
+      const [name, stored] = oldest;
+      this.#suspects.delete(name);
+      this.#besideOthers = name;
+      await this.driveStored(stored);
+      this.#besideOthers = null;
+    }
+    if (this.#suspectTimer === timer) this.#suspectTimer = null;
+    this.#driveSuspect();
+  }
+
+  #stopSuspectTimer(): void {
+    this.#suspectTimer?.abort();
+    this.#suspectTimer = null;
+  }
+
+  /** Lets other turns start again. Does nothing if the session is not driven alone. */
+  #endAlone(name: string): void {
+    if (this.#alone !== name) return;
+    this.#alone = null;
+    // Turns of verbs first: they have waited for the suspect.
+    for (let waiting = this.#queue.size; waiting > 0; waiting -= 1) this.#driveQueued();
+    for (const listener of this.#freeListeners) listener();
+    this.#driveSuspect();
+  }
+
+  /** Lets other turns start beside a suspect after one lease time, once its lease row says so. */
+  async #limitAlone(name: string, driver: TurnDriver, signal: AbortSignal): Promise<void> {
+    const { clock, lease } = this.#context;
+    for (let waitMs = lease.ttlMs; !signal.aborted && this.#alone === name; waitMs = lease.renewMs) {
+      try {
+        await clock.sleep(waitMs, signal);
+        await driver.endAlone();
+        this.#endAlone(name);
+      } catch {
+        // The drive is over, or the row could not be written: the next attempt follows.
+      }
+    }
   }
 
   /**
@@ -290,6 +405,7 @@ export class ActiveTurns {
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
     this.#waiting.stop();
+    this.#stopSuspectTimer();
     // Turns that wait for a free place are left; `reasonLeft` reports them.
     this.left.report();
     for (const { driver } of this.#active.values()) driver?.handOver(false);
@@ -301,14 +417,14 @@ export class ActiveTurns {
 
   /** Resolves when this process drives no session and is claiming none. */
   async #idle(): Promise<void> {
-    if (this.#active.size + this.#reserved === 0) return;
+    if (this.#isIdle) return;
     await new Promise<void>((resolve) => {
       this.#idleListeners.add(resolve);
     });
   }
 
   #reportIdle(): void {
-    if (this.#active.size + this.#reserved > 0) return;
+    if (!this.#isIdle) return;
     for (const listener of this.#idleListeners) listener();
     this.#idleListeners.clear();
   }
@@ -334,7 +450,7 @@ export class ActiveTurns {
   /** Drives the turn that was queued first. If it has ended, its session was deleted, or it fails, the next one is tried. */
   #driveQueued(): void {
     const [queued] = this.#queue;
-    if (queued === undefined || this.isFull || this.#closing) return;
+    if (queued === undefined || this.isFull || this.#alone !== null || this.#closing) return;
     const [name, stored] = queued;
     this.#queue.delete(name);
     void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#driveQueued()));
@@ -356,8 +472,10 @@ export class ActiveTurns {
     active.over = this.#driveOne(active, key, target);
     active.done = this.#driveFollowing(active, key).finally(() => {
       if (this.#active.get(name) === active) this.#active.delete(name);
+      this.#endAlone(name);
       if (active.isLeft) this.#driveQueued();
       else this.#refill();
+      this.#driveSuspect();
       this.#reportIdle();
     });
   }
@@ -403,7 +521,7 @@ export class ActiveTurns {
       const driver = new TurnDriver(this.#context, turn, lease);
       active.driver = driver;
       if (this.#closing || active.handsOver) driver.handOver(true);
-      await driver.drive();
+      await this.#runDriver(key, driver, lease);
       const { next, servedScopes } = driver;
       this.#waiting.serve(servedScopes);
       return next === null ? null : { id: next.turn.id, accepted: next.turn, lease: next.lease };
@@ -413,6 +531,20 @@ export class ActiveTurns {
       const reason = this.#closing && isTransient(error) ? new HandedOver() : error;
       this.left.add(key, id, epochOf((active.driver?.lease ?? lease).token), reason);
       return null;
+    }
+  }
+
+  async #runDriver(key: SessionKey, driver: TurnDriver, { alone }: Lease): Promise<void> {
+    const over = new AbortController();
+    if (alone) {
+      const name = nameOf(key);
+      driver.onProgress(() => this.#endAlone(name));
+      void this.#limitAlone(name, driver, over.signal);
+    }
+    try {
+      await driver.drive();
+    } finally {
+      over.abort();
     }
   }
 

@@ -147,6 +147,11 @@ export class LeaseHolder {
     return written;
   }
 
+  /** The lease rows that are written from now on do not say that the process drives no other turn. */
+  endAlone(): void {
+    if (this.#lease.alone) this.#lease = { ...this.#lease, alone: false };
+  }
+
   /**
    * Releases the lease, so that the next holder does not wait for it to expire. Does not reject: see `releaseLease`. A claim of the
    * next epoch that is being written is awaited and released too: it would hold the session for one lease time without a process that
@@ -197,8 +202,8 @@ export class LeaseHolder {
       // that they cannot be withdrawn while their delivery is being written.
       const moved = movedClaims(inputs, this.epoch, epochOf(claimed.lease.token));
       // The process has held the session since its first claim.
-      const { since, takesOver, tookOverFrom } = this.#lease;
-      const lease = { ...claimed.lease, since, takesOver, tookOverFrom };
+      const { since, takesOver, tookOverFrom, alone } = this.#lease;
+      const lease = { ...claimed.lease, since, takesOver, tookOverFrom, alone };
       const put = leasePut(key, lease, timings);
       const batch = merge({ checks: [claimed.check], removals: [], puts: [put] }, moved);
       const written = await this.#writeWhenFree(batch);

@@ -3,8 +3,8 @@
 //
 // Takeovers (Q17)
 //   A claim after an expired lease is a takeover: the process before it crashed or was blocked. The count is on the turn row and is reset by every
-//   new journal row. From the second takeover on, the turn waits with exponential backoff (`backoffMs`). At `maxTakeovers` it is parked. `force`
-//   (recover with an id, cancel) resets the count and does not wait.
+//   new journal row. From the second takeover on, the turn waits with exponential backoff and is driven alone. At `maxTakeovers` it is parked
+//   (`takeovers.ts`). `force` (recover with an id, cancel) resets the count and does not wait.
 //
 // Invariants
 //   1. A session is claimed for a turn only if the limits admit the turn (`admission.ts`), except to end it.
@@ -22,8 +22,8 @@ import type { DrivenTurn } from "./driven-turn.ts";
 import { monotonicNow } from "../../clock/clock.ts";
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { readOne } from "../context.ts";
-import { merge, noChanges } from "../rows/batch.ts";
-import { claim, releasePut } from "../rows/lease.ts";
+import { merge, noChanges, putting } from "../rows/batch.ts";
+import { claim, leasePut, releasePut } from "../rows/lease.ts";
 import { leaveLine } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { moveDue, removeDue } from "../rows/session-write.ts";
@@ -31,7 +31,11 @@ import { readValue, writeValue } from "../rows/stored.ts";
 import { admissionOf } from "./admission.ts";
 import { loadTurn } from "./driven-turn.ts";
 import { releaseLease } from "./lease-holder.ts";
+import { backoffMs, isAtLimit, isSuspect } from "./takeovers.ts";
 import { TurnCommitter } from "./turn-committer.ts";
+
+/** Whether a suspect may be driven now: alone, beside other turns, or later, when this process drives nothing else. */
+export type SuspectPlace = "alone" | "beside" | "later";
 
 /** Claims and releases the leases of sessions. */
 export class SessionClaims {
@@ -87,16 +91,17 @@ export class SessionClaims {
 
   /**
    * Claims the session of an open turn, takes the slots that its limits require, and counts a takeover, all in one batch (Q17). `isLimit`: the caller has to
-   * park the turn. A turn that the limits do not admit is stored as waiting.
+   * park the turn. A turn that the limits do not admit is stored as waiting. `placeOf`: whether a suspect may be driven.
    */
   async takeOver(
     key: SessionKey,
     open: OpenTurn,
     row: Row | null,
     force: boolean,
+    placeOf: () => SuspectPlace,
   ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left"> {
     for (let attempt = 0; ; attempt += 1) {
-      const outcome = await this.#tryTakeOver(key, open, row, force, attempt);
+      const outcome = await this.#tryTakeOver(key, open, row, force, placeOf, attempt);
       if (outcome !== "slot_taken") return outcome;
     }
   }
@@ -107,12 +112,13 @@ export class SessionClaims {
     open: OpenTurn,
     row: Row | null,
     force: boolean,
+    placeOf: () => SuspectPlace,
     attempt: number,
   ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left" | "slot_taken"> {
     const { storage, clock, lease: timings, maxTakeovers } = this.#context;
     const claimed = this.#claimOf(key, row);
     if (claimed.type === "busy") return "left";
-    const { check, put, lease, freeMs } = claimed;
+    const { check, put, lease, freeMs, wasAlone } = claimed;
     const now = clock.now();
     const countsTakeover = claimed.takesOver || force;
     const { turnRow, decision } = await this.#admission(key, open, attempt, countsTakeover);
@@ -127,17 +133,17 @@ export class SessionClaims {
       return "moved";
     }
     const claiming = merge(
-      { checks: [check], removals: [], puts: [put] },
+      { checks: [check], removals: [], puts: [] },
       moveDue(key, admitted, now + timings.ttlMs),
       decision.changes,
     );
     if (turnRow === null || !countsTakeover) {
-      return (await this.#writeClaim(claiming, open)) ?? { lease, isLimit: false };
+      return (await this.#writeClaim(merge(claiming, putting(put)), open)) ?? { lease, isLimit: false };
     }
     const progress = readValue("turns", turnRow);
     const before = force ? 0 : progress.takeovers;
     // Not from now: the turn is examined again and again while it waits.
-    const waitMs = before === 0 ? 0 : backoffMs(before) - freeMs;
+    const waitMs = before === 0 ? 0 : backoffMs(open.turn, before) - freeMs;
     if (waitMs > 0) {
       await storage.write(
         merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),
@@ -145,10 +151,15 @@ export class SessionClaims {
       return "moved";
     }
     const takeovers = force ? 0 : before + 1;
+    const isLimit = isAtLimit(takeovers, wasAlone, maxTakeovers);
+    const place = isLimit || !isSuspect(takeovers, maxTakeovers) ? "beside" : placeOf();
+    if (place === "later") return "left";
+    const held = { ...lease, alone: place === "alone" };
     const counted: Changes = {
       checks: [{ table: "turns", key: turnRow.key, tag: turnRow.tag }],
       removals: [],
       puts: [
+        leasePut(keyOf(key), held, timings),
         {
           table: "turns",
           key: turnRow.key,
@@ -157,7 +168,7 @@ export class SessionClaims {
         },
       ],
     };
-    return (await this.#writeClaim(merge(claiming, counted), open)) ?? { lease, isLimit: takeovers >= maxTakeovers };
+    return (await this.#writeClaim(merge(claiming, counted), open)) ?? { lease: held, isLimit };
   }
 
   /** Reads the row of the turn if it is needed, and what the limits decide. A turn that is to be cancelled performs nothing and needs no slot. */
@@ -210,11 +221,6 @@ export async function openTurn(storage: HostStorage, key: SessionKey): Promise<O
 function unlessUnreadable(error: unknown): null {
   if (isEverturnError(error) && (error.reason === "corrupt_row" || error.reason === "newer_schema")) return null;
   throw error;
-}
-
-/** Exponential backoff before another takeover, in milliseconds since the lease became free (`Claim`): 500 ms, doubled each time, at most one minute. */
-function backoffMs(takeovers: number): number {
-  return Math.min(60_000, 500 * 2 ** (takeovers - 1));
 }
 
 /** The failure of a turn at the takeover limit. It names the effects that have records and no response: one of them was being performed. */

@@ -143,6 +143,8 @@ export class TurnCommitter {
   mergesCheckpoints = false;
   /** Whether the turn has a protocol of one's own. */
   hasOwnProtocol = false;
+  /** Called after each commit that adds a journal row, ends the turn or parks it. */
+  onProgress: (() => void) | null = null;
   /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
   next: NextTurn | null = null;
   /** Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the next turn waits for. */
@@ -457,6 +459,9 @@ export class TurnCommitter {
       // Keeps the session for the next turn, under the next epoch.
       const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random), this.#context.lease);
       const put = next !== null ? keepPut : releases ? this.#releasePut : null;
+      const isProgress = hasProgress(change, this.#progress);
+      // Other turns may start after this commit.
+      if (isProgress) this.holder.endAlone();
       const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
@@ -464,6 +469,7 @@ export class TurnCommitter {
         if (table === "inboxes" || table === "inbox" || table === "slots") continue;
         throw this.#conflict(table);
       }
+      if (isProgress) this.onProgress?.();
       if (change.turn?.type === "end" || change.turn?.type === "park") {
         const nextLimit = change.turn.type === "end" ? change.turn.nextLimit : null;
         const waitsFor = nextLimit?.type === "waiting" ? [nextLimit.scope] : [];
@@ -584,6 +590,11 @@ type HeldItem = {
 function awaitsCheckpoint(turn: Turn): boolean {
   const { phase } = turn;
   return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
+}
+
+/** Returns whether a change adds a journal row, ends the turn or parks it. */
+function hasProgress({ turn }: SessionChange, before: TurnProgress): boolean {
+  return turn !== undefined && (turn.type !== "advance" || turn.committed > before.committed);
 }
 
 /** A change to write, and what this process knows once it is written. */

@@ -17,6 +17,7 @@ import type { NextTurn } from "./turn-committer.ts";
 
 import { isEverturnError, RuntimeError } from "../../model/internal.ts";
 import { startRun } from "../../run/internal.ts";
+import { putting } from "../rows/batch.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf, openChildrenOf } from "./children.ts";
@@ -55,6 +56,17 @@ export class TurnDriver {
   /** The current lease. Its epoch may be higher than at the start, because an expired lease is claimed again (Q18). */
   get lease(): Lease {
     return this.#committer.holder.lease;
+  }
+
+  /** Calls back after each commit that adds a journal row or ends the turn. */
+  onProgress(listener: () => void): void {
+    this.#committer.onProgress = listener;
+  }
+
+  /** Stores that this process may drive other turns beside this one. */
+  async endAlone(): Promise<void> {
+    this.#committer.holder.endAlone();
+    await this.#committer.holder.write(putting(), { lasting: false });
   }
 
   /**

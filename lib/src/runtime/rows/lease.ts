@@ -50,6 +50,8 @@ export type Lease = {
   readonly takesOver: boolean;
   /** The process that was taken over from; `null`: none. */
   readonly tookOverFrom: string | null;
+  /** The process drives no other turn (`drive/takeovers.ts`). */
+  readonly alone: boolean;
 };
 
 /** The number of nonces in an epoch. With 2^24 of them a session has 2^29 epochs, because a tag is a safe integer. */
@@ -67,7 +69,7 @@ export function nextToken(token: number, random: number): number {
 
 /** The lease of the turn that follows: the next epoch, so that late writes of the turn that ended are fenced. That turn was not taken over. */
 export function nextLease(lease: Lease, random: number): Lease {
-  return { ...lease, token: nextToken(lease.token, random), takesOver: false, tookOverFrom: null };
+  return { ...lease, token: nextToken(lease.token, random), takesOver: false, tookOverFrom: null, alone: false };
 }
 
 /** A moment on both local clocks, in milliseconds. */
@@ -120,6 +122,8 @@ export type Claim =
       readonly put: Put;
       /** The previous lease expired without being released: its process crashed or was blocked (Q17). */
       readonly takesOver: boolean;
+      /** The process that is taken over from drove no other turn. */
+      readonly wasAlone: boolean;
       /**
        * For how long the lease has been free, in milliseconds: since it expired, or could be claimed otherwise (invariant 6). If its process has ended
        * before the expiry, since the last write of that process.
@@ -153,7 +157,7 @@ export function claim(
   const token = nextToken(row?.tag ?? 0, clock.random());
   const tookOverFrom = takesOver ? held.owner : null;
   const process = liveness?.process ?? null;
-  const lease: Lease = { owner, process, token, sentAt, since: sentAt.wall, takesOver, tookOverFrom };
+  const lease: Lease = { owner, process, token, sentAt, since: sentAt.wall, takesOver, tookOverFrom, alone: false };
   const check: Check = { table: "leases", key, tag: row?.tag ?? null };
   return {
     type: "acquired",
@@ -162,6 +166,7 @@ export function claim(
     check: isFree ? check : { ...check, expires: row?.expires ?? null },
     put: leasePut(key, lease, timings),
     takesOver,
+    wasAlone: takesOver && held.alone,
     freeMs: isStuck ? stuckMs(observed, sentAt.monotonic, held?.ttlMs ?? 0) : freeMs(row, held),
   };
 }
@@ -207,10 +212,11 @@ export function leasePut(
     token,
     since = null,
     tookOverFrom = null,
-  }: Pick<Lease, "owner" | "process" | "token"> & Pick<Partial<LeaseHolder>, "since" | "tookOverFrom">,
+    alone = false,
+  }: Pick<Lease, "owner" | "process" | "token"> & Pick<Partial<LeaseHolder>, "since" | "tookOverFrom" | "alone">,
   { ttlMs }: LeaseTimings,
 ): Put {
-  const value = writeValue("leases", { owner, ttlMs, released: false, process, since, tookOverFrom });
+  const value = writeValue("leases", { owner, ttlMs, released: false, process, since, tookOverFrom, alone });
   return { table: "leases", key, tag: token, ttlMs, value };
 }
 
@@ -223,6 +229,7 @@ export function releasePut(key: Key, { owner, token }: Pick<Lease, "owner" | "to
     process: null,
     since: null,
     tookOverFrom: null,
+    alone: false,
   });
   return { table: "leases", key, tag: token, ttlMs: 0, value };
 }

@@ -341,6 +341,7 @@ const shapes: { readonly [T in keyof StoredValues]: Shape<StoredValues[T]> } = {
     process: fallback(nullable(string), null),
     since: fallback(nullable(number), null),
     tookOverFrom: fallback(nullable(string), null),
+    alone: fallback(boolean, false),
   }),
   pieces: object<Piece>({
     effectId: required(string),

@@ -330,6 +330,8 @@ export type LeaseHolder = {
   readonly since: number | null;
   /** The process that held the session before, if it had crashed or was blocked; `null`: the claim was no takeover. */
   readonly tookOverFrom: string | null;
+  /** The process drives no other turn (`drive/takeovers.ts`). `false` in rows of older releases. */
+  readonly alone: boolean;
 };
 
 /** Live events of one attempt, for readers in other processes, in order. Adjacent deltas of one part are merged. */

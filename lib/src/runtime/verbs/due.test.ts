@@ -571,6 +571,8 @@ describe("Q17 takeovers", () => {
       expect(await third.recover()).toMatchObject({ pickedUp: 0 });
       await world.clock.advance(100);
     }
+    // The backoff is up to a half longer.
+    await world.clock.advance(250);
     expect(await third.recover()).toMatchObject({ pickedUp: 1 });
   });
 

@@ -149,9 +149,9 @@ function isSpent({ clock }: VerbContext, { budget }: Pass): boolean {
   return budget.rows <= 0 || budget.pages <= 0 || clock.now() >= budget.until;
 }
 
-/** May this process drive another turn? */
-function hasPlace({ turns }: VerbContext, { limit }: Pass): boolean {
-  return turns.count < limit && !turns.isFull;
+/** May this process drive another turn? While a suspect is driven alone, a worker takes none; `recover` queues the turns that it finds. */
+function hasPlace({ turns }: VerbContext, { limit, patient }: Pass): boolean {
+  return turns.count < limit && !turns.isFull && !(patient && turns.isIsolating);
 }
 
 /** May the poll take another turn? */

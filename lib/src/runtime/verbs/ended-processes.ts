@@ -6,6 +6,7 @@
 
 import type { Clock } from "../../clock/clock.ts";
 import type { VerbContext } from "../context.ts";
+import type { ActiveTurns } from "../drive/active-turns.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Row } from "../rows/storage.ts";
 import type { OpenCursor } from "./restore-due.ts";
@@ -43,8 +44,13 @@ export async function takeOverAllEnded(
     const page = await takeOverEnded(context, cursor, limit, passPageSize);
     taken += page.taken;
     cursor = page.next;
-  } while (cursor !== null && context.turns.count < limit && context.clock.now() < until);
+  } while (cursor !== null && hasPlace(context.turns, limit) && context.clock.now() < until);
   return { taken, next: cursor };
+}
+
+/** May this process drive another turn? While a suspect is driven alone, a worker takes none; without a limit, turns are queued in this process. */
+function hasPlace({ count, isIsolating }: ActiveTurns, limit: number): boolean {
+  return count < limit && (limit === Number.POSITIVE_INFINITY || !isIsolating);
 }
 
 /** Does so for one page of open turns, while this process drives fewer than `limit`. */
@@ -59,7 +65,7 @@ export async function takeOverEnded(
   const waiting = shuffled(keys, clock);
   let taken = 0;
   while (waiting.length > 0) {
-    if (turns.count >= limit) return { taken, next: after };
+    if (!hasPlace(turns, limit)) return { taken, next: after };
     const claimed = waiting.splice(0, Math.min(maxConcurrentClaims, limit - turns.count));
     const isDriven = await Promise.all(claimed.map((key) => turns.pickUp(key)));
     taken += isDriven.filter(Boolean).length;

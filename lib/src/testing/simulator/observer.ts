@@ -13,7 +13,8 @@
 //   Q9   `cancelled` and `completion_won` agree with the stored outcome
 //   Q16  no approval that a turn was started with outlives the turn
 //   Q17  the stored count of takeovers is the number of takeovers since the last journal row; a claim of a released lease does not count; takeovers wait for
-//        their backoff; a turn at the limit performs no effect, and is parked with an effect or a step
+//        their backoff; a turn at the limit performs no effect, and is parked with an effect or a step; a process that drives a turn alone begins no
+//        effect of another one
 //   Q18  the recorded response is that of an execution in the process that writes it, and no other process has claimed the session since the execution began; a process
 //        to which the storage has answered performs no tool again while no other process claims the session, unless it hands the session over
 //   K5   a turn that has ended does not change
@@ -41,6 +42,8 @@ type ObservedLease = {
   readonly token: number;
   readonly owner: string;
   readonly released: boolean;
+  /** The row says that the process drives no other turn. */
+  readonly alone: boolean;
   /** When it expires, by the clock of the storage. */
   readonly expires: number;
   /** When the row was written and when the lease ends if no clock jumps, in true time. */
@@ -87,6 +90,8 @@ export type ObservedSession = {
   readonly cancels: Map<string, number>;
   /** A client has called a verb that resets the count of takeovers. */
   mayReset: boolean;
+  /** The number of takeovers at which the open turn has to be parked. */
+  takeoverLimit: number;
   /** Until when a call of `drive` may hand the session over, in true time. */
   handsOverUntil: number;
   /** The calls whose decisions a turn was started with. */
@@ -148,6 +153,7 @@ export class Observer {
       turns: new Map(),
       cancels: new Map(),
       mayReset: false,
+      takeoverLimit: this.#maxTakeovers,
       handsOverUntil: 0,
       decisions: new Map(),
       recorded: new Set(),
@@ -252,7 +258,7 @@ export class Observer {
   }
 
   #lease(writer: SimulatedProcess, session: ObservedSession, put: Put, { isDeletion }: BatchFacts): void {
-    const { owner, released } = readValue("leases", rowOf(put));
+    const { owner, released, alone } = readValue("leases", rowOf(put));
     const before = session.lease;
     const { now } = this.#world;
     const { name } = session;
@@ -298,6 +304,7 @@ export class Observer {
       token,
       owner,
       released,
+      alone,
       expires: this.#storageNow + ttlMs,
       writtenAt: now,
       endsAt: now + ttlMs,
@@ -322,7 +329,9 @@ export class Observer {
     if (after === null || (after !== before + 1 && !(after === 0 && session.mayReset))) {
       this.violation(`Q17: a takeover of ${id} in ${session.name} is counted as ${after ?? "none"} after ${before}`);
     }
-    const { expires = 0, writtenAt = 0, owner = "" } = session.lease ?? {};
+    const { expires = 0, writtenAt = 0, owner = "", alone = false } = session.lease ?? {};
+    // Only a turn that was driven alone is known to have ended its process; others are parked much later.
+    session.takeoverLimit = this.#maxTakeovers * (alone || this.#maxTakeovers === 1 ? 1 : 4);
     const hasJumped = this.jumpedAt >= writtenAt;
     // The backoff after a process that is known to have ended counts from its last write.
     const holder = this.#processes.find((process) => process.name === owner);
@@ -477,7 +486,14 @@ export class Observer {
     }
     const [id, turn] = [...session.turns].find(([, { status }]) => status !== "ended") ?? [null, null];
     if (turn === null || id === null) return;
-    if (turn.takeovers >= this.#maxTakeovers) {
+    const others = [...this.sessions.values()].filter(
+      (other) => other !== session && other.lease !== null && other.lease.owner === process.name,
+    );
+    const alone = others.find(({ lease: held }) => held !== null && held.alone && !held.released && held.endsAt > now);
+    if (alone !== undefined) {
+      this.violation(`Q17: ${what} began in ${process.name}, which drives ${alone.name} alone`);
+    }
+    if (turn.takeovers >= session.takeoverLimit) {
       this.violation(`Q17: ${what} began after ${turn.takeovers} takeovers without progress`);
     }
     const cancelledAt = session.cancels.get(id);

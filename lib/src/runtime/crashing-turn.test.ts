@@ -1,0 +1,166 @@
+// A turn that ends every process that drives it is parked, and the turns that were driven beside it complete (Q17).
+
+import type { Process } from "../../test/runtime/world.ts";
+
+import { describe, expect, test } from "vitest";
+
+import { counting, worker, World } from "../../test/runtime/world.ts";
+import { readValue } from "./rows/stored.ts";
+
+/** How long the tool of a healthy turn takes, and after which time the other one ends its process, in milliseconds. */
+const healthyMs = 2000;
+const deadlyMs = 500;
+
+const lease = { ttlMs: 3000, renewMs: 1000 };
+
+const healthy = Array.from({ length: 9 }, (_, index) => `healthy-${index}`);
+
+/** Starts processes over one storage. The tool of the engine `deadly` ends the process that runs it; that of the default engine takes a while. */
+function processes(world: World, options: Parameters<World["process"]>[1] = {}) {
+  const start = (): Process => {
+    const slow = counting("slow", { replay: "safe", handler: () => world.clock.sleep(healthyMs) });
+    const boom = counting("boom", {
+      replay: "safe",
+      handler: async () => {
+        await world.clock.sleep(deadlyMs);
+        process.kill();
+      },
+    });
+    const also = { deadly: world.engine(worker("boom"), { tools: [boom.tool] }) };
+    const process = world.process(world.engine(worker("slow"), { tools: [slow.tool] }), { also, lease, ...options });
+    return process;
+  };
+  return start;
+}
+
+/** Whether the process was killed. */
+function lifeOf(process: Process): { readonly isOver: boolean } {
+  const life = { isOver: false };
+  void process.died.then(() => (life.isOver = true));
+  return life;
+}
+
+/** Lets workers drive turns until none is open, and starts another one whenever a worker has ended. Returns how many were started. */
+async function workUntilDone(world: World, start: () => Process): Promise<number> {
+  for (let count = 1; count <= 60; count += 1) {
+    const process = start();
+    const life = lifeOf(process);
+    const stop = new AbortController();
+    void process.work({ signal: stop.signal });
+    while (!life.isOver && (await world.rows("open")).length > 0) await world.clock.advance(500);
+    stop.abort();
+    if (!life.isOver) return count;
+  }
+  throw new Error("the turns have not ended");
+}
+
+async function accept(start: () => Process): Promise<void> {
+  const accepting = start();
+  await accepting.start("hi", { id: "bad", engine: "deadly" });
+  for (const id of healthy) await accepting.start("hi", { id });
+}
+
+const statusOf = async (process: Process, id: string) => (await process.get(id))?.openTurn?.status ?? "ended";
+
+describe("a turn that ends its process", () => {
+  test("is parked, and the turns beside it complete", async () => {
+    const world = new World();
+    const start = processes(world, { drive: false });
+    await accept(start);
+    const lives = await workUntilDone(world, start);
+    const last = start();
+    expect(await statusOf(last, "bad")).toBe("parked");
+    expect(await Promise.all(healthy.map((id) => statusOf(last, id)))).toEqual(healthy.map(() => "ended"));
+    // The first process, and one for each takeover of the turn before it is parked.
+    expect(lives).toBe(6);
+  });
+
+  test("is parked if it is found by recover, and the turns beside it complete", async () => {
+    const world = new World();
+    const start = processes(world);
+    await accept(processes(world, { drive: false }));
+    for (let life = 0; life < 30 && (await world.rows("open")).length > 0; life += 1) {
+      const process = start();
+      const life = lifeOf(process);
+      await process.recover();
+      for (let waited = 0; !life.isOver && waited < 30_000; waited += 1000) await world.clock.advance(1000);
+      process.kill();
+      await world.clock.advance(lease.ttlMs);
+    }
+    const last = processes(world, { drive: false })();
+    expect(await statusOf(last, "bad")).toBe("parked");
+    expect(await Promise.all(healthy.map((id) => statusOf(last, id)))).toEqual(healthy.map(() => "ended"));
+  });
+
+  test("is parked in a process that always drives other turns, and those complete", async () => {
+    const world = new World();
+    const start = processes(world, { drive: false });
+    await accept(start);
+    let next = 0;
+    const accepting = start();
+    // Another turn every two seconds, so that a worker never drives nothing.
+    const busy = new AbortController();
+    void (async () => {
+      while (!busy.signal.aborted && (await statusOf(accepting, "bad")) !== "parked") {
+        await accepting.start("hi", { id: `more-${(next += 1)}` });
+        await world.clock.sleep(2000);
+      }
+    })();
+    await workUntilDone(world, start);
+    busy.abort();
+    expect(await statusOf(accepting, "bad")).toBe("parked");
+    const others = [...healthy, ...Array.from({ length: next }, (_, index) => `more-${index + 1}`)];
+    expect(await Promise.all(others.map((id) => statusOf(accepting, id)))).toEqual(others.map(() => "ended"));
+  });
+});
+
+describe("a suspect that is driven alone", () => {
+  /** A process that drives a suspect alone: a turn whose tool takes an hour, after two crashes. */
+  async function isolated(world: World) {
+    const long = counting("long", {
+      replay: "safe",
+      timeoutMs: 7_200_000,
+      handler: () => world.clock.sleep(3_600_000),
+    });
+    const also = { long: world.engine(worker("long"), { tools: [long.tool] }) };
+    const lives = Array.from({ length: 3 }, () => world.process(world.engine(worker()), { also, lease }));
+    const [first, second, third] = lives;
+    if (first === undefined || second === undefined || third === undefined) throw new Error("three are needed");
+    await first.start("hi", { id: "suspect", engine: "long" });
+    await world.clock.advance(0);
+    for (const [dead, next] of [[first, second] as const, [second, third] as const]) {
+      dead.kill();
+      await world.clock.advance(5000);
+      expect(await next.recover()).toMatchObject({ pickedUp: 1 });
+      await world.clock.advance(0);
+    }
+    const isAlone = async () => {
+      const [row] = await world.rows("leases", ["", "suspect"]);
+      return row !== undefined && readValue("leases", row).alone;
+    };
+    return { process: third, isAlone };
+  }
+
+  test("delays turns of verbs in its process by at most one lease time, and is then not alone any more", async () => {
+    const world = new World();
+    const { process, isAlone } = await isolated(world);
+    expect(await isAlone()).toBe(true);
+    const turn = await process.start("hi", { id: "s1" });
+    await world.clock.advance(2000);
+    expect(await statusOf(process, "s1")).toBe("queued");
+    expect(await isAlone()).toBe(true);
+    await world.clock.advance(1000);
+    expect(await turn.result).toMatchObject({ text: "Done." });
+    expect(await isAlone()).toBe(false);
+    expect(await statusOf(process, "suspect")).toBe("running");
+  });
+
+  test("leaves turns of its process to other processes", async () => {
+    const world = new World();
+    const { process } = await isolated(world);
+    const turn = await process.start("hi", { id: "s1" });
+    expect(await world.process(world.engine(worker())).recover()).toMatchObject({ pickedUp: 1 });
+    await world.clock.advance(0);
+    expect(await turn.result).toMatchObject({ text: "Done." });
+  });
+});

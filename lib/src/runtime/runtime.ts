@@ -71,6 +71,7 @@ import { MisuseError } from "../model/internal.ts";
 import { checkedStorage } from "./context.ts";
 import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
+import { GrowingLease } from "./drive/growing-lease.ts";
 import { OutputChecks } from "./drive/output-checks.ts";
 import { HistoryCache } from "./history-cache.ts";
 import { engineViews } from "./inspect/engine-views.ts";
@@ -382,8 +383,9 @@ export type Runtime = {
  */
 export function runtime(options: RuntimeOptions): Runtime {
   const { engines, clock = systemClock, lease = {}, live = {} } = options;
+  const growingLease = new GrowingLease(checkedTimings({ ...leaseTimings, ...lease }));
   const { storage: host, clock: storageTime } = storageClock(
-    checkedStorage(options.host, options.durability ?? null),
+    growingLease.measured(checkedStorage(options.host, options.durability ?? null), clock),
     clock,
   );
   const storage = withLargeValues(host);
@@ -400,7 +402,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     clock: storageTime,
     // Created at first use: some edge platforms refuse random numbers outside of a request.
     owner: () => (owner ??= `process-${randomText(8)}`),
-    lease: checkedTimings({ ...leaseTimings, ...lease }),
+    lease: growingLease,
     maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
     maxActiveTurns: checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096),
     limits: checkedLimits(options.limits),

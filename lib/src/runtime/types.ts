@@ -35,7 +35,8 @@ export type RuntimeOptions = {
   /**
    * Lease timings in milliseconds. `ttlMs`: how long a lease lasts without a renewal (default 30,000), and so how long a turn stays
    * unattended after its process has crashed. `renewMs`: how often the lease is renewed (default 10,000). `ttlMs` must be at least
-   * `3 * renewMs` and at most ten years; other values throw `MisuseError`.
+   * `3 * renewMs` and at most ten years; other values throw `MisuseError`. While writes are slow, a lease lasts for six of the slowest recent writes,
+   * up to two minutes, and is renewed less often.
    */
   readonly lease?: Partial<LeaseTimings>;
   /**

@@ -503,7 +503,7 @@ describe("[lash 83] atomic commits", () => {
 describe("[lash 84] leases", () => {
   const key = ["", "s1"];
   const row = (lease: Parameters<typeof leasePut>[1], remainingMs: number, expires = 30_000): Row => {
-    const { tag, value } = leasePut(key, lease, leaseTimings);
+    const { tag, value } = leasePut(key, lease);
     return { key, tag, value, expires, remainingMs };
   };
   /** A clock that shows this time. */
@@ -532,7 +532,7 @@ describe("[lash 84] leases", () => {
       check: { tag: null },
       put: { ttlMs: 30_000 },
     });
-    const lease = { owner: "a", process: null, token: token(1) };
+    const lease = { owner: "a", process: null, token: token(1), ttlMs: 30_000 };
     expect(claim(key, row(lease, 1), "b", at(0), leaseTimings)).toEqual({ type: "busy", holder: "a" });
     // Also for the same owner: a process that lost the lease does not know what was written since.
     for (const owner of ["a", "b"]) {
@@ -551,7 +551,7 @@ describe("[lash 84] leases", () => {
   });
 
   test("a lease with an expiry too far ahead is claimed after it was unchanged for one lease time", () => {
-    const stuck = row({ owner: "a", process: null, token: token(1) }, 31_000, 7);
+    const stuck = row({ owner: "a", process: null, token: token(1), ttlMs: 30_000 }, 31_000, 7);
     const seen = { token: token(1), expires: 7, since: 1000 };
     const claimed = (now: number, observed: typeof seen | null) =>
       claim(key, stuck, "b", at(now), leaseTimings, observed);
@@ -560,7 +560,7 @@ describe("[lash 84] leases", () => {
     expect(claimed(31_000, { ...seen, expires: 8 }).type).toBe("busy");
     // A renewal keeps the tag, so the claim compares the expiry too.
     expect(claimed(31_000, seen)).toMatchObject({ type: "acquired", check: { tag: token(1), expires: 7 } });
-    const usual = row({ owner: "a", process: null, token: token(1) }, 30_000, 7);
+    const usual = row({ owner: "a", process: null, token: token(1), ttlMs: 30_000 }, 30_000, 7);
     expect(claim(key, usual, "b", at(90_000), leaseTimings, seen).type).toBe("busy");
   });
 
@@ -569,24 +569,25 @@ describe("[lash 84] leases", () => {
       owner: "a",
       process: null,
       token: token(1),
+      ttlMs: 30_000,
       sentAt: { wall: 1000, monotonic: 50 },
       since: 1000,
       takesOver: false,
       tookOverFrom: null,
       alone: false,
     };
-    const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic }, leaseTimings);
+    const safe = (wall: number, monotonic: number) => isWithinDeadline(lease, { wall, monotonic });
     expect(safe(30_999, 30_049)).toBe(true);
     expect(safe(31_000, 50)).toBe(false);
     expect(safe(0, 30_050)).toBe(false);
   });
 
   test("are renewed and released under the same epoch, and writes fail once they have expired", async () => {
-    const lease = { owner: "a", process: null, token: token(3) };
+    const lease = { owner: "a", process: null, token: token(3), ttlMs: 30_000 };
     expect(releasePut(key, lease)).toMatchObject({ tag: token(3), ttlMs: 0 });
     const clock = handClock();
     const storage = memoryStorage({ clock });
-    await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease, leaseTimings)] });
+    await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease)] });
     const held = (epoch: number) =>
       storage
         .write({ checks: [tokenCheck(key, { token: token(epoch) })], removals: [], puts: [] })

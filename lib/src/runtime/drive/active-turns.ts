@@ -38,7 +38,7 @@ import { epochOf } from "../rows/lease.ts";
 import { keyOf, nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { loadTurn } from "./driven-turn.ts";
-import { isTransient } from "./lease-holder.ts";
+import { isTransient, LeaseHolder } from "./lease-holder.ts";
 import { LeftTurns } from "./left-turns.ts";
 import { openTurn, SessionClaims } from "./session-claims.ts";
 import { HandedOver } from "./turn-committer.ts";
@@ -509,9 +509,14 @@ export class ActiveTurns {
   }
 
   /** Drives one turn, and returns the turn that follows; `null`: none. Never rejects: errors are recorded as the reason for leaving. */
-  async #driveOne(active: ActiveSession, key: SessionKey, { id, accepted, lease }: Target): Promise<Following | null> {
+  async #driveOne(
+    active: ActiveSession,
+    key: SessionKey,
+    { id, accepted, lease: claimed }: Target,
+  ): Promise<Following | null> {
     try {
-      const turn = accepted ?? (await this.#load(key, id, lease));
+      const loaded = accepted === null ? await this.#load(key, id, claimed) : { turn: accepted, lease: claimed };
+      const { turn, lease } = loaded;
       if (turn === null) {
         await this.claims.release(key, lease);
         // A verb that accepted another turn meanwhile saw the session held, and left that turn to this process.
@@ -529,7 +534,7 @@ export class ActiveTurns {
       active.isLeft = true;
       // During `close` a storage that is away is not waited for; the turn counts as handed over.
       const reason = this.#closing && isTransient(error) ? new HandedOver() : error;
-      this.left.add(key, id, epochOf((active.driver?.lease ?? lease).token), reason);
+      this.left.add(key, id, epochOf((active.driver?.lease ?? claimed).token), reason);
       return null;
     }
   }
@@ -548,12 +553,28 @@ export class ActiveTurns {
     }
   }
 
-  /** Loads a turn. Releases the lease if that fails: a process of a newer release may be able to read the turn. */
-  async #load(key: SessionKey, id: string, lease: Lease): Promise<DrivenTurn | null> {
+  /**
+   * Loads a turn, and extends its lease meanwhile: a turn that takes long to be loaded must not use up its takeovers. Releases the lease if that fails: a
+   * process of a newer release may be able to read the turn.
+   */
+  async #load(
+    key: SessionKey,
+    id: string,
+    claimed: Lease,
+  ): Promise<{ readonly turn: DrivenTurn | null; readonly lease: Lease }> {
+    const holder = new LeaseHolder(this.#context, key, claimed);
+    const loaded = new AbortController();
+    // A lost lease is noticed before the first effect.
+    const renewing = holder.keep(loaded.signal, () => undefined);
     try {
-      return await loadTurn(this.#context.storage, key, id);
+      const turn = await loadTurn(this.#context.storage, key, id);
+      loaded.abort();
+      await renewing;
+      return { turn, lease: holder.lease };
     } catch (error) {
-      await this.claims.release(key, lease);
+      loaded.abort();
+      await renewing;
+      await this.claims.release(key, holder.lease);
       throw error;
     }
   }

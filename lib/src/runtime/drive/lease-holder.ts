@@ -45,7 +45,7 @@ const handOverBusyLimitMs = 3000;
 const releaseLimitMs = 10_000;
 
 /** How many renewals may be without an answer at a time. As many intervals fit into the lease time, so with more the lease has expired. */
-export const maxRenewals = 3;
+const maxRenewals = 3;
 
 /** The result of a fenced write. `check`: the check, other than the fencing check, that refused the batch. */
 export type FencedWrite = { readonly ok: true } | { readonly ok: false; readonly check: Check };
@@ -61,6 +61,8 @@ export class LeaseHolder {
   #renewal: { readonly written: Promise<void>; readonly sentAt: number } | null = null;
   #renewals = 0;
   #claiming: Promise<void> | null = null;
+  /** Writes without an answer, and the duration of the lease in each. */
+  readonly #requests = new Set<{ readonly ttlMs: number }>();
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
 
@@ -81,7 +83,9 @@ export class LeaseHolder {
 
   /** Returns whether an effect may be performed: the lease is not released, and has expired by neither local clock. */
   get isSafe(): boolean {
-    return !this.#isReleased && isWithinDeadline(this.#lease, instantOf(this.#context.clock), this.#context.lease);
+    // A write without an answer may be the last one that the storage performs.
+    const ttlMs = Math.min(this.#lease.ttlMs, ...Array.from(this.#requests, (request) => request.ttlMs));
+    return !this.#isReleased && isWithinDeadline({ ...this.#lease, ttlMs }, instantOf(this.#context.clock));
   }
 
   /**
@@ -107,15 +111,19 @@ export class LeaseHolder {
       // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
       const process = storage.liveness?.process ?? this.#lease.process;
       if (process !== this.#lease.process) this.#lease = { ...this.#lease, process };
-      const leaseRow = put === null ? leasePut(keyOf(this.key), this.#lease, timings) : put(this.#lease);
+      const { ttlMs } = timings;
+      const lease = { ...this.#lease, ttlMs };
+      const leaseRow = put === null ? leasePut(keyOf(this.key), lease) : put(lease);
       const batch = merge(
         { checks: [tokenCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
         changes,
       );
-      const written = await this.#writeWhenFree({ ...batch, lasting });
+      const request = { ttlMs };
+      this.#requests.add(request);
+      const written = await this.#writeWhenFree({ ...batch, lasting }).finally(() => this.#requests.delete(request));
       if (written.ok) {
         // The answer to an earlier write may arrive last.
-        if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt };
+        if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt, ttlMs };
         return { ok: true };
       }
       const check = batch.checks[written.check];
@@ -145,6 +153,33 @@ export class LeaseHolder {
       });
     this.#renewal = { written, sentAt: now };
     return written;
+  }
+
+  /**
+   * Renews the lease every `renewMs` until the signal aborts, without waiting for the answer to earlier renewals. The first time is sooner, by up to
+   * a half: a worker claims many turns at the same time, and renewals of all of them at once would delay the live text of all. Resolves when the
+   * renewals are answered; does not reject. `onLost`: another process has claimed the session.
+   */
+  async keep(signal: AbortSignal, onLost: (error: RuntimeError) => void): Promise<void> {
+    const { clock, lease: timings } = this.#context;
+    const unanswered = new Set<Promise<void>>();
+    for (let waitMs = timings.renewMs * (0.5 + 0.5 * clock.random()); ; waitMs = timings.renewMs) {
+      const slept = await clock.sleep(waitMs, signal).then(
+        () => true,
+        () => false,
+      );
+      if (!slept || signal.aborted) break;
+      const renewing = this.renew()
+        .catch((error: unknown) => {
+          // Other storage errors may be transient: the next renewal, two of which fit into the lease time, tries again.
+          const isLost = error instanceof RuntimeError && error.reason === "lease_lost";
+          if (isLost && !signal.aborted) onLost(error);
+        })
+        .finally(() => unanswered.delete(renewing));
+      unanswered.add(renewing);
+      if (unanswered.size >= maxRenewals) await Promise.race(unanswered);
+    }
+    await Promise.all(unanswered);
   }
 
   /** The lease rows that are written from now on do not say that the process drives no other turn. */
@@ -204,7 +239,7 @@ export class LeaseHolder {
       // The process has held the session since its first claim.
       const { since, takesOver, tookOverFrom, alone } = this.#lease;
       const lease = { ...claimed.lease, since, takesOver, tookOverFrom, alone };
-      const put = leasePut(key, lease, timings);
+      const put = leasePut(key, lease);
       const batch = merge({ checks: [claimed.check], removals: [], puts: [put] }, moved);
       const written = await this.#writeWhenFree(batch);
       if (written.ok) {

@@ -115,7 +115,7 @@ export class SessionClaims {
     placeOf: () => SuspectPlace,
     attempt: number,
   ): Promise<{ readonly lease: Lease; readonly isLimit: boolean } | "moved" | "left" | "slot_taken"> {
-    const { storage, clock, lease: timings, maxTakeovers } = this.#context;
+    const { storage, clock, maxTakeovers } = this.#context;
     const claimed = this.#claimOf(key, row);
     if (claimed.type === "busy") return "left";
     const { check, put, lease, freeMs, wasAlone } = claimed;
@@ -134,7 +134,7 @@ export class SessionClaims {
     }
     const claiming = merge(
       { checks: [check], removals: [], puts: [] },
-      moveDue(key, admitted, now + timings.ttlMs),
+      moveDue(key, admitted, now + lease.ttlMs),
       decision.changes,
     );
     if (turnRow === null || !countsTakeover) {
@@ -159,7 +159,7 @@ export class SessionClaims {
       checks: [{ table: "turns", key: turnRow.key, tag: turnRow.tag }],
       removals: [],
       puts: [
-        leasePut(keyOf(key), held, timings),
+        leasePut(keyOf(key), held),
         {
           table: "turns",
           key: turnRow.key,

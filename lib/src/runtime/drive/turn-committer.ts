@@ -457,7 +457,7 @@ export class TurnCommitter {
       const batch = merge({ checks: [], removals, puts: [] }, write.changes);
       const random = clock.random();
       // Keeps the session for the next turn, under the next epoch.
-      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random), this.#context.lease);
+      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random));
       const put = next !== null ? keepPut : releases ? this.#releasePut : null;
       const isProgress = hasProgress(change, this.#progress);
       // Other turns may start after this commit.

@@ -15,14 +15,13 @@ import type { Lease } from "../rows/lease.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
 import type { NextTurn } from "./turn-committer.ts";
 
-import { isEverturnError, RuntimeError } from "../../model/internal.ts";
+import { RuntimeError } from "../../model/internal.ts";
 import { startRun } from "../../run/internal.ts";
 import { putting } from "../rows/batch.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf, openChildrenOf } from "./children.ts";
 import { storedPlan } from "./driven-turn.ts";
-import { maxRenewals } from "./lease-holder.ts";
 import { endingEngine } from "./offline-engine.ts";
 import { HandedOver, TurnCommitter } from "./turn-committer.ts";
 
@@ -78,9 +77,13 @@ export class TurnDriver {
     const { channel, at } = this.#committer;
     const name = nameOf(this.#turn.stored.key);
     hub.open(name, channel);
+    // Also while the history is read.
+    const renewing = this.#committer.holder.keep(this.#over.signal, (error) => this.#committer.stop(error));
     try {
       await this.#runTurn(await this.#plan());
     } catch (error) {
+      this.#over.abort();
+      await renewing;
       // Writes a held tool result although the turn stops before its checkpoint. The storage refuses it if the lease is lost.
       await this.#committer.flush().then(
         () => this.#run?.recordHeld(),
@@ -93,6 +96,7 @@ export class TurnDriver {
       }
     } finally {
       this.#over.abort();
+      await renewing;
       pieces.forget(at);
       hub.close(name, channel);
     }
@@ -130,7 +134,6 @@ export class TurnDriver {
     this.#run = startRun(checkedPlan, () => this.#committer.ports, children, origin);
     // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
     if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
-    const renewing = this.#renew();
     const unwatch = this.#context.cancels.watch(at, (row) => {
       const { origin, reason } = readValue("cancels", row).evidence;
       if (!this.#isEnding) this.#run?.cancel({ origin, reason });
@@ -140,39 +143,6 @@ export class TurnDriver {
     } finally {
       unwatch();
       this.#over.abort();
-      await renewing;
-    }
-  }
-
-  /**
-   * Renews the lease every `renewMs` until the drive ends, without waiting for the answer to earlier renewals. The first time is sooner, by up to
-   * a half: a worker claims many turns at the same time, and renewals of all of them at once would delay the live text of all.
-   */
-  async #renew(): Promise<void> {
-    const { clock, lease: timings } = this.#context;
-    const { signal } = this.#over;
-    const unanswered = new Set<Promise<void>>();
-    for (let waitMs = timings.renewMs * (0.5 + 0.5 * clock.random()); ; waitMs = timings.renewMs) {
-      const slept = await clock.sleep(waitMs, signal).then(
-        () => true,
-        () => false,
-      );
-      if (!slept || signal.aborted) break;
-      const renewing = this.#renewOnce().finally(() => unanswered.delete(renewing));
-      unanswered.add(renewing);
-      if (unanswered.size >= maxRenewals) await Promise.race(unanswered);
-    }
-    await Promise.all(unanswered);
-  }
-
-  /** Commits extend the lease too, so renewals matter only while a long effect runs. Does not reject. */
-  async #renewOnce(): Promise<void> {
-    try {
-      await this.#committer.holder.renew();
-    } catch (error) {
-      // Other storage errors may be transient: the next renewal, two of which fit into the lease time, tries again.
-      const isLost = isEverturnError(error) && error.reason === "lease_lost";
-      if (isLost && !this.#over.signal.aborted) this.#committer.stop(error);
     }
   }
 }

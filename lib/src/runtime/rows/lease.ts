@@ -18,7 +18,7 @@
 //      also when the session is deleted.
 //   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clock skew between clients is harmless.
 //   4. No batch is accepted under an expired lease. Its holder may claim the next epoch as long as the row still has its token (Q18).
-//   5. A lease lasts at least three renewal intervals, so two renewals may be missed.
+//   5. A lease lasts at least three renewal intervals, so two renewals may be missed, and longer while writes are slow (`drive/growing-lease.ts`).
 //   6. A lease row never expires later than one lease time after it was written. If a row has more time left than that, the storage's clock
 //      was set back after the write. Such a lease may be claimed by a process that has seen the row unchanged for one lease time on its
 //      own monotonic clock: a living holder would have renewed it. Without this rule no process could claim the session until the
@@ -44,6 +44,8 @@ export type Lease = {
   readonly token: number;
   /** When the claim or the last successful write was sent: the local deadline counts from here. */
   readonly sentAt: Instant;
+  /** How long the row lasts that was written last, in milliseconds. */
+  readonly ttlMs: number;
   /** When the process claimed the session, in milliseconds. */
   readonly since: number;
   /** The claim was a takeover (Q17). */
@@ -109,7 +111,7 @@ export function checkedTimings({ ttlMs, renewMs }: LeaseTimings): LeaseTimings {
 }
 
 /** Returns whether the holder may act: the lease has expired by neither local clock. A suspended machine stops some monotonic clocks, so both count. */
-export function isWithinDeadline({ sentAt }: Lease, now: Instant, { ttlMs }: LeaseTimings): boolean {
+export function isWithinDeadline({ sentAt, ttlMs }: Lease, now: Instant): boolean {
   return now.wall < sentAt.wall + ttlMs && now.monotonic < sentAt.monotonic + ttlMs;
 }
 
@@ -157,14 +159,25 @@ export function claim(
   const token = nextToken(row?.tag ?? 0, clock.random());
   const tookOverFrom = takesOver ? held.owner : null;
   const process = liveness?.process ?? null;
-  const lease: Lease = { owner, process, token, sentAt, since: sentAt.wall, takesOver, tookOverFrom, alone: false };
+  const { ttlMs } = timings;
+  const lease: Lease = {
+    owner,
+    process,
+    token,
+    sentAt,
+    ttlMs,
+    since: sentAt.wall,
+    takesOver,
+    tookOverFrom,
+    alone: false,
+  };
   const check: Check = { table: "leases", key, tag: row?.tag ?? null };
   return {
     type: "acquired",
     lease,
     // A renewal keeps the tag, so against a holder that may still renew (invariant 6) the compare-and-swap includes the expiry.
     check: isFree ? check : { ...check, expires: row?.expires ?? null },
-    put: leasePut(key, lease, timings),
+    put: leasePut(key, lease),
     takesOver,
     wasAlone: takesOver && held.alone,
     freeMs: isStuck ? stuckMs(observed, sentAt.monotonic, held?.ttlMs ?? 0) : freeMs(row, held),
@@ -213,8 +226,9 @@ export function leasePut(
     since = null,
     tookOverFrom = null,
     alone = false,
-  }: Pick<Lease, "owner" | "process" | "token"> & Pick<Partial<LeaseHolder>, "since" | "tookOverFrom" | "alone">,
-  { ttlMs }: LeaseTimings,
+    ttlMs,
+  }: Pick<Lease, "owner" | "process" | "token" | "ttlMs"> &
+    Pick<Partial<LeaseHolder>, "since" | "tookOverFrom" | "alone">,
 ): Put {
   const value = writeValue("leases", { owner, ttlMs, released: false, process, since, tookOverFrom, alone });
   return { table: "leases", key, tag: token, ttlMs, value };

@@ -337,7 +337,7 @@ export async function turnOfRow(
   openRow: Row | null,
   lease: Row | null,
 ): Promise<string | null> {
-  const { storage, clock, lease: timings } = context;
+  const { storage, clock } = context;
   const removal: Changes = { checks: [], removals: [{ table: "due", prefix: row.key }], puts: [] };
   if (openRow === null) {
     // A turn may be accepted in between, and be due at the time of this row.
@@ -352,8 +352,10 @@ export async function turnOfRow(
     return null;
   }
   const remaining = lease?.remainingMs ?? 0;
-  const isHeld = lease !== null && remaining > 0 && remaining <= timings.ttlMs;
-  if (!isHeld || holderHasEnded(readValue("leases", lease), storage.liveness ?? null)) return open.turn;
+  if (lease === null || remaining <= 0) return open.turn;
+  const holder = readValue("leases", lease);
+  // A row with more time left than it was written with outlasts a clock that was set back (`rows/lease.ts`, invariant 6).
+  if (remaining > holder.ttlMs || holderHasEnded(holder, storage.liveness ?? null)) return open.turn;
   // Held: due when the lease expires. Conditional: if the lease was released meanwhile, the row must stay due now.
   const held: Changes = {
     checks: [{ table: "leases", key: keyOf(key), tag: lease.tag, alive: true }],

@@ -19,6 +19,7 @@ import { effectiveRows } from "../drive/journal.ts";
 import { followingTurn } from "../drive/new-turn.ts";
 import { noChanges } from "../rows/batch.ts";
 import { journalPut } from "../rows/journal-rows.ts";
+import { epochOf } from "../rows/lease.ts";
 import { ledgerPuts, usageOfRows } from "../rows/ledger.ts";
 import { turnKey } from "../rows/session-key.ts";
 import { writeSession } from "../rows/session-write.ts";
@@ -90,7 +91,7 @@ async function makeUsable(context: VerbContext, before: ExistingSession): Promis
   const written = await storage.write(write.changes);
   if (!written.ok) return "changed";
   if (turn === null || !context.drives) return 0;
-  const epoch = before.leaseRow?.tag ?? 0;
+  const epoch = epochOf(before.leaseRow?.tag ?? 0);
   return (await context.turns.driveStored({ key, turn: turn.id, epoch })) ? 1 : 0;
 }
 
@@ -162,7 +163,7 @@ async function restartStep(
   );
   const written = await context.storage.write(write.changes);
   if (!written.ok) throw writeConflict(key, write.changes.checks[written.check]?.table);
-  const epoch = before.leaseRow?.tag ?? 0;
+  const epoch = epochOf(before.leaseRow?.tag ?? 0);
   const isDriven = context.drives && (await context.turns.driveStored({ key, turn: turnId, epoch }));
   const pickedUp = isDriven ? 1 : 0;
   return { pickedUp, usable: true, mayRunTwice: again };

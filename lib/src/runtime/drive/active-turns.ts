@@ -21,7 +21,8 @@
 //   1. A session has at most one entry here, because a lease belongs to a session.
 //   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
-//   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is claimed or started here.
+//   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is claimed or started here,
+//      unless the answer to the claim or to the release was lost: then no process drives that session until its lease expires.
 //   5. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
 
 import type { RuntimeContext } from "../context.ts";
@@ -394,6 +395,13 @@ export class ActiveTurns {
 
   /** Drives a turn that this process has accepted under the lease, and the turns that follow it, in the background. */
   drive(key: SessionKey, turn: DrivenTurn, lease: Lease): void {
+    const name = nameOf(key);
+    if (this.#alone !== null && this.#alone !== name) {
+      // The turn follows one that a verb has ended without a place. It waits for the suspect, unless another process drives it.
+      this.#queue.set(name, { key, turn: turn.id, epoch: epochOf(lease.token) });
+      void this.claims.release(key, lease);
+      return;
+    }
     this.#start(key, { id: turn.id, accepted: turn, lease });
   }
 

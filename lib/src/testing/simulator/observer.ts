@@ -489,7 +489,11 @@ export class Observer {
     const others = [...this.sessions.values()].filter(
       (other) => other !== session && other.lease !== null && other.lease.owner === process.name,
     );
-    const alone = others.find(({ lease: held }) => held !== null && held.alone && !held.released && held.endsAt > now);
+    // A process that got no answer to its claim, or to its release, does not drive that session.
+    const alone = others.find(
+      ({ lease: held }) =>
+        held !== null && held.alone && !held.released && held.endsAt > now && process.failedAt < held.writtenAt,
+    );
     if (alone !== undefined) {
       this.violation(`Q17: ${what} began in ${process.name}, which drives ${alone.name} alone`);
     }

@@ -4,7 +4,7 @@
 export * from "./index.ts";
 
 export type { EngineFields, Fallback } from "./engine.ts";
-export type { CellSettings, CodeSettings, EngineProtocol } from "./protocol.ts";
+export type { CellSettings, EngineProtocol } from "./protocol.ts";
 export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
 export { checkTools } from "./engine.ts";
 export type { WrappedCall } from "./middleware.ts";

@@ -14,7 +14,7 @@ import { describe, json, read } from "../model/parse/reading.ts";
 export type EngineProtocol = { readonly type: "chat" } | CodeSettings | OwnProtocol;
 
 /** The code protocol: the model writes cells of code, and an executor runs them. */
-export type CodeSettings = { readonly type: "code" } & CellSettings & {
+type CodeSettings = { readonly type: "code" } & CellSettings & {
     /** Whether the run must end with a value that a cell passed to `finish`. Default: false. */
     readonly requireFinish?: boolean;
   };

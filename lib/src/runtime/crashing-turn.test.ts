@@ -15,6 +15,9 @@ const lease = { ttlMs: 3000, renewMs: 1000 };
 
 const healthy = Array.from({ length: 9 }, (_, index) => `healthy-${index}`);
 
+/** Fewer turns, for tests that take long. */
+const few = healthy.slice(0, 3);
+
 /** Starts processes over one storage. The tool of the engine `deadly` ends the process that runs it; that of the default engine takes a while. */
 function processes(world: World, options: Parameters<World["process"]>[1] = {}) {
   const start = (): Process => {
@@ -54,10 +57,10 @@ async function workUntilDone(world: World, start: () => Process): Promise<number
   throw new Error("the turns have not ended");
 }
 
-async function accept(start: () => Process): Promise<void> {
+async function accept(start: () => Process, ids: readonly string[]): Promise<void> {
   const accepting = start();
   await accepting.start("hi", { id: "bad", engine: "deadly" });
-  for (const id of healthy) await accepting.start("hi", { id });
+  for (const id of ids) await accepting.start("hi", { id });
 }
 
 const statusOf = async (process: Process, id: string) => (await process.get(id))?.openTurn?.status ?? "ended";
@@ -66,7 +69,7 @@ describe("a turn that ends its process", () => {
   test("is parked, and the turns beside it complete", async () => {
     const world = new World();
     const start = processes(world, { drive: false });
-    await accept(start);
+    await accept(start, healthy);
     const lives = await workUntilDone(world, start);
     const last = start();
     expect(await statusOf(last, "bad")).toBe("parked");
@@ -78,7 +81,7 @@ describe("a turn that ends its process", () => {
   test("is parked if it is found by recover, and the turns beside it complete", async () => {
     const world = new World();
     const start = processes(world);
-    await accept(processes(world, { drive: false }));
+    await accept(processes(world, { drive: false }), few);
     for (let life = 0; life < 30 && (await world.rows("open")).length > 0; life += 1) {
       const process = start();
       const life = lifeOf(process);
@@ -89,13 +92,13 @@ describe("a turn that ends its process", () => {
     }
     const last = processes(world, { drive: false })();
     expect(await statusOf(last, "bad")).toBe("parked");
-    expect(await Promise.all(healthy.map((id) => statusOf(last, id)))).toEqual(healthy.map(() => "ended"));
+    expect(await Promise.all(few.map((id) => statusOf(last, id)))).toEqual(few.map(() => "ended"));
   });
 
   test("is parked in a process that always drives other turns, and those complete", async () => {
     const world = new World();
     const start = processes(world, { drive: false });
-    await accept(start);
+    await accept(start, few);
     let next = 0;
     const accepting = start();
     // Another turn every two seconds, so that a worker never drives nothing.
@@ -109,7 +112,7 @@ describe("a turn that ends its process", () => {
     await workUntilDone(world, start);
     busy.abort();
     expect(await statusOf(accepting, "bad")).toBe("parked");
-    const others = [...healthy, ...Array.from({ length: next }, (_, index) => `more-${index + 1}`)];
+    const others = [...few, ...Array.from({ length: next }, (_, index) => `more-${index + 1}`)];
     expect(await Promise.all(others.map((id) => statusOf(accepting, id)))).toEqual(others.map(() => "ended"));
   });
 });

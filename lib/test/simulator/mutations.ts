@@ -2,12 +2,15 @@
 // checks or rows), or replaces a text in one source file when the program is bundled (`source`). `rule`: the oracle that has to find it, if no other one can.
 
 import type { HostStorage, StorageBatch, StorageRow } from "everturn/runtime";
+import type { SimulationOptions } from "everturn/testing";
 
 /** A mutation. `name` is used on the command line. */
-export type Mutation = { readonly name: string; readonly rule?: string } & (
-  | { readonly wrap: (storage: HostStorage) => HostStorage }
-  | { readonly source: SourceChange }
-);
+export type Mutation = {
+  readonly name: string;
+  readonly rule?: string;
+  /** Faults without which it cannot be found. */
+  readonly extraFaults?: NonNullable<SimulationOptions["extraFaults"]>;
+} & ({ readonly wrap: (storage: HostStorage) => HostStorage } | { readonly source: SourceChange });
 
 /** Replacements in a source file. The bundler fails unless each `from` occurs exactly once. */
 type SourceChange = {
@@ -211,6 +214,286 @@ export const mutations: readonly Mutation[] = [
       ],
     },
   },
+  {
+    name: "queued-message-without-its-key",
+    source: {
+      file: "runtime/verbs/queue.ts",
+      replacements: [['      acceptedPut(key, id, 0, { digest, state: "pending", turn: ownTurn.id }),\n', ""]],
+    },
+  },
+  {
+    name: "steered-message-without-its-key",
+    source: {
+      file: "runtime/verbs/steer.ts",
+      replacements: [['        acceptedPut(key, inputId, 0, { digest, state: "pending", turn: null }),\n', ""]],
+    },
+  },
+  {
+    name: "accepted-key-not-found",
+    rule: "keys",
+    source: {
+      file: "runtime/verbs/idempotency.ts",
+      replacements: [
+        [
+          "  if (key === undefined || row === null) return null;\n",
+          "  if (key === undefined || row === null || row.tag === 0) return null;\n",
+        ],
+      ],
+    },
+  },
+  {
+    name: "key-with-other-content",
+    rule: "keys",
+    source: {
+      file: "runtime/verbs/send.ts",
+      replacements: [["  if (!digests.includes(digest)) throw", "  if (digests.length === 0) throw"]],
+    },
+  },
+  {
+    name: "queued-message-starts-twice",
+    source: {
+      file: "runtime/drive/new-turn.ts",
+      replacements: [
+        [
+          "{ ...noChanges, checks }, settled) };",
+          "{ ...noChanges, checks }, settled.puts.length < 0 ? settled : noChanges) };",
+        ],
+      ],
+    },
+  },
+  {
+    name: "inputs-dropped-at-the-end-of-the-turn",
+    source: {
+      file: "runtime/drive/new-turn.ts",
+      replacements: [
+        [
+          "settleInputs(storage, key, turn.start.inputs, turn.id)",
+          'settleInputs(storage, key, rows.map((row) => readValue("inbox", row).id), turn.id)',
+        ],
+      ],
+    },
+  },
+  {
+    name: "arrival-at-the-end-of-the-turn-not-checked",
+    source: {
+      file: "runtime/drive/new-turn.ts",
+      replacements: [
+        [
+          '    checks: [{ table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null }],\n',
+          "    checks: counts.length < 0 ? [] : noChanges.checks,\n",
+        ],
+      ],
+    },
+  },
+  {
+    name: "claims-of-inputs-outlive-their-epoch",
+    rule: "inputs",
+    source: {
+      file: "runtime/rows/inbox.ts",
+      replacements: [['(state === "pending" || claimedBy !== epoch)', '(state === "pending" || claimedBy === -epoch)']],
+    },
+  },
+  {
+    name: "inputs-delivered-newest-first",
+    rule: "inputs",
+    source: {
+      file: "runtime/drive/claim-inputs.ts",
+      replacements: [
+        ["return found.slice(0, maxClaimedInputs);", "return found.slice(0, maxClaimedInputs).reverse();"],
+      ],
+    },
+  },
+  {
+    name: "newest-message-starts-the-next-turn",
+    rule: "inputs",
+    source: {
+      file: "runtime/rows/inbox.ts",
+      replacements: [
+        [
+          "entry.ownTurn?.interrupts === true) ?? waiting[0];",
+          "entry.ownTurn?.interrupts === true) ?? waiting.at(-1);",
+        ],
+      ],
+    },
+  },
+  {
+    name: "claimed-input-withdrawn",
+    rule: "inputs",
+    source: {
+      file: "runtime/verbs/steer.ts",
+      replacements: [
+        [
+          '    if (entry.state === "claimed" && entry.epoch === leases[0]?.tag) return "already_claimed";\n',
+          "    void leases;\n",
+        ],
+      ],
+    },
+  },
+  {
+    name: "records-of-children-without-a-fence",
+    source: {
+      file: "runtime/drive/children.ts",
+      replacements: [
+        [
+          "await orStop(holder.write(putting(recordPut(at, effectId, name, value))));",
+          "await orStop(storage.write(putting(recordPut(at, effectId, name, value))));",
+        ],
+      ],
+    },
+  },
+  {
+    name: "journals-of-children-without-a-fence",
+    source: {
+      file: "runtime/drive/children.ts",
+      replacements: [
+        [
+          "const written = await holder.write({ checks: [absent]",
+          "const written = await storage.write({ checks: [absent]",
+        ],
+      ],
+    },
+  },
+  {
+    name: "answers-to-children-not-recorded",
+    rule: "Q10",
+    source: {
+      file: "runtime/drive/children.ts",
+      replacements: [["        if (recordedAnswer === null) await scope.record(this.#base, name, answer);\n", ""]],
+    },
+  },
+  {
+    name: "children-not-replayed",
+    source: {
+      file: "runtime/drive/children.ts",
+      replacements: [
+        ["new DurableJournal(effectiveRows(stored), {", "new DurableJournal(effectiveRows(stored.slice(0, 0)), {"],
+      ],
+    },
+  },
+  {
+    name: "fork-keeps-decisions",
+    rule: "forks",
+    source: {
+      file: "runtime/verbs/fork.ts",
+      replacements: [["=> ({ ...call, decision: null }));", "=> ({ ...call }));"]],
+    },
+  },
+  {
+    name: "fork-keeps-idempotency-keys",
+    rule: "forks",
+    source: {
+      file: "runtime/verbs/fork.ts",
+      replacements: [["withDigest({ ...call, idempotencyKey: null })", "withDigest({ ...call })"]],
+    },
+  },
+  {
+    name: "fork-lacks-its-last-message",
+    source: {
+      file: "runtime/verbs/fork.ts",
+      replacements: [["head)).entries.slice(0, at);", "head)).entries.slice(0, Math.max(1, at - 1));"]],
+    },
+  },
+  {
+    name: "fork-copies-events",
+    rule: "forks",
+    wrap: copyingEvents,
+  },
+  {
+    name: "due-row-not-moved-at-release",
+    rule: "due",
+    source: {
+      file: "runtime/drive/turn-committer.ts",
+      replacements: [
+        [
+          "await this.holder.release(moveDue(key, open, this.#context.clock.now()));",
+          'if (open.turn !== "") await this.holder.release();',
+        ],
+      ],
+    },
+  },
+  {
+    name: "due-row-not-written",
+    wrap: writing((batch) => ({ ...batch, puts: batch.puts.filter(({ table }) => table !== "due") })),
+  },
+  {
+    name: "takeovers-not-reset",
+    rule: "Q17",
+    source: {
+      file: "runtime/rows/session-write.ts",
+      replacements: [
+        [
+          "change.committed > before.committed ? 0 : before.takeovers;",
+          "change.committed < before.committed ? 0 : before.takeovers;",
+        ],
+      ],
+    },
+  },
+  {
+    name: "cancel-not-removed-at-the-end",
+    rule: "Q9",
+    wrap: writing((batch) => ({
+      ...batch,
+      removals: batch.removals.filter(({ table, prefix }) => table !== "cancels" || prefix.length < 3),
+    })),
+  },
+  {
+    name: "completion-not-remembered",
+    rule: "tokens",
+    source: {
+      file: "runtime/verbs/tokens.ts",
+      replacements: [['  if (stored.usedAt !== null) return { type: "already_completed" };\n', ""]],
+    },
+  },
+  {
+    name: "commits-not-lasting",
+    source: {
+      file: "runtime/drive/lease-holder.ts",
+      replacements: [
+        ["storage.write({ ...batch, lasting }));", "storage.write({ ...batch, lasting: lasting && false }));"],
+      ],
+    },
+  },
+  {
+    name: "acceptance-not-lasting",
+    wrap: writing((batch) => ({
+      ...batch,
+      ...(batch.puts.some(({ table }) => table === "accepted") ? { lasting: false } : {}),
+    })),
+  },
+  {
+    name: "claims-not-lasting",
+    source: {
+      file: "runtime/drive/session-claims.ts",
+      replacements: [
+        [
+          "const written = await this.#context.storage.write(claiming);",
+          "const written = await this.#context.storage.write({ ...claiming, lasting: false });",
+        ],
+      ],
+    },
+  },
+  {
+    name: "history-cache-by-length",
+    source: {
+      file: "runtime/history-cache.ts",
+      replacements: [
+        ["history?.length === length && history.digest === digest ?", 'history?.length === length && digest !== "" ?'],
+      ],
+    },
+  },
+  {
+    name: "no-reset-before-a-newer-attempt",
+    rule: "Q7",
+    source: {
+      file: "runtime/read/reader.ts",
+      replacements: [
+        [
+          "(this.#position?.effectId === effectId || this.#offsets.size > 0)) yield this.#reset(turn, of);",
+          "part === effectId) yield this.#reset(turn, of);",
+        ],
+      ],
+    },
+  },
 ];
 
 function writing(change: (batch: StorageBatch) => StorageBatch): (storage: HostStorage) => HostStorage {
@@ -257,4 +540,23 @@ function pendingOf(value: string): readonly unknown[] {
     JSON.parse(value);
   const calls = row.data?.session?.pendingToolCalls ?? [];
   return calls.filter((call) => JSON.stringify(call).includes('"decision":{'));
+}
+
+/** The batch of a fork has the first event of the original too. */
+function copyingEvents(storage: HostStorage): HostStorage {
+  return {
+    ...storage,
+    write: async (batch) => {
+      const head = batch.puts.find(({ table }) => table === "sessions");
+      const [, origin] = /"forkedFrom":\{[^}]*"sessionId":"([^"]*)"/.exec(head?.value ?? "") ?? [];
+      const [tenant = "", session = ""] = head?.key ?? [];
+      const isFork = batch.checks.some(({ table, tag }) => table === "sessions" && tag === null);
+      if (origin === undefined || !isFork) return storage.write(batch);
+      const [[event] = []] = await storage.read([{ table: "events", prefix: [tenant, origin], limit: 1 }]);
+      if (event === undefined) return storage.write(batch);
+      const { tag, value } = event;
+      const copied = { table: "events", key: [tenant, session, 1], tag, value } as const;
+      return storage.write({ ...batch, puts: [...batch.puts, copied] });
+    },
+  };
 }

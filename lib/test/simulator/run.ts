@@ -6,7 +6,9 @@
 //   … run.ts seeds 300 1 sqlite | postgres                                  on a real database
 //   … run.ts seed 77 [mutation]                                             one seed: its transcript, its script and its violations. If it has some, the
 //                                                                           script is shrunk first
-//   … run.ts mutations [name]                                               every mutation, or one, until its first violation, at most 1,000 seeds
+//   … run.ts mutations [name,name]                                          every mutation, or some, until its first violation, at most 1,000 seeds
+//   … --faults=failover,far_clocks                                          after any of them: with faults that are off by default (`extraFaults`)
+//   … --whole                                                               after `seeds`: scripts are not shrunk, which takes most of the time
 //
 // All files and processes are removed at the end.
 
@@ -35,6 +37,9 @@ const sources = join(import.meta.dirname, "../../src");
 // A folder from which the packages of the worker can be resolved.
 const programs = join(import.meta.dirname, "../../.snippets", `simulator-${process.pid}`);
 const children = new Set<ChildProcess>();
+const given = process.argv.slice(2);
+const isWhole = given.includes("--whole");
+const extraFaults = given.flatMap((text) => (text.startsWith("--faults=") ? text.slice(9).split(",") : []));
 
 process.on("exit", () => {
   for (const child of children) child.kill("SIGKILL");
@@ -113,11 +118,11 @@ function noTotals(): Totals {
 async function runRange(
   program: string,
   range: { readonly first: number; readonly count: number; readonly step: number; readonly stopAtFirst: boolean },
-  settings: { readonly storage: string; readonly mutation: string },
+  settings: { readonly storage: string; readonly mutation: string; readonly extraFaults?: readonly string[] },
   totals: Totals,
 ): Promise<void> {
   // A larger young generation: most objects of a run live as long as the run.
-  const args = ["--max-semi-space-size=32", program, JSON.stringify({ ...range, ...settings })];
+  const args = ["--max-semi-space-size=32", program, JSON.stringify({ ...range, extraFaults, isWhole, ...settings })];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   children.add(child);
   const exit = once(child, "exit");
@@ -133,7 +138,9 @@ async function runRange(
       [
         `seed ${failed.seed} has violations:`,
         ...failed.violations.slice(0, 4).map((line) => `  ${line}`),
-        settings.storage === "memory" ? "  the smallest script that violates the same rule:" : "  the script:",
+        settings.storage === "memory" && !isWhole
+          ? "  the smallest script that violates the same rule:"
+          : "  the script:",
         ...failed.script.map((line) => `    ${line}`),
         "  run it again, with a transcript:",
         `    npx tsx --conditions=source lib/test/simulator/run.ts seed ${failed.seed}`,
@@ -181,11 +188,12 @@ async function runSeeds(count: number, first: number, storage: string, label = s
 async function runMutations(only: string | null): Promise<boolean> {
   let allFound = true;
   for (const mutation of mutations) {
-    if (only !== null && mutation.name !== only) continue;
+    if (only !== null && !only.split(",").includes(mutation.name)) continue;
     const program = await bundle(mutation);
     const totals = noTotals();
     const range = { first: 1, count: mutationSeeds, step: 1, stopAtFirst: true };
-    await runRange(program, range, { storage: "memory", mutation: mutation.name }, totals);
+    const extra = mutation.extraFaults === undefined ? {} : { extraFaults: mutation.extraFaults };
+    await runRange(program, range, { storage: "memory", mutation: mutation.name, ...extra }, totals);
     const [found] = totals.failed;
     const [violation = ""] = found?.violations ?? [];
     const isFound = found !== undefined && violation.startsWith(mutation.rule ?? "");
@@ -210,12 +218,15 @@ async function runOnPostgres(count: number, first: number): Promise<boolean> {
 }
 
 async function main(): Promise<boolean> {
-  const [what = "all", first = "", second = "1", storage = "memory"] = process.argv.slice(2);
+  const [what = "all", first = "", second = "1", storage = "memory"] = given.filter((text) => !text.startsWith("--"));
   switch (what) {
     case "seed": {
       const mutation = mutations.find(({ name }) => name === second) ?? null;
       const program = await bundle(mutation);
-      const args = [program, JSON.stringify({ transcript: Number(first), mutation: mutation?.name ?? "" })];
+      const args = [
+        program,
+        JSON.stringify({ transcript: Number(first), extraFaults, mutation: mutation?.name ?? "" }),
+      ];
       const child = spawn(process.execPath, args, { stdio: "inherit" });
       children.add(child);
       const [code]: readonly unknown[] = await once(child, "exit");

@@ -2,7 +2,7 @@
 //
 // On a real database every seed runs on memory too: both runs must have the same numbers of events, writes and effects.
 
-import type { SimulationReport } from "everturn/testing";
+import type { SimulationOptions, SimulationReport } from "everturn/testing";
 
 import { simulate } from "everturn/testing";
 
@@ -14,23 +14,29 @@ type Settings = {
   readonly count?: number;
   readonly step?: number;
   readonly stopAtFirst?: boolean;
+  /** Scripts are not shrunk. */
+  readonly isWhole?: boolean;
   /** `memory`, `sqlite`, or the URL of a Postgres database. */
   readonly storage?: string;
   readonly mutation?: string;
+  readonly extraFaults?: NonNullable<SimulationOptions["extraFaults"]>;
   /** Prints the transcript of this seed instead. */
   readonly transcript?: number;
 };
 
 const settings: Settings = JSON.parse(process.argv[2] ?? "{}");
 const mutation = mutations.find(({ name }) => name === settings.mutation);
-const wrap = mutation !== undefined && "wrap" in mutation ? { wrap: mutation.wrap } : {};
+const options = {
+  extraFaults: settings.extraFaults ?? [],
+  ...(mutation !== undefined && "wrap" in mutation ? { wrap: mutation.wrap } : {}),
+};
 // Stacks of errors are not printed, and take a tenth of the time of a run.
 Error.stackTraceLimit = 0;
 const isMemory = (settings.storage ?? "memory") === "memory";
 const { open, close } = simulatedStorage(settings.storage ?? "memory");
 
 if (settings.transcript === undefined) {
-  const { first = 1, count = 1, step = 1, stopAtFirst = false } = settings;
+  const { first = 1, count = 1, step = 1, stopAtFirst = false, isWhole = false } = settings;
   let counts: { [name: string]: number } = {};
   let seeds = 0;
   let fewestVerbs = Number.POSITIVE_INFINITY;
@@ -42,13 +48,16 @@ if (settings.transcript === undefined) {
   for (let index = 0; index < count; index += 1) {
     const seed = first + index * step;
     const report = isMemory
-      ? await simulate({ seed, storage: open, ...wrap })
-      : await simulateAsInMemory({ seed, storage: open, ...wrap });
+      ? await simulate({ seed, storage: open, ...options })
+      : await simulateAsInMemory({ seed, storage: open, ...options });
     seeds += 1;
     fewestVerbs = Math.min(fewestVerbs, report.counts["verbs"] ?? 0);
     for (const [name, sum] of Object.entries(report.counts)) counts[name] = (counts[name] ?? 0) + sum;
     if (report.violations.length > 0) {
-      const shrunk = stopAtFirst || !isMemory ? report : await simulate({ seed, storage: open, ...wrap, shrink: true });
+      const shrunk =
+        stopAtFirst || isWhole || !isMemory
+          ? report
+          : await simulate({ seed, storage: open, ...options, shrink: true });
       print({ ...shrunk, transcript: null });
       if (stopAtFirst) break;
     }
@@ -60,7 +69,7 @@ if (settings.transcript === undefined) {
   const { transcript, violations, script } = await simulate({
     seed,
     storage: open,
-    ...wrap,
+    ...options,
     transcript: true,
     shrink: true,
   });

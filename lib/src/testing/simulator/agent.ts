@@ -3,7 +3,8 @@
 // A message is a plan such as `#7 look pay;erase`: number 7, a first reply that calls `look` and `pay`, a second one that calls `erase`, then a text. The
 // model follows the plan of the newest user message and derives the step from the replies after it. So it makes the same calls for the same
 // request in every process, each call has an id that is unique in the simulation, and every effect can be named: `7.0` is the first model call of plan 7,
-// and `7.0.1` the second call of its reply. The tool `delegate` runs a child turn, whose plan has the name of the call: `7.0.1.0` is its first model call.
+// and `7.0.1` the second call of its reply. The tool `delegate` runs a child turn, whose plan has the name of the call: `7.0.1.0` is its first model call. The
+// plan of a child turn follows from the seed and from that name. It may wait for an approval or a result, and may run a child turn in turn.
 //
 // Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool (`executionIn`). So the oracles can tell which execution
 // was recorded, and the texts of two attempts differ.
@@ -31,12 +32,31 @@ export const toolNames = [
   "fetch",
   "slow",
   "delegate",
+  "delegate",
   "crash",
 ] as const;
 
+/** The plans of child turns; `nestedPlans`: of child turns inside them, which have no such tool. */
+const childPlans = [
+  "look pay",
+  "look pay",
+  "erase",
+  "look;erase pay",
+  "fetch;look",
+  "pay;erase;fetch",
+  "delegate",
+] as const;
+const nestedPlans = ["look pay", "erase", "pay;look"] as const;
+
 /** What the agent reports when an effect begins, before it has any consequence. `turn`: the turn, or the child turn, that it belongs to. */
 export type EffectBegin =
-  | { readonly type: "model"; readonly name: string; readonly turn: string }
+  | {
+      readonly type: "model";
+      readonly name: string;
+      readonly turn: string;
+      /** The texts of the user messages in the request. */
+      readonly seen: readonly string[];
+    }
   | {
       readonly type: "tool";
       readonly name: string;
@@ -44,6 +64,8 @@ export type EffectBegin =
       readonly tool: string;
       readonly policy: ReplayPolicy;
       readonly needsApproval: boolean;
+      /** The idempotency key that the handler got. */
+      readonly key: string;
     };
 
 /** What the agent needs from the simulation. */
@@ -69,21 +91,26 @@ export function simulatedAgent(context: AgentContext): Engine {
   } as const;
   const look = simulatedTool(context, "look", "safe");
   const pay = simulatedTool(context, "pay", "never");
+  const erase = simulatedTool(context, "erase", "never", { needsApproval: true });
+  const fetch = tool({
+    name: "fetch",
+    description: "A tool that the client runs.",
+    schema: { type: "object" },
+    manual: true,
+  });
+  const delegateTo = (tools: readonly Tool[]) =>
+    agentTool({ name: "delegate", description: "Runs a child turn.", engine: engine({ ...settings, tools }) });
   return engine({
     ...settings,
     tools: [
       look,
       pay,
       simulatedTool(context, "mail", "ask"),
-      simulatedTool(context, "erase", "never", { needsApproval: true }),
+      erase,
       simulatedTool(context, "slow", "safe"),
       simulatedTool(context, "crash", "safe"),
-      tool({ name: "fetch", description: "A tool that the client runs.", schema: { type: "object" }, manual: true }),
-      agentTool({
-        name: "delegate",
-        description: "Runs a child turn.",
-        engine: engine({ ...settings, tools: [look, pay] }),
-      }),
+      fetch,
+      delegateTo([look, pay, erase, fetch, delegateTo([look, pay, erase])]),
     ],
   });
 }
@@ -93,8 +120,9 @@ function simulatedModel({ seed, process, began, hasFaults }: AgentContext): Adap
     provider: "simulated",
     async *stream(request, call) {
       await call.beforeRequest?.();
-      const { name, calls } = replyTo(request);
-      const execution = began(process, { type: "model", name, turn: call.requestId });
+      const { name, calls } = replyTo(request, seed);
+      const seen = request.messages.flatMap((message) => (message.role === "user" ? [messageText(message)] : []));
+      const execution = began(process, { type: "model", name, turn: call.requestId, seen });
       const random = randomStream(seed, `model ${name} ${execution}`);
       const fault = hasFaults() && random.chance(0.15) ? random.pick(["busy", "busy", "cut", "cut", "refused"]) : null;
       const ms = durationOf(seed, name);
@@ -125,7 +153,7 @@ function simulatedTool(
     schema: { type: "object" },
     replay,
     needsApproval,
-    handler: async (input, { requestId, signal }) => {
+    handler: async (input, { requestId, signal, idempotencyKey }) => {
       const id = callIdOf(input);
       const execution = began(process, {
         type: "tool",
@@ -134,6 +162,7 @@ function simulatedTool(
         tool: name,
         policy: replay,
         needsApproval,
+        key: idempotencyKey,
       });
       const random = randomStream(seed, `tool ${id} ${execution}`);
       await process.clock.sleep(name === "slow" ? 4500 : durationOf(seed, id), signal);
@@ -179,7 +208,7 @@ function durationOf(seed: number, name: string): number {
   return random.chance(0.15) ? random.whole(400, 1200) : random.whole(1, 60);
 }
 
-function replyTo({ messages }: ModelRequest): { readonly name: string; readonly calls: FakeScript } {
+function replyTo({ messages }: ModelRequest, seed: number): { readonly name: string; readonly calls: FakeScript } {
   const at = messages.findLastIndex((message) => message.role === "user" && planNumber(messageText(message)) !== null);
   const planMessage = messages[at];
   const text = planMessage === undefined ? "#0 " : messageText(planMessage);
@@ -189,8 +218,14 @@ function replyTo({ messages }: ModelRequest): { readonly name: string; readonly 
   const words = (text.replace(/^#[\d.]+ /, "").split(";")[step] ?? "").split(" ").filter((word) => word !== "");
   const calls = words.map((called, index) => {
     const id = `${name}.${index}`;
-    const args = called === "delegate" ? { task: `#${id} look pay` } : { id };
+    const args = called === "delegate" ? { task: `#${id} ${childPlanOf(seed, id)}` } : { id };
     return { type: "tool_call", name: called, id, arguments: args } as const;
   });
   return { name, calls };
+}
+
+/** The plan of the child turn of a call. The name of a call inside a child turn has more parts than that of a call of a turn. */
+function childPlanOf(seed: number, id: string): string {
+  const random = randomStream(seed, `child ${id}`);
+  return id.split(".").length > 3 ? random.pick(nestedPlans) : random.pick(childPlans);
 }

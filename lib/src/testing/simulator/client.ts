@@ -43,6 +43,8 @@ export type ClientContext = {
   /** Counts a verb that reached a process. */
   readonly called: () => void;
   readonly messages: SentMessage[];
+  /** What was accepted under each key. */
+  readonly keys: Map<string, string>;
   readonly answers: Map<string, number>;
 };
 
@@ -66,10 +68,13 @@ const expectedReasons: ReadonlySet<string> = new Set([
   "unknown_tool_call_id",
 ]);
 
+/** Verbs that are called with a key, and never with other content under it. */
+const keyedVerbs: ReadonlySet<string> = new Set(["start", "reply", "send", "steer", "continue", "step"]);
+
 /** Performs one operation. Resolves when the client has its answer or gives up. */
 export async function perform(context: ClientContext, operation: Operation): Promise<void> {
   const { observer, world } = context;
-  const random = randomStream(context.seed, `operation ${operation.number}`);
+  const random = randomStream(context.seed, `operation ${operation.call}`);
   const { plan, number, verb } = operation;
   const { id } = operation.session;
   const name = nameOfSession(operation.session);
@@ -79,11 +84,11 @@ export async function perform(context: ClientContext, operation: Operation): Pro
   switch (verb) {
     case "start":
       return sending(context, operation, random, call, (runtime) =>
-        runtime.start(plan, { id, key, ...waitsOf(random) }),
+        runtime.start(plan, { id, key, ...waitsOf(context, number) }),
       );
     case "reply":
       return sending(context, operation, random, call, (runtime) =>
-        runtime.reply(id, plan, { key, ...waitsOf(random) }),
+        runtime.reply(id, plan, { key, ...waitsOf(context, number) }),
       );
     case "send": {
       const whenBusy = random.pick(["steer", "queue", "interrupt", "reject"]);
@@ -91,15 +96,15 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       return sending(context, operation, random, call, (runtime) => runtime.send(id, plan, { key, whenBusy }));
     }
     case "steer": {
-      const message = sent(context, operation);
+      const message = sent(context, operation.session, plan);
       const steered = await call((runtime) => runtime.steer(id, plan, { id: key }));
-      message.accepted = steered?.type === "answer";
+      if (steered?.type === "answer") accepted(context, operation.session, key, message);
       return;
     }
     case "withdraw": {
-      const message = sent(context, operation);
+      const message = sent(context, operation.session, plan);
       const steered = await call((runtime) => runtime.steer(id, plan, { id: key }));
-      message.accepted = steered?.type === "answer";
+      if (steered?.type === "answer") accepted(context, operation.session, key, message);
       await world.sleep(random.whole(0, 300));
       const withdrawn = await call((runtime) => runtime.withdraw(id, key));
       // Without an answer the message may be withdrawn or not.
@@ -108,30 +113,36 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       return;
     }
     case "continue":
-      await call((runtime) => runtime.continue(id, null, { key }));
+      await call(async (runtime) =>
+        startedUnder(context, operation.session, key, await runtime.continue(id, null, { key })),
+      );
       return;
     case "step":
-      await call((runtime) => runtime.step(id, { key }));
+      await call(async (runtime) => startedUnder(context, operation.session, key, await runtime.step(id, { key })));
       return;
     case "cancel":
       return cancelOpen(context, operation, random, call);
     case "answer": {
-      const view = await call((runtime) => runtime.get(id));
-      const pending = view?.type === "answer" ? (view.value?.session.pendingToolCalls ?? []) : [];
-      const open = pending.filter(({ decision }) => decision === null);
-      const [first, ...rest] = open;
+      const [first, ...rest] = await openCalls(context, operation, random, call);
       if (first === undefined) return;
-      await answerCall(operation, random.pick([first, ...rest]), random, call);
+      await answerCall(context, operation, random.pick([first, ...rest]), random, call);
       // The turn that the answer has started is cancelled, perhaps before it used the answer.
       if (random.chance(0.25)) await cancelOpen(context, operation, random, call);
       return;
     }
     case "fork":
-      await call((runtime) => runtime.fork(id, { id: `f${number}` }));
+      return fork(context, operation, random, call);
+    case "reuse":
+      return reuse(context, operation, random, call);
+    case "delete": {
+      const deleted = await call((runtime) => runtime.delete(id));
+      // The same id for another conversation, in which other processes may continue.
+      if (deleted?.type !== "answer" || random.chance(0.3)) return;
+      const message = sent(context, operation.session, plan);
+      const started = await call((runtime) => runtime.start(plan, { id, key }));
+      if (started?.type === "answer") message.accepted = true;
       return;
-    case "delete":
-      await call((runtime) => runtime.delete(id));
-      return;
+    }
     case "get": {
       const view = await call((runtime) => runtime.get(id, { messages: "all" }));
       if (view?.type !== "answer" || view.value === null) return;
@@ -180,8 +191,87 @@ export async function perform(context: ClientContext, operation: Operation): Pro
   }
 }
 
-/** Sometimes deadlines for calls that wait for a client. */
-function waitsOf(random: Random): { readonly waits?: Waits } {
+/** The calls of the session that wait for an answer. A client that finds none looks again a few times. */
+async function openCalls(
+  { world }: ClientContext,
+  { session }: Operation,
+  random: Random,
+  call: Call,
+): Promise<readonly PendingToolCall[]> {
+  for (let left = random.pick([0, 2, 6]); ; left -= 1) {
+    const view = await call((runtime) => runtime.get(session.id));
+    const pending = view?.type === "answer" ? (view.value?.session.pendingToolCalls ?? []) : [];
+    const open = pending.filter(({ decision }) => decision === null);
+    if (open.length > 0 || left <= 0) return open;
+    await world.sleep(random.whole(50, 600));
+  }
+}
+
+/** Forks the session, with all its messages or the first of them, and sends a message to the fork. */
+async function fork(context: ClientContext, operation: Operation, random: Random, call: Call): Promise<void> {
+  const { number, plan, session } = operation;
+  const forked = { tenant: session.tenant, id: `f${number}` };
+  const view = random.chance(0.5) ? await call((runtime) => runtime.get(session.id, { messages: "all" })) : null;
+  const length = view?.type === "answer" ? (view.value?.session.thread.messages.length ?? 0) : 0;
+  const at = view === null ? {} : { at: random.whole(0, length) };
+  const answer = await call((runtime) => runtime.fork(session.id, { id: forked.id, ...at }));
+  if (answer?.type !== "answer" || random.chance(0.3)) return;
+  await context.world.sleep(random.whole(0, 500));
+  const message = sent(context, forked, plan);
+  const key = `k${number}`;
+  const sentTo = await call((runtime) => runtime.send(forked.id, plan, { key, whenBusy: "queue" }));
+  if (sentTo?.type === "answer") accepted(context, forked, key, message);
+}
+
+/** Uses one key for two contents: at most one of them is accepted. */
+async function reuse(context: ClientContext, operation: Operation, random: Random, call: Call): Promise<void> {
+  const { number, plan, session } = operation;
+  const key = `k${number}`;
+  for (const text of [plan, `#${number + 500} look`]) {
+    const message = sent(context, session, text);
+    const answer = await call((runtime) => runtime.send(session.id, text, { key, whenBusy: "queue" }));
+    if (answer?.type === "answer") accepted(context, session, key, message);
+    await context.world.sleep(random.whole(0, 400));
+  }
+}
+
+/** A message was accepted under a key. Other content under the same key must not be. */
+function accepted(
+  { observer, keys }: ClientContext,
+  session: SimulatedSession,
+  key: string,
+  message: SentMessage,
+): void {
+  message.accepted = true;
+  const name = nameOfSession(session);
+  const other = keys.get(`${name} ${key}`);
+  if (other !== undefined && other !== message.text && !observer.of(name).wasDeleted) {
+    observer.violation(
+      `keys: ${key} of ${name} was accepted with ${JSON.stringify(other)} and ${JSON.stringify(message.text)}`,
+    );
+  }
+  keys.set(`${name} ${key}`, message.text);
+}
+
+/** A process has answered a verb that starts a turn. All calls with one key have the same turn. */
+function startedUnder(
+  { observer, keys }: ClientContext,
+  session: SimulatedSession,
+  key: string,
+  { turnId }: TurnHandle,
+): void {
+  const name = nameOfSession(session);
+  const other = keys.get(`turn ${name} ${key}`);
+  if (turnId === null || observer.of(name).wasDeleted) return;
+  if (other !== undefined && other !== turnId) {
+    observer.violation(`keys: ${key} of ${name} has started the turns ${other} and ${turnId}`);
+  }
+  keys.set(`turn ${name} ${key}`, turnId);
+}
+
+/** Sometimes deadlines for calls that wait for a client: the same for all calls with one key. */
+function waitsOf({ seed }: ClientContext, number: number): { readonly waits?: Waits } {
+  const random = randomStream(seed, `waits ${number}`);
   if (!random.chance(0.2)) return {};
   return { waits: { manual: { afterMs: random.whole(200, 3000) }, approval: { afterMs: random.whole(200, 3000) } } };
 }
@@ -201,8 +291,12 @@ async function cancelOpen(context: ClientContext, { session }: Operation, random
 
 type Call = <T>(act: (runtime: Runtime) => Promise<T>) => Promise<Answer<T> | null>;
 
-function sent({ messages }: ClientContext, { session, plan }: Operation): SentMessage {
-  const message = { session: nameOfSession(session), text: plan, accepted: false, withdrawn: false };
+/** The message of a text. Calls that repeat another one send the same message. */
+function sent({ messages }: ClientContext, session: SimulatedSession, text: string): SentMessage {
+  const name = nameOfSession(session);
+  const existing = messages.find((message) => message.session === name && message.text === text);
+  if (existing !== undefined) return existing;
+  const message = { session: name, text, accepted: false, withdrawn: false };
   messages.push(message);
   return message;
 }
@@ -214,14 +308,17 @@ async function sending(
   call: Call,
   act: (runtime: Runtime) => Promise<TurnHandle>,
 ): Promise<void> {
-  const message = sent(context, operation);
+  const { session, plan, number, verb } = operation;
+  const message = sent(context, session, plan);
   // The client that sent the message may leave at any time; the turn must not depend on it (H6).
   const isWatched = random.chance(0.5);
   const answer = await call(async (runtime) => {
     const handle = await act(runtime);
+    // A message that steers a turn is accepted by the turn that is open then.
+    if (verb !== "send") startedUnder(context, session, `k${number}`, handle);
     if (isWatched) void watchTurn(context, nameOfSession(operation.session), handle, random.whole(1, 6));
   });
-  message.accepted = answer?.type === "answer";
+  if (answer?.type === "answer") accepted(context, session, `k${number}`, message);
   // Only a session that is usable accepts messages.
   if (answer?.type === "rejected" && answer.reason === "session_in_error_state" && random.chance(0.6)) {
     context.observer.resets(nameOfSession(operation.session));
@@ -252,19 +349,34 @@ async function watchTurn(
 }
 
 async function answerCall(
-  { session: { id: session }, number }: Operation,
+  { observer }: ClientContext,
+  { session: of, number }: Operation,
   { id, reason }: PendingToolCall,
   random: Random,
   call: Call,
 ): Promise<void> {
+  const session = of.id;
   const options = { key: `k${number}`, ...(random.chance(0.2) ? { continue: false } : {}) };
+  if ("continue" in options) observer.rests(nameOfSession(of));
   const decision = random.chance(0.7) ? ({ type: "approve" } as const) : ({ type: "deny", reason: "no" } as const);
   const isApproval = reason === "approval";
   if (random.chance(0.2)) {
     const token = await call((runtime) => runtime.token(session, id));
     if (token?.type !== "answer") return;
     const answer = isApproval ? decision : ({ type: "result", value: `answer ${number}` } as const);
-    await call((runtime) => runtime.complete(token.value, answer));
+    let completions = 0;
+    const complete = () =>
+      call(async (runtime) => {
+        const isLater = completions > 0;
+        const { type } = await runtime.complete(token.value, answer);
+        if (type === "completed") completions += 1;
+        if (completions > 1) observer.violation(`tokens: the token of call ${id} was completed ${completions} times`);
+        if (isLater && type !== "already_completed" && type !== "completed") {
+          observer.violation(`tokens: the token of call ${id}, which was completed, is ${type}`);
+        }
+      });
+    await complete();
+    if (random.chance(0.5)) await complete();
   } else if (isApproval) await call((runtime) => runtime.decide(session, id, decision, options));
   else await call((runtime) => runtime.submitToolResults(session, [[id, `answer ${number}`]], options));
 }
@@ -304,7 +416,7 @@ async function callUntilAnswered<T>(
 /** One call over the network, which may deliver it twice, at two processes; `null`: no answer arrived. */
 function answerOf<T>(
   context: ClientContext,
-  { session, process: place }: Operation,
+  { session, process: place, verb, number }: Operation,
   server: Server,
   random: Random,
   act: (runtime: Runtime) => Promise<T>,
@@ -325,12 +437,20 @@ function answerOf<T>(
     const deliver = ({ process, runtime }: Server, afterMs: number, reply: (value: Answer<T>) => void) => {
       world.schedule(afterMs, process, () => {
         context.called();
+        const [name, key] = [nameOfSession(session), `k${number}`];
+        // What was accepted before the call must be found by it.
+        const isRepeated = keyedVerbs.has(verb) && observer.isAccepted(name, key);
         act(runtime.tenant(session.tenant)).then(
           (value) => reply({ type: "answer", value }),
           (error: unknown) => {
             const reason = reasonOf(error);
             if (!expectedReasons.has(reason) && !reason.startsWith("storage_")) {
               observer.violation(`a verb rejected with ${reason}: ${String(error)}`);
+            }
+            if (isRepeated && reason === "conflict" && !observer.of(name).wasDeleted) {
+              observer.violation(
+                `keys: ${verb} of ${name} was refused, and ${key} was accepted before: ${String(error)}`,
+              );
             }
             reply({ type: "rejected", reason });
           },

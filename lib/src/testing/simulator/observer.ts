@@ -18,7 +18,14 @@
 //   Q18  the recorded response is that of an execution in the process that writes it, and no other process has claimed the session since the execution began; a process
 //        to which the storage has answered performs no tool again while no other process claims the session, unless it hands the session over
 //   K5   a turn that has ended does not change
+//   mixed  all journal rows of an epoch are of one process, and the epochs of a turn do not decrease
+//   history  a model sees the messages of its session only
 //   replay  a turn is parked for its takeovers only: every process can replay every journal
+//
+// `stored-checks.ts` has the oracles of keys, inputs, records of child turns, forks and the index of due turns.
+//
+// Lost writes: after a power loss the leases are those of the last lasting write; all else that was stored must still be there. After a failover to an older copy the
+// model is read again from the storage (`failedOver`), and only `lossyRules` are judged: what was announced may be lost, and nothing may be mixed.
 //
 // Clocks: the expiry of a lease is judged by the clock of the storage. If that clock jumps forward, it takes the lease from a holder that cannot know; until the lease
 // would have ended, effects of that holder are not judged.
@@ -31,6 +38,19 @@ import type { World } from "./world.ts";
 import { epochOf, readValue } from "../../runtime/internal.ts";
 import { executionIn, replyName } from "./agent.ts";
 import { networkError } from "./process.ts";
+import { nameOfKey, rowOf } from "./rows.ts";
+import { StoredChecks } from "./stored-checks.ts";
+
+/** The rules that hold after the storage has lost lasting writes. */
+const lossyRules: ReadonlySet<string> = new Set([
+  "mixed",
+  "replay",
+  "S2",
+  "liveness",
+  "history",
+  "H4",
+  "a verb rejected with corrupt_row",
+]);
 
 /** How long a healthy process may take to notice a cancel, in milliseconds. */
 const cancelMs = 1000;
@@ -92,6 +112,8 @@ export type ObservedSession = {
   mayReset: boolean;
   /** The number of takeovers at which the open turn has to be parked. */
   takeoverLimit: number;
+  /** A client has answered a call without continuing the turn: input may wait although no turn is open. */
+  mayRest: boolean;
   /** Until when a call of `drive` may hand the session over, in true time. */
   handsOverUntil: number;
   /** The calls whose decisions a turn was started with. */
@@ -112,8 +134,16 @@ export class Observer {
   readonly counts = { writes: 0, effects: 0, takeovers: 0, parked: 0, events: 0 };
   /** The clock of the storage minus the true time, in milliseconds. */
   storageSkewMs = 0;
-  /** When the clock of the storage jumped last, in true time. */
+  /** When the clock of the storage jumped last, or it lost renewals of leases, in true time. */
   jumpedAt = 0;
+  /** The storage has lost lasting writes. */
+  isLossy = false;
+  readonly #stored: StoredChecks;
+  /** The leases as of the last lasting write, of the sessions whose lease was renewed since. */
+  readonly #unsynced = new Map<string, ObservedLease | null>();
+  readonly #mistakesEnded: boolean;
+  /** The call that each idempotency key of a tool was used for. */
+  readonly #toolKeys = new Map<string, string>();
   readonly #world: World;
   readonly #processes: readonly SimulatedProcess[];
   readonly #maxTakeovers: number;
@@ -122,14 +152,21 @@ export class Observer {
   /** How often each effect has begun, by name. */
   readonly #executions = new Map<string, number>();
 
-  constructor(world: World, processes: readonly SimulatedProcess[], maxTakeovers: number) {
+  constructor(
+    world: World,
+    processes: readonly SimulatedProcess[],
+    { maxTakeovers, mistakesEnded }: { readonly maxTakeovers: number; readonly mistakesEnded: boolean },
+  ) {
     this.#world = world;
     this.#processes = processes;
     this.#maxTakeovers = maxTakeovers;
+    this.#mistakesEnded = mistakesEnded;
+    this.#stored = new StoredChecks(world, this);
   }
 
   /** Reports a violation. */
   violation(text: string): void {
+    if (this.isLossy && !lossyRules.has(text.split(":")[0] ?? "")) return;
     this.#world.log(() => `VIOLATION ${text}`);
     this.violations.push(text);
   }
@@ -154,6 +191,7 @@ export class Observer {
       cancels: new Map(),
       mayReset: false,
       takeoverLimit: this.#maxTakeovers,
+      mayRest: false,
       handsOverUntil: 0,
       decisions: new Map(),
       recorded: new Set(),
@@ -169,8 +207,17 @@ export class Observer {
   }
 
   /** A batch was applied to the storage. */
-  applied(writer: SimulatedProcess, { puts, removals }: Batch): void {
+  applied(writer: SimulatedProcess, batch: Batch): void {
+    const { puts, removals } = batch;
     this.counts.writes += 1;
+    this.#stored.applied(writer, batch);
+    if (batch.lasting !== false) this.#unsynced.clear();
+    else {
+      for (const { table, key } of puts) {
+        const name = table === "leases" ? nameOfKey(key) : null;
+        if (name !== null && !this.#unsynced.has(name)) this.#unsynced.set(name, this.of(name).lease);
+      }
+    }
     for (const { table, prefix } of removals) {
       if (prefix.length !== 2) continue;
       if (table !== "events" && table !== "entries" && table !== "journal" && table !== "turns") continue;
@@ -195,6 +242,61 @@ export class Observer {
       session.deleted = stored.deleted;
       if (stored.deleted) this.#forget(session);
       else if (turn !== undefined) this.#approvals(session, String(turn.key[2]), stored.session.pendingToolCalls);
+    }
+  }
+
+  /** The storage has lost the writes since the last lasting one. A holder whose renewal was lost cannot know. */
+  lostPower(): void {
+    this.jumpedAt = this.#world.now;
+    for (const [name, lease] of this.#unsynced) {
+      const session = this.of(name);
+      const lost = session.lease;
+      if (lost !== null && !lost.released) session.robbed.set(lost.owner, lost.endsAt);
+      session.lease = lease;
+    }
+    this.#unsynced.clear();
+  }
+
+  /** The storage was replaced by an older copy, which has these rows. */
+  failedOver(heads: readonly Row[], turns: readonly Row[]): void {
+    this.isLossy = true;
+    for (const session of this.sessions.values()) {
+      session.turns.clear();
+      session.entries.clear();
+      session.deleted = true;
+      session.lease = null;
+    }
+    this.#unsynced.clear();
+    for (const row of heads) {
+      const session = this.of(nameOfKey(row.key));
+      const { deleted, sequence } = readValue("sessions", row);
+      session.deleted = deleted;
+      session.lastSequence = sequence;
+    }
+    for (const row of turns) {
+      const session = this.of(nameOfKey(row.key));
+      const { status, end, takeovers, sequence } = readValue("turns", row);
+      session.turns.set(String(row.key[2]), { status, outcome: end?.outcome.type ?? null, takeovers });
+      session.lastSequence = Math.max(session.lastSequence, sequence);
+      this.#sessionOfTurn.set(String(row.key[2]), session);
+    }
+  }
+
+  /** Checks the journal of a turn, or of a child turn, as it is stored at the end. */
+  journalAtEnd(name: string, turn: string, rows: readonly Row[]): void {
+    const owners = new Map<number, string>();
+    let last = 0;
+    for (const [index, row] of rows.entries()) {
+      const { epoch, timing } = readValue("journal", row);
+      const where = `journal row ${String(row.key[3])} of ${turn} in ${name}`;
+      if (row.key[3] !== index + 1) this.violation(`mixed: ${where} is at place ${index + 1}`);
+      if (epoch < last) this.violation(`mixed: ${where} has epoch ${epoch} after epoch ${last}`);
+      const owner = owners.get(epoch) ?? timing?.owner ?? "";
+      if (timing !== null && timing.owner !== owner) {
+        this.violation(`mixed: ${where} is of ${timing.owner}, and epoch ${epoch} is of ${owner}`);
+      }
+      owners.set(epoch, owner);
+      last = Math.max(last, epoch);
     }
   }
 
@@ -273,7 +375,8 @@ export class Observer {
       const holder = this.#processes.find((process) => process.name === before.owner);
       const isRunning = holder !== undefined && holder.state !== "killed";
       // A lease that a clock jump has made too long may be claimed when it would have ended.
-      if (this.#isAlive(before) && before.endsAt > now && isRunning) {
+      if (this.#mistakesEnded && !before.released) session.robbed.set(before.owner, before.endsAt);
+      else if (this.#isAlive(before) && before.endsAt > now && isRunning) {
         this.violation(`H3: ${writer.name} claimed ${name} while ${before.owner} held it`);
       } else if (!before.released && before.endsAt > now && isRunning) {
         session.robbed.set(before.owner, before.endsAt);
@@ -282,6 +385,7 @@ export class Observer {
       if (
         !before.released &&
         !hasJumped &&
+        !this.#mistakesEnded &&
         !session.wasDeleted &&
         holder?.isHealthySince(before.writtenAt - 2) === true
       ) {
@@ -335,7 +439,8 @@ export class Observer {
     const hasJumped = this.jumpedAt >= writtenAt;
     // The backoff after a process that is known to have ended counts from its last write.
     const holder = this.#processes.find((process) => process.name === owner);
-    const waitedMs = holder?.state === "killed" ? this.#world.now - writtenAt : this.#storageNow - expires;
+    const isEnded = holder?.state === "killed" || (this.#mistakesEnded && expires > this.#storageNow);
+    const waitedMs = isEnded ? this.#world.now - writtenAt : this.#storageNow - expires;
     const backoffMs = Math.min(60_000, 500 * 2 ** (before - 1));
     if (after !== null && after > 1 && !hasJumped && waitedMs < backoffMs) {
       this.violation(`Q17: takeover ${after} of ${id} in ${session.name} waited ${waitedMs} ms, not ${backoffMs} ms`);
@@ -376,6 +481,9 @@ export class Observer {
     const outcome = end?.outcome.type ?? null;
     if (status === "ended" && outcome === "cancelled" && !session.cancels.has(id) && !session.wasDeleted) {
       this.violation(`H6: the turn ${id} of ${session.name} ended as cancelled, and no cancel was stored`);
+    }
+    if (hasJournal && takeovers > 0 && status === "running") {
+      this.violation(`Q17: the count of takeovers of ${id} is ${takeovers} after a journal row`);
     }
     session.turns.set(id, { status, outcome, takeovers });
   }
@@ -457,6 +565,10 @@ export class Observer {
     const begun = session.begun.get(name) ?? [];
     const execution = { process, tenure: session.tenure, at: this.#world.now, number };
     session.begun.set(name, [...begun, execution]);
+    if (effect.type === "tool" && effect.policy === "never" && begun.length > 0 && !session.wasDeleted) {
+      this.violation(`H4: ${effect.tool} ${name} of ${session.name} began ${begun.length + 1} times`);
+    }
+    this.#context(process, session, effect, turn);
     // The holder of a deleted session learns of the deletion at its next write, so its effects cannot be judged.
     if (session.wasDeleted || (session.robbed.get(process.name) ?? 0) > this.#world.now) return number;
     this.#judge(process, session, effect, begun);
@@ -477,7 +589,7 @@ export class Observer {
     if (session.recorded.has(effect.name)) {
       this.violation(`H1: ${what} began again in ${process.name} although it is recorded`);
     }
-    if (effect.type === "tool") this.#judgeTool(session, effect, what, earlier.length + 1);
+    if (effect.type === "tool") this.#judgeTool(session, effect, what);
     // A model call is repeated by retries. A process that hands a session over aborts its effects; if the lease has expired, it cannot release it.
     const previous = earlier.at(-1);
     const mayRepeat = effect.type === "model" || session.handsOverUntil > (previous?.at ?? 0);
@@ -509,13 +621,31 @@ export class Observer {
     }
   }
 
+  /** A model sees messages of its session only, also if the id was used before; two calls have two idempotency keys. */
+  #context(process: SimulatedProcess, session: ObservedSession, effect: EffectBegin, turn: string): void {
+    const { lease, name } = session;
+    const holds = lease !== null && lease.owner === process.name && this.#isAlive(lease);
+    if (effect.type === "tool") {
+      const call = `${name} ${effect.name}`;
+      const other = this.#toolKeys.get(effect.key) ?? call;
+      this.#toolKeys.set(effect.key, call);
+      if (other !== call) this.violation(`forks: the calls ${other} and ${call} have one idempotency key`);
+    } else if (holds && effect.turn === turn && session.turns.get(turn)?.status === "running") {
+      const entries = [...session.entries.values()];
+      const strange = effect.seen.find((text) => !entries.some((entry) => entry.includes(JSON.stringify(text))));
+      if (strange !== undefined) {
+        this.violation(
+          `history: model call ${effect.name} of ${name} has ${JSON.stringify(strange)}, which is not stored`,
+        );
+      }
+    }
+  }
+
   #judgeTool(
     session: ObservedSession,
     { name, policy, needsApproval }: Extract<EffectBegin, { readonly type: "tool" }>,
     what: string,
-    count: number,
   ): void {
-    if (policy === "never" && count > 1) this.violation(`H4: ${what} began ${count} times`);
     if (needsApproval && !isApproved(session, name)) {
       this.violation(`Q16: ${what} began without an approval for an open turn`);
     }
@@ -527,6 +657,16 @@ export class Observer {
   /** A client calls a verb that resets the count of takeovers: `recover` with an id, `cancel`, or an interrupting message. */
   resets(name: string): void {
     this.of(name).mayReset = true;
+  }
+
+  /** A client answers a call and does not continue the turn. */
+  rests(name: string): void {
+    this.of(name).mayRest = true;
+  }
+
+  /** Returns whether something was accepted under a key, and is still known. */
+  isAccepted(name: string, key: string): boolean {
+    return !this.isLossy && this.#stored.isAccepted(name, key);
   }
 
   /** A process begins a call of `drive`, which hands the session over when its time is over. */
@@ -575,17 +715,10 @@ export class Observer {
 /** What is known about a batch. */
 type BatchFacts = { readonly isDeletion: boolean; readonly claimsReleased: boolean; readonly hasJournal: boolean };
 
-/** The name of the session of a row: its id, after the tenant if it has one. */
-function nameOfKey([tenant, session]: Put["key"]): string {
-  return tenant === "" ? String(session) : `${String(tenant)}/${String(session)}`;
-}
-
+/** Returns whether the call was approved, or an answer was forwarded to the child turn that it belongs to. */
 function isApproved({ turns, decisions }: ObservedSession, call: string): boolean {
-  return [...decisions].some(([turn, calls]) => calls.includes(call) && turns.get(turn)?.status !== "ended");
-}
-
-function rowOf({ key, tag, value }: Put): Row {
-  return { key, tag, value, expires: null, remainingMs: null };
+  const isOf = (id: string) => id === call || call.startsWith(`${id}.`);
+  return [...decisions].some(([turn, calls]) => calls.some(isOf) && turns.get(turn)?.status !== "ended");
 }
 
 function describe(lease: ObservedLease | null): string {

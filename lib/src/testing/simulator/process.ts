@@ -59,12 +59,14 @@ export const networkError = "simulated network";
 /** The storage that all processes share, and what observes its writes. */
 export type SharedStorage = {
   readonly real: HostStorage;
+  /** Writes to the storage, and logs what it replaces if the storage can lose writes. */
+  readonly write: HostStorage["write"];
   /** All processes, dead ones too. Notifications go to those that run. */
   readonly processes: SimulatedProcess[];
   /** The true time until which the storage answers nothing. */
   stalledUntil: number;
   /** Called after a batch was applied, before any process can know of it. */
-  readonly applied: (writer: SimulatedProcess, batch: Batch) => void;
+  readonly applied: (writer: SimulatedProcess, batch: Batch) => Promise<void>;
 };
 
 type WatchCallback = (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void;
@@ -106,7 +108,14 @@ export class SimulatedProcess implements Owner {
       skewMs,
       faults,
       knowsEnded,
-    }: { readonly name: string; readonly skewMs: number; readonly faults: Faults; readonly knowsEnded: boolean },
+      mistakesEnded = false,
+    }: {
+      readonly name: string;
+      readonly skewMs: number;
+      readonly faults: Faults;
+      readonly knowsEnded: boolean;
+      readonly mistakesEnded?: boolean;
+    },
   ) {
     this.name = name;
     this.skewMs = skewMs;
@@ -124,8 +133,10 @@ export class SimulatedProcess implements Owner {
       random: () => random.next(),
       sleep: (ms, signal) => this.#sleep(ms, signal),
     };
+    // The session state of a database connection behind a transaction pooler is that of another process.
+    const isMistaken = () => this.faults !== noFaults && mistakesEnded && random.chance(0.3);
     const hasEnded = (process: string) =>
-      shared.processes.some((other) => other.name === process && other.state === "killed");
+      shared.processes.some((other) => other.name === process && (other.state === "killed" || isMistaken()));
     const onEnded = (ended: () => void) => {
       // A function of its own: the same callback may be registered twice.
       const listener = () => ended();
@@ -135,7 +146,7 @@ export class SimulatedProcess implements Owner {
     this.storage = {
       name: shared.real.name,
       durability: shared.real.durability,
-      ...(knowsEnded ? { liveness: { process: name, hasEnded, onEnded } } : {}),
+      ...(knowsEnded ? { liveness: { process: name, hasEnded, ...(mistakesEnded ? {} : { onEnded }) } } : {}),
       // Like the databases, without a request if nothing is asked for.
       read: async (queries) =>
         queries.length === 0
@@ -282,9 +293,9 @@ export class SimulatedProcess implements Owner {
   }
 
   async #write(batch: Batch): Promise<Written> {
-    const written = await this.#shared.real.write(batch);
+    const written = await this.#shared.write(batch);
     if (!written.ok) return written;
-    this.#shared.applied(this, batch);
+    await this.#shared.applied(this, batch);
     const changed = [...batch.puts.map(({ table, key }) => ({ table, key })), ...batch.removals.map(removedKey)];
     if (changed.length === 0) return written;
     const tables = new Set(changed.map(({ table }) => table));

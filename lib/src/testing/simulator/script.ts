@@ -19,6 +19,7 @@ const verbs = [
   "cancel",
   "answer",
   "fork",
+  "reuse",
   "delete",
   "get",
   "list",
@@ -40,8 +41,9 @@ const weights: { readonly [V in SimulatedVerb]: number } = {
   step: 1,
   cancel: 4,
   answer: 10,
-  fork: 1,
-  delete: 0.4,
+  fork: 2,
+  reuse: 1,
+  delete: 0.8,
   get: 1,
   list: 1,
   recover: 2,
@@ -51,9 +53,17 @@ const weights: { readonly [V in SimulatedVerb]: number } = {
   close: 0.5,
 };
 
+/** Verbs that start or continue turns, or give them input. In a crowded script they are chosen more often. */
+const inputVerbs: ReadonlySet<SimulatedVerb> = new Set(["send", "steer", "withdraw"]);
+
+/** Verbs that another client repeats later under the same key. */
+const repeatedVerbs: ReadonlySet<SimulatedVerb> = new Set(["start", "reply", "send", "steer", "continue", "step"]);
+
 /** One call of a client. */
 export type Operation = {
-  /** Names the random numbers of the call, and its message. */
+  /** Names the random numbers of the call. */
+  readonly call: number;
+  /** Names the idempotency key, the message and its options. Calls that repeat another one have the same number. */
   readonly number: number;
   /** When the client calls, in milliseconds since the beginning. */
   readonly atMs: number;
@@ -78,9 +88,20 @@ export type SimulatedSession = { readonly tenant: string; readonly id: string };
  * - `jump`: the wall clock of the process jumps by `ms`
  * - `stall`: the storage answers no process
  * - `storage_jump`: the clock of the storage jumps by `ms`
+ * - `power_loss`: the storage loses the writes since the last lasting one, and answers no process for `ms`
+ * - `failover`: the storage is replaced by a copy that lacks its last writes, back to a claim of a session, and answers no process for `ms`
  */
 export type Fault = {
-  readonly type: "kill" | "pause" | "partition" | "deaf" | "jump" | "stall" | "storage_jump";
+  readonly type:
+    | "kill"
+    | "pause"
+    | "partition"
+    | "deaf"
+    | "jump"
+    | "stall"
+    | "storage_jump"
+    | "power_loss"
+    | "failover";
   readonly atMs: number;
   /** The fault happens right after this write of the run, in the process that made it, before its answer arrives; `null`: it happens at `atMs`. */
   readonly atWrite: number | null;
@@ -96,6 +117,10 @@ export type SimulationScript = {
   readonly processes: number;
   /** Processes recognise that others have ended (`HostStorage.liveness`). */
   readonly knowsEnded: boolean;
+  /** Processes take others for ended that run, at times. */
+  readonly mistakesEnded: boolean;
+  /** The clocks of the processes differ by minutes, and jump by minutes. That of the storage is right. */
+  readonly farClocks: boolean;
   /** The limit of takeovers without progress (Q17). */
   readonly maxTakeovers: number;
   /** The network loses, repeats and delays requests and answers, and the storage is busy at times. */
@@ -106,28 +131,50 @@ export type SimulationScript = {
   readonly faults: readonly Fault[];
 };
 
-/** The script of a seed. `operations`: how many calls clients make. */
-export function scriptOf(seed: number, operations: number): SimulationScript {
+/** Faults that a script has only if they are asked for. */
+export type ExtraFault = (typeof extraFaults)[number];
+export const extraFaults = ["failover", "far_clocks"] as const;
+
+/** The script of a seed. `operations`: how many calls clients make. `extra`: faults that it may have besides the others. */
+export function scriptOf(seed: number, operations: number, extra: readonly ExtraFault[]): SimulationScript {
   const random = randomStream(seed, "script");
   const processes = random.pick([1, 2, 2, 3, 3, 4]);
   const sessions = sessionsOf(random);
-  const lengthMs = random.pick([1000, 3000, 8000]);
+  // Many inputs for one session, while its turns are open.
+  const isCrowded = random.chance(0.25);
+  const lengthMs = isCrowded ? random.pick([500, 1500]) : random.pick([1000, 3000, 8000]);
   const starts = sessions.map((session, index) => operation(random, index + 1, "start", session, 50, processes));
-  const others = Array.from({ length: Math.max(0, operations - starts.length) }, (_, index) => {
-    const session = sessions[random.whole(0, sessions.length - 1)] ?? { tenant: "", id: "s0" };
-    return operation(random, starts.length + index + 1, verbOf(random), session, lengthMs, processes);
-  });
+  const calls: Operation[] = [...starts];
+  while (calls.length < operations) {
+    const session = sessions[isCrowded ? 0 : random.whole(0, sessions.length - 1)] ?? { tenant: "", id: "s0" };
+    const number = calls.length + 1;
+    const made = operation(random, number, verbOf(random, isCrowded ? 4 : 1), session, lengthMs, processes);
+    const repeatable = calls.filter(({ verb, call }) => repeatedVerbs.has(verb) && call > starts.length);
+    const [first, ...rest] = repeatable;
+    const isRepeated = random.chance(0.15) && first !== undefined;
+    calls.push(
+      isRepeated ? { ...random.pick([first, ...rest]), call: number, atMs: made.atMs, process: made.process } : made,
+    );
+  }
   const isCalm = random.chance(0.1);
   const faults = Array.from({ length: isCalm ? 0 : random.whole(1, 6) }, () => fault(random, lengthMs, processes));
+  const knowsEnded = random.chance(0.3);
+  // Numbers of a stream of their own: a script has the same other parts with and without these faults.
+  const others = randomStream(seed, "extra faults");
+  const hasFailover = !isCalm && others.chance(0.5) && extra.includes("failover");
   return {
     seed,
     processes,
-    knowsEnded: random.chance(0.3),
+    knowsEnded,
+    mistakesEnded: knowsEnded && !isCalm && random.chance(0.2),
+    farClocks: others.chance(0.5) && extra.includes("far_clocks"),
     maxTakeovers: random.pick([2, 3, 5]),
     networkFaults: !isCalm && random.chance(0.7),
     effectFaults: !isCalm && random.chance(0.6),
-    operations: [...starts, ...others].sort((left, right) => left.atMs - right.atMs),
-    faults: faults.sort((left, right) => left.atMs - right.atMs),
+    operations: calls.sort((left, right) => left.atMs - right.atMs),
+    faults: [...faults, ...(hasFailover ? [failover(others, lengthMs)] : [])].sort(
+      (left, right) => left.atMs - right.atMs,
+    ),
   };
 }
 
@@ -145,10 +192,12 @@ export function nameOfSession({ tenant, id }: SimulatedSession): string {
   return tenant === "" ? id : `${tenant}/${id}`;
 }
 
-function verbOf(random: Random): SimulatedVerb {
-  let left = random.next() * verbs.reduce((sum, verb) => sum + weights[verb], 0);
+/** A verb at random. Verbs that give input to turns are chosen `inputs` times as often as by their weight. */
+function verbOf(random: Random, inputs: number): SimulatedVerb {
+  const weightOf = (verb: SimulatedVerb) => weights[verb] * (inputVerbs.has(verb) ? inputs : 1);
+  let left = random.next() * verbs.reduce((sum, verb) => sum + weightOf(verb), 0);
   for (const verb of verbs) {
-    left -= weights[verb];
+    left -= weightOf(verb);
     if (left < 0) return verb;
   }
   return "reply";
@@ -163,7 +212,8 @@ function operation(
   processes: number,
 ): Operation {
   const process = random.whole(0, processes - 1);
-  return { number, atMs: random.whole(0, lengthMs), verb, session, process, plan: `#${number} ${planOf(random)}` };
+  const plan = `#${number} ${planOf(random)}`;
+  return { call: number, number, atMs: random.whole(0, lengthMs), verb, session, process, plan };
 }
 
 /** Up to three replies with calls, then a text. */
@@ -187,6 +237,8 @@ function fault(random: Random, lengthMs: number, processes: number): Fault {
     "jump",
     "stall",
     "storage_jump",
+    "power_loss",
+    "power_loss",
   ]);
   const isJump = type === "jump" || type === "storage_jump";
   const ms = isJump ? random.whole(-5000, 5000) : random.whole(50, 5000);
@@ -195,20 +247,28 @@ function fault(random: Random, lengthMs: number, processes: number): Fault {
   return { type, atMs, atWrite, process: random.whole(0, processes - 1), ms };
 }
 
+/** A failover during the calls of the clients: before that there is little to lose. */
+function failover(random: Random, lengthMs: number): Fault {
+  const atWrite = random.chance(0.7) ? random.whole(3, 40) : null;
+  return { type: "failover", atMs: random.whole(0, lengthMs), atWrite, process: 0, ms: random.whole(0, 1500) };
+}
+
 /** The script for people, one line for each operation and fault. */
 export function linesOf(script: SimulationScript): readonly string[] {
-  const { processes, knowsEnded, maxTakeovers, networkFaults, effectFaults, operations, faults } = script;
-  const called = operations.map(({ atMs, verb, session, process, plan }) => ({
+  const { processes, knowsEnded, mistakesEnded, farClocks, maxTakeovers } = script;
+  const { networkFaults, effectFaults, operations, faults } = script;
+  const called = operations.map(({ atMs, verb, session, process, plan, call, number }) => ({
     atMs,
-    line: `client calls ${verb} of ${nameOfSession(session)} at process ${process}${hasMessage(verb) ? ` with the message ${JSON.stringify(plan)}` : ""}`,
+    line: `client calls ${verb} of ${nameOfSession(session)} at process ${process}${call === number ? "" : " again"}${hasMessage(verb) ? ` with the message ${JSON.stringify(plan)}` : ""}`,
   }));
   const failed = faults.map(({ atMs, atWrite, type, process, ms }) => {
-    const ofStorage = type === "stall" || type === "storage_jump";
+    const ofStorage = ["stall", "storage_jump", "power_loss", "failover"].includes(type);
     if (atWrite === null) return { atMs, line: `fault: ${type}${ofStorage ? "" : ` of process ${process}`}, ${ms} ms` };
     return { atMs: -1, line: `fault: ${type}${ofStorage ? "" : " of its process"}, ${ms} ms`, atWrite };
   });
   const settings = [
-    `${processes} processes${knowsEnded ? " that know which others have ended" : ""}`,
+    `${processes} processes${knowsEnded ? ` that know which others have ended${mistakesEnded ? ", and are wrong at times" : ""}` : ""}`,
+    ...(farClocks ? ["clocks that differ by minutes"] : []),
     `at most ${maxTakeovers} takeovers without progress`,
     `${networkFaults ? "with" : "without"} network faults`,
     `${effectFaults ? "with" : "without"} failing models and tools`,
@@ -223,5 +283,5 @@ export function linesOf(script: SimulationScript): readonly string[] {
 }
 
 function hasMessage(verb: SimulatedVerb): boolean {
-  return ["start", "reply", "send", "steer", "withdraw"].includes(verb);
+  return ["start", "reply", "send", "steer", "withdraw", "fork", "reuse", "delete"].includes(verb);
 }

@@ -11,7 +11,7 @@
 // A seed determines its run, event by event, with every storage: operations are applied one at a time, in the order of the scheduler.
 
 import type { Clock } from "../../clock/clock.ts";
-import type { HostStorage } from "../../runtime/internal.ts";
+import type { HostStorage, Row } from "../../runtime/internal.ts";
 import type { ClientContext, SentMessage, Server } from "./client.ts";
 import type { Faults, SharedStorage } from "./process.ts";
 import type { Fault, SimulatedSession, SimulationScript } from "./script.ts";
@@ -26,7 +26,8 @@ import { Observer } from "./observer.ts";
 import { noFaults, SimulatedProcess } from "./process.ts";
 import { randomStream } from "./random.ts";
 import { ReaderCheck } from "./reader.ts";
-import { linesOf, scriptOf } from "./script.ts";
+import { extraFaults, linesOf, scriptOf } from "./script.ts";
+import { UndoLog } from "./undo-log.ts";
 import { World } from "./world.ts";
 
 /** Options of {@link simulate}. */
@@ -37,6 +38,11 @@ export type SimulationOptions = {
   readonly storage: (clock: Clock) => HostStorage | Promise<HostStorage>;
   /** The number of calls of clients, 10 or more. Default: 16. */
   readonly operations?: number;
+  /**
+   * Faults that runs have only if they are asked for. `failover`: the storage is replaced by an older copy of itself while processes hold sessions that the copy
+   * does not know. `far_clocks`: clocks of processes differ by minutes. Default: none.
+   */
+  readonly extraFaults?: readonly ("failover" | "far_clocks")[];
   /** Wraps the storage that each process uses. For mutations: a wrapper that breaks a rule must be found. Default: none. */
   readonly wrap?: (storage: HostStorage) => HostStorage;
   /** Whether the report has a transcript. Default: `false`. */
@@ -66,9 +72,14 @@ export type SimulationReport = {
 const lease = { ttlMs: 1500, renewMs: 500 };
 /** How long the calm phase lasts at most, in milliseconds of the simulation. */
 const calmMs = 300_000;
+/** How long an open turn may be without a holder while a worker runs and nothing fails, in milliseconds. The longest backoff of takeovers is shorter. */
+const foundMs = 60_000;
+/** How much the clocks of processes differ, in milliseconds. */
+const skews = [0, 0, -1500, 2500] as const;
+const farSkews = [0, -240_000, 150_000, 600_000] as const;
 
 /**
- * Runs one simulation of several processes over one storage and checks the guarantees of the runtime (H1–H4, H6, S2, Q7, Q9, Q16–Q18). No real time
+ * Runs one simulation of several processes over one storage and checks the guarantees of the runtime (H1–H4, H6, S2, Q7, Q9, Q10, Q16–Q18). No real time
  * passes. Rejects with `MisuseError` for invalid options.
  *
  * @example
@@ -83,21 +94,32 @@ const calmMs = 300_000;
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
   checkOptions(options);
   await loadAll();
-  const script = scriptOf(options.seed, options.operations ?? 16);
+  const script = scriptOf(options.seed, options.operations ?? 16, options.extraFaults ?? []);
   const report = await new Simulation(options, script).run();
   if (options.shrink !== true || report.violations.length === 0) return report;
   return shrunk(options, script, report);
 }
 
-const optionNames: ReadonlySet<string> = new Set(["seed", "storage", "operations", "wrap", "transcript", "shrink"]);
+const optionNames: ReadonlySet<string> = new Set([
+  "seed",
+  "storage",
+  "operations",
+  "extraFaults",
+  "wrap",
+  "transcript",
+  "shrink",
+]);
 
 /** Throws `MisuseError` for invalid options: a seed such as `NaN` would run, and could not be found again. */
 function checkOptions(options: SimulationOptions): void {
-  const { seed, storage, operations = 10 } = options;
+  const { seed, storage, operations = 10, extraFaults: extra = [] } = options;
   const unknown = Object.keys(options).find((name) => !optionNames.has(name));
   if (unknown !== undefined) throw invalid(unknown, `is unknown; the options are ${[...optionNames].join(", ")}`);
   if (!Number.isSafeInteger(seed)) throw invalid("seed", "must be a whole number");
   if (typeof storage !== "function") throw invalid("storage", "must be a function that opens a storage");
+  if (!Array.isArray(extra) || !extra.every((name) => extraFaults.includes(name))) {
+    throw invalid("extraFaults", `must be a list of ${extraFaults.join(" and ")}`);
+  }
   if (!Number.isSafeInteger(operations) || operations < 10) {
     throw invalid("operations", "must be a whole number of 10 or more");
   }
@@ -168,6 +190,11 @@ class Simulation {
   readonly #processes: SimulatedProcess[] = [];
   readonly #messages: SentMessage[] = [];
   readonly #answers = new Map<string, number>();
+  /** When an open turn was first found without a holder in the calm phase, by session, in true time. */
+  readonly #unheld = new Map<string, number>();
+  /** The time of the storage's clock while an older row is restored; `null`: it runs. */
+  #storageTime: number | null = null;
+  #log: UndoLog | null = null;
   #shared: SharedStorage | null = null;
   #faults: Faults = noFaults;
   #isCalm = false;
@@ -180,26 +207,32 @@ class Simulation {
     this.#options = options;
     this.#script = script;
     this.#world = new World(options.transcript === true ? (line) => this.#transcript.push(line) : null);
-    this.#observer = new Observer(this.#world, this.#processes, script.maxTakeovers);
+    this.#observer = new Observer(this.#world, this.#processes, script);
   }
 
   async run(): Promise<SimulationReport> {
     const { seed, operations, faults, networkFaults, processes } = this.#script;
     const world = this.#world;
     const storageClock: Clock = {
-      now: () => world.now + this.#observer.storageSkewMs,
+      now: () => this.#storageTime ?? world.now + this.#observer.storageSkewMs,
       random: () => 0,
       sleep: (ms) => world.sleep(ms),
     };
     const real = await this.#options.storage(storageClock);
     await loadValidator();
+    const losesWrites = faults.some(({ type }) => type === "power_loss" || type === "failover");
+    const log = new UndoLog(real, (now) => {
+      this.#storageTime = now;
+    });
+    this.#log = log;
     this.#shared = {
       real,
+      write: losesWrites ? (batch) => log.write(batch) : real.write,
       processes: this.#processes,
       stalledUntil: 0,
       applied: (writer, batch) => {
         this.#observer.applied(writer, batch);
-        this.#atWrite(writer);
+        return this.#atWrite(writer);
       },
     };
     const random = randomStream(seed, "network");
@@ -244,15 +277,16 @@ class Simulation {
 
   /** Starts a process in a place. Odd places do not drive the turns that they accept; every process but the first is a worker, most of the time. */
   #boot(place: number): Server {
-    const { seed, knowsEnded, maxTakeovers, effectFaults } = this.#script;
+    const { seed, knowsEnded, mistakesEnded, farClocks, maxTakeovers, effectFaults } = this.#script;
     if (this.#shared === null) throw new Error("the storage is not open");
     const name = `p${place}.${(this.#booted += 1)}`;
     const random = randomStream(seed, `process ${name}`);
     const process = new SimulatedProcess(this.#world, this.#shared, random, {
       name,
-      skewMs: this.#isCalm ? 0 : random.pick([0, 0, -1500, 2500]),
+      skewMs: farClocks ? random.pick(farSkews) : this.#isCalm ? 0 : random.pick(skews),
       faults: this.#isCalm ? noFaults : this.#faults,
       knowsEnded,
+      mistakesEnded,
     });
     const { wrap } = this.#options;
     const host = wrap === undefined ? process.storage : wrap(process.storage);
@@ -278,7 +312,7 @@ class Simulation {
     this.#world.log(() => `${name} starts`);
     if (this.#isCalm || random.chance(0.7)) {
       this.#world.schedule(0, process, () => {
-        void sessions.work({ concurrency: random.pick([1, 4, 16]), signal: new AbortController().signal });
+        void sessions.work({ concurrency: random.pick([1, 4, 16]), signal: new AbortController().signal, onError });
       });
     }
     return server;
@@ -304,6 +338,7 @@ class Simulation {
         this.#verbs += 1;
       },
       messages: this.#messages,
+      keys: new Map(),
       answers: this.#answers,
     };
     for (const operation of operations) {
@@ -334,13 +369,14 @@ class Simulation {
   }
 
   /** Faults that happen right after a write, in the process that made it. */
-  #atWrite(writer: SimulatedProcess): void {
+  async #atWrite(writer: SimulatedProcess): Promise<void> {
     const { writes } = this.#observer.counts;
-    for (const fault of this.#script.faults) if (fault.atWrite === writes) this.#happens(fault, writer);
+    for (const fault of this.#script.faults) if (fault.atWrite === writes) await this.#happens(fault, writer);
   }
 
-  #happens({ type, ms }: Fault, process: SimulatedProcess | null): void {
+  async #happens({ type, ms }: Fault, process: SimulatedProcess | null): Promise<void> {
     if (this.#isCalm) return;
+    const { farClocks } = this.#script;
     const [world, observer, shared] = [this.#world, this.#observer, this.#shared];
     world.log(() => `fault: ${type} ${ms} ms`);
     switch (type) {
@@ -348,6 +384,7 @@ class Simulation {
         if (shared !== null) shared.stalledUntil = world.now + ms;
         return;
       case "storage_jump":
+        if (farClocks) return;
         observer.storageSkewMs += ms;
         observer.jumpedAt = world.now;
         return;
@@ -367,9 +404,29 @@ class Simulation {
         process?.disturb(ms);
         return;
       case "jump":
-        if (process !== null) process.skewMs += ms;
+        if (process !== null) process.skewMs += farClocks ? 60 * ms : ms;
         process?.disturb(0);
+        return;
+      case "power_loss":
+        await this.#log?.losePower();
+        observer.lostPower();
+        if (shared !== null) shared.stalledUntil = world.now + Math.min(ms, 1500);
+        return;
+      case "failover":
+        await this.#failOver(ms);
     }
+  }
+
+  /** Replaces the storage by an older copy. The model of the observer is read from it. */
+  async #failOver(ms: number): Promise<void> {
+    const [shared, log] = [this.#shared, this.#log];
+    if (shared === null || log === null || (await log.failOver(ms % 3)) === 0) return;
+    const [heads = [], turns = []] = await shared.real.read([
+      { table: "sessions", prefix: [] },
+      { table: "turns", prefix: [] },
+    ]);
+    this.#observer.failedOver(heads, turns);
+    shared.stalledUntil = this.#world.now + ms;
   }
 
   async #runFor(ms: number): Promise<void> {
@@ -404,6 +461,7 @@ class Simulation {
       await this.#runFor(1000);
       if (this.#observer.violations.length > 20) break;
       const turns = this.#openTurns();
+      this.#checkFound(turns);
       const parked = turns.find(({ status }) => status === "parked");
       if (parked !== undefined) {
         const { tenant, id } = sessionOf(parked.name);
@@ -425,6 +483,21 @@ class Simulation {
     while (this.#openTurns().length > 0 && world.now < end) await this.#runFor(1000);
   }
 
+  /** Open turns are found by a worker within a bound, whatever the clocks of the processes say. */
+  #checkFound(turns: readonly { readonly name: string; readonly status: string }[]): void {
+    const { now } = this.#world;
+    for (const { name, status } of turns) {
+      const { lease } = this.#observer.of(name);
+      const isHeld = lease !== null && !lease.released && lease.endsAt > now;
+      if (isHeld || status === "parked") this.#unheld.delete(name);
+      else if (!this.#unheld.has(name)) this.#unheld.set(name, now);
+      const since = this.#unheld.get(name) ?? now;
+      if (now - since <= foundMs) continue;
+      this.#observer.violation(`liveness: no worker has found the open turn of ${name} for ${now - since} ms`);
+      this.#unheld.set(name, Number.POSITIVE_INFINITY);
+    }
+  }
+
   /** The turns of all sessions that have not ended. */
   #openTurns(): readonly { readonly name: string; readonly status: string }[] {
     return [...this.#observer.sessions]
@@ -437,7 +510,7 @@ class Simulation {
     const observer = this.#observer;
     const checker = new SimulatedProcess(
       this.#world,
-      { real, processes: [], stalledUntil: 0, applied: () => undefined },
+      { real, write: real.write, processes: [], stalledUntil: 0, applied: async () => undefined },
       randomStream(0, ""),
       {
         name: "checker",
@@ -468,7 +541,9 @@ class Simulation {
       }
       const valid = validateSession(view.session);
       if (!valid.ok) observer.violation(`S2: the session ${name} is not valid: ${JSON.stringify(valid.failure)}`);
-      // Of a session that was deleted and started again, only the newest part is left.
+      await this.#checkJournals(real, name);
+      // Of a session that was deleted and started again, only the newest part is left. An older copy has lost what readers have received.
+      if (observer.isLossy) continue;
       if (wasDeleted) continue;
       const check = new ReaderCheck(observer, name);
       for await (const event of sessions.events(id, { follow: false })) check.take(event);
@@ -484,9 +559,26 @@ class Simulation {
         const { input } = readValue("inbox", row);
         return input.type === "message" ? [messageText(input.message)] : [];
       });
+      const isIdle = view.session.status === "idle" || view.session.status === "completed";
+      const isWaiting = view.session.pendingToolCalls.length > 0;
+      if (inbox.length > 0 && isIdle && !isWaiting && !observer.of(name).mayRest) {
+        observer.violation(`inputs: ${inbox.length} inputs of ${name} wait, and no turn is open`);
+      }
       const texts = [...view.session.thread.messages.map(messageText), ...waiting];
       this.#checkMessages(name, texts);
     }
+  }
+
+  /** All journals of a session, also those of child turns, are of one holder at a time. */
+  async #checkJournals(real: HostStorage, name: string): Promise<void> {
+    const { tenant, id } = sessionOf(name);
+    const [rows = []] = await real.read([{ table: "journal", prefix: [tenant, id] }]);
+    const journals = new Map<string, Row[]>();
+    for (const row of rows) {
+      const turn = String(row.key[2]);
+      journals.set(turn, [...(journals.get(turn) ?? []), row]);
+    }
+    for (const [turn, of] of journals) this.#observer.journalAtEnd(name, turn, of);
   }
 
   /** Every accepted message is in the session or its inbox exactly once; others at most once. */
@@ -506,6 +598,9 @@ class Simulation {
     }
   }
 }
+
+/** Errors of a worker are expected: the network fails. */
+function onError(): void {}
 
 /** The session of a name (`nameOfSession`). */
 function sessionOf(name: string): SimulatedSession {

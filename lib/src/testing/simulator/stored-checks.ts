@@ -1,0 +1,289 @@
+// Oracles about rows that batches write besides those of the turn: idempotency keys, inputs, records, forks, the index of due turns. As the observer, they see
+// the applied batches only.
+//
+//   keys     a key is accepted once: what was accepted under it does not change, except that its input is taken or withdrawn
+//   inputs   an input leaves the inbox in the batch that delivers it or withdraws it; it is delivered once; inputs of one kind are delivered in the order of their
+//            arrival; a checkpoint delivers all input that arrived before its process claimed the session
+//   Q10      records are written by the holder of the session; a child turn after a wait is begun after the answer was recorded; records that a
+//            conversation inside a call is replayed from are not replaced
+//   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the origin
+//   due      an open turn has its row in `due`, and is due at once when its lease is released. A worker removes older rows
+
+import type { Batch, Put } from "../../runtime/internal.ts";
+import type { Observer } from "./observer.ts";
+import type { SimulatedProcess } from "./process.ts";
+import type { World } from "./world.ts";
+
+import { readValue } from "../../runtime/internal.ts";
+import { nameOfKey, rowOf } from "./rows.ts";
+
+type Input = {
+  readonly id: string;
+  readonly kind: "steered" | "queued" | "interrupting";
+  /** When it arrived, in true time. */
+  readonly at: number;
+};
+
+type Accepted = { readonly digest: string; readonly state: string; readonly turn: string | null };
+
+type Stored = {
+  readonly keys: Map<string, Accepted>;
+  /** By position. */
+  readonly inbox: Map<number, Input>;
+  readonly delivered: Set<string>;
+  readonly records: Map<string, string>;
+  /** The time of the open turn in `due`; `null`: no turn is open. */
+  open: number | null;
+  readonly due: Set<number>;
+  isFork: boolean;
+};
+
+/** How much later than now a released turn may be due, in milliseconds. */
+const dueMs = 100;
+
+/** See the head of this file. */
+export class StoredChecks {
+  readonly #world: World;
+  readonly #observer: Observer;
+  readonly #sessions = new Map<string, Stored>();
+
+  constructor(world: World, observer: Observer) {
+    this.#world = world;
+    this.#observer = observer;
+  }
+
+  /** A batch was applied. Called before the observer changes its model. */
+  applied(writer: SimulatedProcess, batch: Batch): void {
+    const { puts, removals } = batch;
+    const head = puts.find(({ table }) => table === "sessions");
+    const stored = head === undefined ? null : readValue("sessions", rowOf(head));
+    if (head !== undefined && stored?.deleted === true) {
+      this.#sessions.delete(nameOfKey(head.key));
+      return;
+    }
+    for (const { table, prefix } of removals) {
+      if (prefix.length === 2 && (table === "inbox" || table === "accepted")) this.#sessions.delete(nameOfKey(prefix));
+    }
+    if (head !== undefined && stored !== null) this.#fork(head, stored, batch);
+    this.#inputs(writer, batch);
+    for (const put of puts) {
+      if (put.table === "accepted") this.#key(put);
+      if (put.table === "records") this.#record(writer, put);
+    }
+    this.#due(writer, batch);
+  }
+
+  /** Returns whether something was accepted under a key. */
+  isAccepted(name: string, key: string): boolean {
+    return this.#sessions.get(name)?.keys.has(key) === true;
+  }
+
+  #of(name: string): Stored {
+    const existing = this.#sessions.get(name);
+    if (existing !== undefined) return existing;
+    const stored: Stored = {
+      keys: new Map(),
+      inbox: new Map(),
+      delivered: new Set(),
+      records: new Map(),
+      open: null,
+      due: new Set(),
+      isFork: false,
+    };
+    this.#sessions.set(name, stored);
+    return stored;
+  }
+
+  #key(put: Put): void {
+    const name = nameOfKey(put.key);
+    const { keys } = this.#of(name);
+    const key = String(put.key[2]);
+    const after = readValue("accepted", rowOf(put));
+    const before = keys.get(key);
+    keys.set(key, after);
+    if (before === undefined) return;
+    const isSame = before.digest === after.digest && before.state === after.state && before.turn === after.turn;
+    const settles = before.state === "pending" && before.digest === after.digest;
+    if (isSame || settles) return;
+    this.#observer.violation(`keys: ${key} of ${name} was ${describe(before)}, and is ${describe(after)}`);
+  }
+
+  // Inputs.
+
+  #inputs(writer: SimulatedProcess, { puts, removals }: Batch): void {
+    const taken = new Set<string>();
+    for (const { table, prefix } of removals) {
+      if (table !== "inbox" || prefix.length !== 3) continue;
+      const name = nameOfKey(prefix);
+      const input = this.#of(name).inbox.get(Number(prefix[2]));
+      if (input === undefined) continue;
+      taken.add(`${name} ${input.id}`);
+      const settled = puts.some(({ table: of, key }) => of === "accepted" && key[2] === input.id);
+      if (!settled)
+        this.#observer.violation(`inputs: ${input.id} of ${name} was removed, and nothing says where it is`);
+    }
+    for (const put of puts) {
+      if (put.table === "starts" && !String(put.key[2]).startsWith("fork")) {
+        this.#delivery(put, readValue("starts", rowOf(put)).inputs, taken, null);
+      }
+      if (put.table !== "journal") continue;
+      const { item } = readValue("journal", rowOf(put));
+      if (item.type !== "response" || item.response.type !== "checkpoint_delivered") continue;
+      // The input of a child turn comes from its tool.
+      if (String(put.key[2]).includes("/child/")) continue;
+      this.#delivery(put, item.response.delivery.inputs, taken, writer);
+    }
+    for (const { table, prefix } of removals) {
+      if (table === "inbox" && prefix.length === 3) this.#of(nameOfKey(prefix)).inbox.delete(Number(prefix[2]));
+    }
+    for (const put of puts) {
+      if (put.table !== "inbox") continue;
+      const { inbox } = this.#of(nameOfKey(put.key));
+      const position = Number(put.key[2]);
+      const { id, ownTurn } = readValue("inbox", rowOf(put));
+      const kind = ownTurn === null ? "steered" : ownTurn.interrupts ? "interrupting" : "queued";
+      inbox.set(position, { id, kind, at: inbox.get(position)?.at ?? this.#world.now });
+    }
+  }
+
+  /** Inputs are delivered: by the start of a turn, or by a checkpoint (`checkpointOf`: in this process). */
+  #delivery(put: Put, ids: readonly string[], taken: ReadonlySet<string>, checkpointOf: SimulatedProcess | null): void {
+    const name = nameOfKey(put.key);
+    const { inbox, delivered, keys } = this.#of(name);
+    const turn = String(put.key[2]);
+    const positions = ids.map((id) => [...inbox].find(([, input]) => input.id === id));
+    for (const id of ids) {
+      if (delivered.has(id)) this.#observer.violation(`inputs: ${id} of ${name} was delivered again, to ${turn}`);
+      if (keys.get(id)?.state === "cancelled") {
+        this.#observer.violation(`inputs: ${id} of ${name} was withdrawn and delivered to ${turn}`);
+      }
+      delivered.add(id);
+    }
+    for (const [index, found] of positions.entries()) {
+      if (found === undefined) continue;
+      const [position, { id, kind }] = found;
+      if (!taken.has(`${name} ${id}`)) {
+        this.#observer.violation(`inputs: ${id} of ${name} was delivered to ${turn}, and stays in the inbox`);
+      }
+      const later = new Set(positions.slice(index).map((other) => other?.[0]));
+      const overtaken = [...inbox].find(
+        ([other, input]) => input.kind === kind && other < position && (later.has(other) || !ids.includes(input.id)),
+      );
+      if (overtaken !== undefined) {
+        this.#observer.violation(`inputs: ${id} of ${name} was delivered to ${turn} before ${overtaken[1].id}`);
+      }
+    }
+    if (checkpointOf === null) return;
+    const { tenureAt } = this.#observer.of(name);
+    const left = [...inbox.values()].find(
+      ({ id, kind, at }) => kind === "steered" && at < tenureAt && !ids.includes(id),
+    );
+    if (left !== undefined) {
+      this.#observer.violation(`inputs: a checkpoint of ${turn} in ${name} left ${left.id}, which arrived before`);
+    }
+  }
+
+  // Records.
+
+  #record(writer: SimulatedProcess, put: Put): void {
+    const name = nameOfKey(put.key);
+    const { records } = this.#of(name);
+    const { lease } = this.#observer.of(name);
+    const [, , at = "", effect = "", record = ""] = put.key.map(String);
+    if (lease !== null && lease.owner !== writer.name) {
+      this.#observer.violation(
+        `Q10: ${writer.name} wrote the record ${record} of ${at} in ${name}, which ${lease.owner} holds`,
+      );
+    }
+    const key = `${at} ${effect} ${record}`;
+    const before = records.get(key);
+    records.set(key, put.value);
+    const [, kind, index] = /^(begun|pinned|answer)\/(\d+)$/.exec(record) ?? [];
+    if (kind === undefined) return;
+    if (before !== undefined && before !== put.value) {
+      this.#observer.violation(`Q10: the record ${record} of ${at} in ${name} was replaced`);
+    }
+    if (kind === "begun" && Number(index) > 0 && !records.has(`${at} ${effect} answer/${Number(index) - 1}`)) {
+      this.#observer.violation(
+        `Q10: the child turn ${at}/${index ?? ""} in ${name} was begun without a recorded answer`,
+      );
+    }
+  }
+
+  // Forks.
+
+  #fork(head: Put, { session, length, turn }: ReturnType<typeof headOf>, { puts, removals }: Batch): void {
+    const { forkedFrom } = session.metadata;
+    const name = nameOfKey(head.key);
+    if (typeof forkedFrom !== "object" || forkedFrom === null || !("sessionId" in forkedFrom)) return;
+    const stored = this.#of(name);
+    if (stored.isFork) return;
+    stored.isFork = true;
+    const originKey = [head.key[0] ?? "", String(forkedFrom["sessionId"])];
+    const origin = this.#observer.of(nameOfKey(originKey));
+    const fail = (what: string) => this.#observer.violation(`forks: ${name} ${what}`);
+    if (turn !== null) fail("has an open turn");
+    if (forkedFrom["at"] !== length) fail(`has ${length} messages, not ${String(forkedFrom["at"])}`);
+    const entries = puts.filter(({ table }) => table === "entries");
+    if (entries.length !== length) fail(`has ${entries.length} stored messages, not ${length}`);
+    // The origin may have been deleted since it was read.
+    const isStrange = ({ key, value }: Put) => origin.entries.get(Number(key[2])) !== value;
+    if (!origin.wasDeleted && entries.some(isStrange)) fail(`has a message that ${origin.name} does not have there`);
+    if (puts.some(({ table }) => table === "events")) fail("has events of its origin");
+    const isOfOrigin = (key: Put["key"]) => key[0] === originKey[0] && key[1] === originKey[1];
+    if (puts.some(({ key }) => isOfOrigin(key)) || removals.some(({ prefix }) => isOfOrigin(prefix))) {
+      fail("was written together with rows of its origin");
+    }
+    const kept = session.pendingToolCalls.find(
+      ({ decision, idempotencyKey }) => decision !== null || idempotencyKey !== null,
+    );
+    if (kept !== undefined) fail(`has the decision or the idempotency key of call ${kept.id}`);
+  }
+
+  // The index of due turns.
+
+  #due(writer: SimulatedProcess, { puts, removals }: Batch): void {
+    const changed = new Set<string>();
+    for (const { table, prefix } of removals) {
+      const [tenant = "", session = ""] = table === "due" ? [prefix[1], prefix[3]] : prefix;
+      const name = nameOfKey([tenant, session]);
+      if (table === "due") this.#of(name).due.delete(Number(prefix[2]));
+      else if (table === "open") this.#of(name).open = null;
+      else continue;
+      changed.add(name);
+    }
+    for (const put of puts) {
+      const [tenant = "", session = ""] = put.table === "due" ? [put.key[1], put.key[3]] : put.key;
+      const name = nameOfKey([tenant, session]);
+      if (put.table === "due") this.#of(name).due.add(Number(put.key[2]));
+      else if (put.table === "open") this.#of(name).open = readValue("open", rowOf(put)).due;
+      else continue;
+      changed.add(name);
+    }
+    for (const name of changed) {
+      const { open, due } = this.#of(name);
+      if (open !== null && !due.has(open)) {
+        this.#observer.violation(
+          `due: the open turn of ${name} is due at ${open ?? "no time"}, and its rows are ${[...due].join(", ")}`,
+        );
+      }
+    }
+    const lease = puts.find(({ table }) => table === "leases");
+    if (lease === undefined || !readValue("leases", rowOf(lease)).released) return;
+    const { open } = this.#of(nameOfKey(lease.key));
+    const now = this.#world.now + Math.max(writer.skewMs, this.#observer.storageSkewMs);
+    if (open !== null && open > now + dueMs) {
+      this.#observer.violation(
+        `due: ${writer.name} released ${nameOfKey(lease.key)}, whose turn is due in ${open - now} ms`,
+      );
+    }
+  }
+}
+
+function describe({ state, turn }: Accepted): string {
+  return `${state} by ${turn ?? "no turn"}`;
+}
+
+function headOf(put: Put) {
+  return readValue("sessions", rowOf(put));
+}

@@ -48,7 +48,6 @@ const lossyRules: ReadonlySet<string> = new Set([
   "S2",
   "liveness",
   "history",
-  "H4",
   "a verb rejected with corrupt_row",
 ]);
 
@@ -258,7 +257,7 @@ export class Observer {
   }
 
   /** The storage was replaced by an older copy, which has these rows. */
-  failedOver(heads: readonly Row[], turns: readonly Row[]): void {
+  failedOver(heads: readonly Row[], turns: readonly Row[], entries: readonly Row[]): void {
     this.isLossy = true;
     for (const session of this.sessions.values()) {
       session.turns.clear();
@@ -273,6 +272,7 @@ export class Observer {
       session.deleted = deleted;
       session.lastSequence = sequence;
     }
+    for (const { key, value } of entries) this.of(nameOfKey(key)).entries.set(Number(key[2]), value);
     for (const row of turns) {
       const session = this.of(nameOfKey(row.key));
       const { status, end, takeovers, sequence } = readValue("turns", row);

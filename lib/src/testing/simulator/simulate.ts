@@ -421,11 +421,12 @@ class Simulation {
   async #failOver(ms: number): Promise<void> {
     const [shared, log] = [this.#shared, this.#log];
     if (shared === null || log === null || (await log.failOver(ms % 3)) === 0) return;
-    const [heads = [], turns = []] = await shared.real.read([
+    const [heads = [], turns = [], entries = []] = await shared.real.read([
       { table: "sessions", prefix: [] },
       { table: "turns", prefix: [] },
+      { table: "entries", prefix: [] },
     ]);
-    this.#observer.failedOver(heads, turns);
+    this.#observer.failedOver(heads, turns, entries);
     shared.stalledUntil = this.#world.now + ms;
   }
 

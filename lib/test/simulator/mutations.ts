@@ -347,8 +347,8 @@ export const mutations: readonly Mutation[] = [
       file: "runtime/drive/children.ts",
       replacements: [
         [
-          "const written = await holder.write({ checks: [absent]",
-          "const written = await storage.write({ checks: [absent]",
+          "const written = await holder.write({ checks: [absent, ...before]",
+          "const written = await storage.write({ checks: [absent, ...before]",
         ],
       ],
     },

@@ -349,3 +349,30 @@ test("every journal row and record of a turn and of its child turns is fenced by
   expect(childRecords.length).toBeGreaterThan(3);
   expect(fenced).toBeGreaterThanOrEqual(rows.length + records.length);
 });
+
+test("Q10 a child turn begins again if the storage has lost its last row: its journal has no gap", async () => {
+  const host = memoryStorage();
+  const childRows = async () => {
+    const [rows = []] = await host.read([{ table: "journal", prefix: ["", "s"] }]);
+    return rows.filter(({ key }) => String(key[2]).includes("/child/"));
+  };
+  // After a failover to an older copy the lease may still be that of this process.
+  const look = tool({
+    name: "look",
+    description: "Looks.",
+    schema: { type: "object" },
+    handler: async () => {
+      const removals = (await childRows()).map(({ key }) => ({ table: "journal", prefix: key }) as const);
+      await host.write({ checks: [], removals, puts: [] });
+      return "seen";
+    },
+  });
+  const { sessions, clerk } = office([[call("look")], [says("begun again")]], [look], host);
+  const worker = new AbortController();
+  const working = sessions.work({ signal: worker.signal });
+  expect((await begun(sessions)).text).toBe("settled");
+  worker.abort();
+  await working;
+  expect((await childRows()).map(({ key }) => key[3])).toEqual([1, 2]);
+  expect(clerk.calls[1]?.request.messages.map(({ role }) => role)).toEqual(["user"]);
+});

@@ -16,7 +16,8 @@
 //   2. A child turn that has to wait makes the call of the parent pending. The later turn that continues the call replays the child and
 //      continues it with the answer.
 //   3. A cancel is not recorded in the child's journal: the call around it records what happened, and a later run continues the child.
-//   4. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never the result of the call, and is
+//   4. Each row of a child's journal follows the one before it: the batch checks that it is stored.
+//   5. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never the result of the call, and is
 //      recorded in no journal.
 
 import type { ChatOptions, Engine, OpenSpan } from "../../engine/internal.ts";
@@ -66,7 +67,7 @@ export type Parent<Context extends CallerContext> = {
   readonly plan: Plan<Context>;
   readonly scope: Scope;
   readonly holder: LeaseHolder;
-  /** Stops the loop of the turn if the work rejects (invariant 4). */
+  /** Stops the loop of the turn if the work rejects (invariant 5). */
   readonly orStop: <T>(work: Promise<T>) => Promise<T>;
 };
 
@@ -335,8 +336,10 @@ async function childPorts<Context extends CallerContext>(
     ordinal += 1;
     const journalRow = journalPut(at, ordinal, row);
     const absent: Check = { table: "journal", key: journalRow.key, tag: null };
+    // A child turn has no commit count as its parent has. The row before is missing if the storage was replaced by an older copy that has the lease.
+    const before: readonly Check[] = ordinal === 1 ? [] : [{ table: "journal", key: [...at, ordinal - 1], tag: 0 }];
     const endPuts = ends ? [recordPut(at, turn, endedName, true)] : [];
-    const written = await holder.write({ checks: [absent], removals: [], puts: [journalRow, ...endPuts] });
+    const written = await holder.write({ checks: [absent, ...before], removals: [], puts: [journalRow, ...endPuts] });
     if (!written.ok) throw holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {

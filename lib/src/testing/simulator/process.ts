@@ -134,9 +134,10 @@ export class SimulatedProcess implements Owner {
       sleep: (ms, signal) => this.#sleep(ms, signal),
     };
     // The session state of a database connection behind a transaction pooler is that of another process.
-    const isMistaken = () => this.faults !== noFaults && mistakesEnded && random.chance(0.3);
+    const isMistaken = (other: SimulatedProcess) =>
+      other !== this && this.faults !== noFaults && mistakesEnded && random.chance(0.3);
     const hasEnded = (process: string) =>
-      shared.processes.some((other) => other.name === process && (other.state === "killed" || isMistaken()));
+      shared.processes.some((other) => other.name === process && (other.state === "killed" || isMistaken(other)));
     const onEnded = (ended: () => void) => {
       // A function of its own: the same callback may be registered twice.
       const listener = () => ended();

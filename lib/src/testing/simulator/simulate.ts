@@ -561,7 +561,7 @@ class Simulation {
         return input.type === "message" ? [messageText(input.message)] : [];
       });
       const isIdle = view.session.status === "idle" || view.session.status === "completed";
-      const isWaiting = view.session.pendingToolCalls.length > 0;
+      const isWaiting = view.session.pendingToolCalls.length > 0 || view.openTurn !== null;
       if (inbox.length > 0 && isIdle && !isWaiting && !observer.of(name).mayRest) {
         observer.violation(`inputs: ${inbox.length} inputs of ${name} wait, and no turn is open`);
       }

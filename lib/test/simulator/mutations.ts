@@ -177,7 +177,6 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "late-results-kept",
-    rule: "Q18",
     source: {
       file: "runtime/drive/journal.ts",
       replacements: [
@@ -490,6 +489,10 @@ export const mutations: readonly Mutation[] = [
         [
           "(this.#position?.effectId === effectId || this.#offsets.size > 0)) yield this.#reset(turn, of);",
           "part === effectId) yield this.#reset(turn, of);",
+        ],
+        [
+          "if (order > 0 && this.#position?.effectId === effectId) yield this.#reset(turn, of);",
+          "if (order > 0 && part === effectId) yield this.#reset(turn, of);",
         ],
       ],
     },

@@ -593,7 +593,9 @@ export class Observer {
     // A model call is repeated by retries. A process that hands a session over aborts its effects; if the lease has expired, it cannot release it.
     const previous = earlier.at(-1);
     const mayRepeat = effect.type === "model" || session.handsOverUntil > (previous?.at ?? 0);
-    if (!mayRepeat && previous?.tenure === tenure && process.failedAt < previous.at) {
+    // A robbed holder may have begun it after the claim of this process.
+    const isOwn = previous?.process === process && previous.tenure === tenure;
+    if (!mayRepeat && isOwn && process.failedAt < previous.at) {
       this.violation(`Q18: ${what} began again in ${process.name}, and no other process has held the session`);
     }
     const [id, turn] = [...session.turns].find(([, { status }]) => status !== "ended") ?? [null, null];

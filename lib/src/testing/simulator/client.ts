@@ -136,7 +136,7 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       return reuse(context, operation, random, call);
     case "delete": {
       const deleted = await call((runtime) => runtime.delete(id));
-      // The same id for another conversation, in which other processes may continue.
+      // Another session under this id: processes that have cached the old one may continue it.
       if (deleted?.type !== "answer" || random.chance(0.3)) return;
       const message = sent(context, operation.session, plan);
       const started = await call((runtime) => runtime.start(plan, { id, key }));

@@ -12,7 +12,6 @@ import { answersByReason, MisuseError, RuntimeError, user } from "../../model/in
 import { isPlainObject } from "../../model/parse/reading.ts";
 import { submitToolResults as submitResults, addUserMessage, parseDecision } from "../../session/internal.ts";
 import { readOne } from "../context.ts";
-import { putting } from "../rows/batch.ts";
 import { randomText, sha256 } from "../rows/digest.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { checkVersion } from "./accept.ts";
@@ -64,7 +63,13 @@ export async function token(
     answers: answersByReason[wait.reason],
     usedAt: null,
   });
-  await context.storage.write(putting({ table: "tokens", key: [await sha256(token)], tag: 0, value }));
+  const at = { table: "tokens", key: [await sha256(token)] } as const;
+  // A request that arrives again must not make a used token new.
+  await context.storage.write({
+    checks: [{ ...at, tag: null }],
+    removals: [],
+    puts: [{ ...at, tag: 0, value }],
+  });
   return token;
 }
 

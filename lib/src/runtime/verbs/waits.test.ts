@@ -3,6 +3,7 @@
 import type { Process } from "../../../test/runtime/world.ts";
 
 import { askUser, engine, fake, tool } from "everturn";
+import { memoryStorage } from "everturn/host/memory";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
@@ -109,6 +110,19 @@ describe("a question whose answer is a user message", () => {
     await working(world, of, 3000);
     expect(await world.rows("deadlines")).toEqual([]);
     expect(await talk(of)).toContain("user (no answer arrived before the deadline)");
+  });
+
+  test("can be answered by token once, also if the write of the token arrives again", async () => {
+    const clock = handClock();
+    const storage = memoryStorage({ clock });
+    const { world, of } = await asked({}, new World({ storage }));
+    const token = await of.token("s1", "c0");
+    const created = world.writes.at(-1);
+    if (created === undefined) throw new Error("there is no write");
+    const done = await of.complete(token, { type: "answer", text: "Friday" });
+    if (done.type === "completed") await done.turn.result;
+    await storage.write(created.batch);
+    expect(await of.complete(token, { type: "answer", text: "Monday" })).toEqual({ type: "already_completed" });
   });
 
   test("can be answered by token, once", async () => {

@@ -371,6 +371,8 @@ async function answerCall(
         const { type } = await runtime.complete(token.value, answer);
         if (type === "completed") completions += 1;
         if (completions > 1) observer.violation(`tokens: the token of call ${id} was completed ${completions} times`);
+        // The tokens of a deleted session are removed.
+        if (observer.of(nameOfSession(of)).wasDeleted) return;
         if (isLater && type !== "already_completed" && type !== "completed") {
           observer.violation(`tokens: the token of call ${id}, which was completed, is ${type}`);
         }

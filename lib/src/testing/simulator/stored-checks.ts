@@ -40,6 +40,8 @@ type Stored = {
 
 /** How much later than now a released turn may be due, in milliseconds. */
 const dueMs = 100;
+/** How long a request is on its way at most, if nothing disturbs its process, in milliseconds. */
+const requestMs = 1000;
 
 /** See the head of this file. */
 export class StoredChecks {
@@ -272,7 +274,8 @@ export class StoredChecks {
     if (lease === undefined || !readValue("leases", rowOf(lease)).released) return;
     const { open } = this.#of(nameOfKey(lease.key));
     const now = this.#world.now + Math.max(writer.skewMs, this.#observer.storageSkewMs);
-    if (open !== null && open > now + dueMs) {
+    // The clock of the process may have jumped back since it sent the request.
+    if (open !== null && open > now + dueMs && writer.isHealthySince(this.#world.now - requestMs)) {
       this.#observer.violation(
         `due: ${writer.name} released ${nameOfKey(lease.key)}, whose turn is due in ${open - now} ms`,
       );

@@ -322,7 +322,7 @@ export const mutations: readonly Mutation[] = [
       file: "runtime/verbs/steer.ts",
       replacements: [
         [
-          '    if (entry.state === "claimed" && entry.epoch === leases[0]?.tag) return "already_claimed";\n',
+          '    if (entry.state === "claimed" && entry.epoch === epochOf(leases[0]?.tag ?? 0)) return "already_claimed";\n',
           "    void leases;\n",
         ],
       ],
@@ -389,7 +389,9 @@ export const mutations: readonly Mutation[] = [
     name: "fork-lacks-its-last-message",
     source: {
       file: "runtime/verbs/fork.ts",
-      replacements: [["head)).entries.slice(0, at);", "head)).entries.slice(0, Math.max(1, at - 1));"]],
+      replacements: [
+        ["const messages = entries.slice(0, at);", "const messages = entries.slice(0, Math.max(1, at - 1));"],
+      ],
     },
   },
   {

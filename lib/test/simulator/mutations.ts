@@ -450,7 +450,10 @@ export const mutations: readonly Mutation[] = [
     source: {
       file: "runtime/drive/lease-holder.ts",
       replacements: [
-        ["storage.write({ ...batch, lasting }));", "storage.write({ ...batch, lasting: lasting && false }));"],
+        [
+          "const written = await this.#context.storage.write(batch);",
+          "const written = await this.#context.storage.write({ ...batch, lasting: false });",
+        ],
       ],
     },
   },

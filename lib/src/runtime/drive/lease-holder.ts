@@ -62,7 +62,7 @@ export class LeaseHolder {
   #renewals = 0;
   #claiming: Promise<void> | null = null;
   /** Writes without an answer, and the duration of the lease in each. */
-  readonly #requests = new Set<{ readonly ttlMs: number }>();
+  readonly #requests = new Set<{ readonly ttlMs: number; readonly answered: Promise<unknown> }>();
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
 
@@ -118,9 +118,10 @@ export class LeaseHolder {
         { checks: [tokenCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
         changes,
       );
-      const request = { ttlMs };
+      const answered = this.#writeWhenFree({ ...batch, lasting });
+      const request = { ttlMs, answered };
       this.#requests.add(request);
-      const written = await this.#writeWhenFree({ ...batch, lasting }).finally(() => this.#requests.delete(request));
+      const written = await answered.finally(() => this.#requests.delete(request));
       if (written.ok) {
         // The answer to an earlier write may arrive last.
         if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt, ttlMs };
@@ -185,6 +186,13 @@ export class LeaseHolder {
   /** The lease rows that are written from now on do not say that the process drives no other turn. */
   endAlone(): void {
     if (this.#lease.alone) this.#lease = { ...this.#lease, alone: false };
+  }
+
+  /** Writes that the process may drive other turns, after the answers to writes that were sent before and say otherwise. */
+  async writeEndOfAlone(): Promise<void> {
+    this.endAlone();
+    await Promise.allSettled(Array.from(this.#requests, ({ answered }) => answered));
+    await this.write(putting(), { lasting: false });
   }
 
   /**

@@ -17,7 +17,6 @@ import type { NextTurn } from "./turn-committer.ts";
 
 import { RuntimeError } from "../../model/internal.ts";
 import { startRun } from "../../run/internal.ts";
-import { putting } from "../rows/batch.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf, openChildrenOf } from "./children.ts";
@@ -64,8 +63,7 @@ export class TurnDriver {
 
   /** Stores that this process may drive other turns beside this one. */
   async endAlone(): Promise<void> {
-    this.#committer.holder.endAlone();
-    await this.#committer.holder.write(putting(), { lasting: false });
+    await this.#committer.holder.writeEndOfAlone();
   }
 
   /**

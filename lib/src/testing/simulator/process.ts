@@ -61,6 +61,8 @@ export type SharedStorage = {
   readonly real: HostStorage;
   /** Writes to the storage, and logs what it replaces if the storage can lose writes. */
   readonly write: HostStorage["write"];
+  /** The clock of the storage, in milliseconds. */
+  readonly now: () => number;
   /** All processes, dead ones too. Notifications go to those that run. */
   readonly processes: SimulatedProcess[];
   /** The true time until which the storage answers nothing. */
@@ -154,6 +156,7 @@ export class SimulatedProcess implements Owner {
           ? []
           : this.#request(`read ${queries.map(({ table }) => table).join(" ")}`, () => this.#read(queries)),
       write: (batch) => this.#request(`write ${tablesOf(batch)}`, () => this.#write(batch)),
+      now: () => this.#request("now", async () => shared.now()),
       watch: (changed) => {
         // A function of its own: the same callback may be registered twice.
         const callback: WatchCallback = (...written) => changed(...written);

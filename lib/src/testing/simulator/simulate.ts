@@ -228,6 +228,7 @@ class Simulation {
     this.#shared = {
       real,
       write: losesWrites ? (batch) => log.write(batch) : real.write,
+      now: () => world.now + this.#observer.storageSkewMs,
       processes: this.#processes,
       stalledUntil: 0,
       applied: (writer, batch) => {
@@ -511,7 +512,14 @@ class Simulation {
     const observer = this.#observer;
     const checker = new SimulatedProcess(
       this.#world,
-      { real, write: real.write, processes: [], stalledUntil: 0, applied: async () => undefined },
+      {
+        real,
+        write: real.write,
+        now: () => this.#world.now + observer.storageSkewMs,
+        processes: [],
+        stalledUntil: 0,
+        applied: async () => undefined,
+      },
       randomStream(0, ""),
       {
         name: "checker",

@@ -163,6 +163,22 @@ export const mutations: readonly Mutation[] = [
     },
   },
   {
+    name: "tokens-not-unique",
+    extraFaults: ["failover"],
+    source: {
+      file: "runtime/rows/lease.ts",
+      replacements: [["+ Math.floor(random * noncesPerEpoch);", "+ Math.floor(random * 0);"]],
+    },
+  },
+  {
+    name: "times-of-the-index-from-clients",
+    extraFaults: ["far_clocks"],
+    source: {
+      file: "runtime/storage-clock.ts",
+      replacements: [["  if (ask === undefined)", "  if (ask !== null)"]],
+    },
+  },
+  {
     name: "suspects-beside-other-turns",
     rule: "Q17",
     source: {

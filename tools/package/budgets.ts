@@ -68,9 +68,9 @@ const limits = {
   helloKb: 64,
   /** With everything that the program may load later: both APIs of OpenAI, background responses, tool calls, code cells. */
   helloInOneFileKb: 112,
-  machineKb: 23,
-  turnKb: 27,
-  kernelKb: 31,
+  machineKb: 25,
+  turnKb: 28,
+  kernelKb: 32,
 };
 
 /** Measures a packed package that is unpacked in `project`. */

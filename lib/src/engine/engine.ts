@@ -156,7 +156,7 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
   checkTools("engine", fields.tools ?? []);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   checkMiddleware("engine", fields.middleware ?? []);
-  checkProtocol(fields.protocol ?? defaults.protocol);
+  checkProtocol(fields.protocol === undefined ? defaults.protocol : fields.protocol);
   checkProjector(fields.projector ?? null);
   const { whenBusy = null } = fields;
   if (whenBusy !== null && !isBusyPolicy(whenBusy)) {

@@ -59,7 +59,12 @@ function named<T extends Identity & { readonly earlier?: readonly T[] }>(
   current: T,
   { name, version }: Identity,
 ): T | null {
-  return [current, ...(current.earlier ?? [])].find((item) => item.name === name && item.version === version) ?? null;
+  if (current.name === name && current.version === version) return current;
+  for (const item of current.earlier ?? []) {
+    const found = named(item, { name, version });
+    if (found !== null) return found;
+  }
+  return null;
 }
 
 /** Throws `MisuseError` unless the value is a protocol. It names the field and says what to do. */

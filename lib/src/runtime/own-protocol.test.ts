@@ -8,10 +8,12 @@ import type { HostStorage, OpenTurnReplay, TurnFailure } from "everturn/runtime"
 import { askUser, engine, fake, tool, user } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";
+import { toolCall as modelCall } from "everturn/model";
 import { replayOpenTurns, replayTurn, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { approved, latch, rejectionOf, says, toolCall } from "../../test/runtime/sessions.ts";
+import { protocolNamed } from "../engine/internal.ts";
 
 type Guessing = {
   readonly event: { readonly guess: string };
@@ -253,3 +255,110 @@ async function stateOf(host: HostStorage) {
     (["sessions", "turns", "journal", "entries", "events", "records"] as const).map((table) => ({ table, prefix: [] })),
   );
 }
+
+describe("a turn that ends in its first transition", () => {
+  const protocolWith = (prepare: NamedProtocol["prepareProtocolIteration"]): NamedProtocol => ({
+    ...chatProtocol(),
+    name: "short",
+    version: 1,
+    termination: null,
+    prepareProtocolIteration: prepare,
+  });
+  const finished = { type: "finish", ending: ending({ type: "final_value", value: 1 }) } as const;
+
+  test("is stored with its result, and its readers end", async () => {
+    const host = memoryStorage();
+    const agent = engine({ adapter: fake(), model: "fake:m", protocol: protocolWith(() => [finished]) });
+    const sessions = runtime({ host, engines: { default: agent }, live: false });
+    const turn = await sessions.start("Hi", { id: "s" });
+    expect(await turn.result).toMatchObject({ status: "ended", outcome: { type: "final_value", value: 1 } });
+    const types: string[] = [];
+    for await (const { event } of turn.events) types.push(event.type);
+    expect(types).toEqual(["turn_started", "chat_completed"]);
+    expect(await sessions.get("s")).toMatchObject({ openTurn: null, session: { status: "completed" } });
+    expect((await (await sessions.reply("s", "again")).result).status).toBe("ended");
+    expect((await sessions.messages("s")).items).toHaveLength(2);
+  });
+
+  test("with actions that are not valid fails", async () => {
+    const agent = engine({ adapter: fake(), model: "fake:m", protocol: protocolWith(() => []) });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent }, live: false });
+    const { outcome } = await (await sessions.start("Hi", { id: "s" })).result;
+    expect(outcome).toMatchObject({ type: "runtime_error", failure: { reason: "invalid_actions" } });
+    expect(await sessions.get("s")).toMatchObject({ openTurn: null, session: { status: "error" } });
+  });
+
+  const unreadable: readonly (readonly [string, unknown])[] = [
+    ["a value that is missing", { ...finished.ending, outcome: { type: "final_value" } }],
+    ["a value that is not JSON", { ...finished.ending, outcome: { type: "final_value", value: new Date(0) } }],
+    ["a number that is not finite", { ...finished.ending, outcome: { type: "final_value", value: Number.NaN } }],
+    ["an unknown outcome", { ...finished.ending, outcome: { type: "won" } }],
+    ["pending calls without their fields", { ...finished.ending, pendingToolCalls: [{ id: "c" }] }],
+    ["nothing", undefined],
+  ];
+  test.each(unreadable)("with an ending that has %s fails, and the session can be read", async (_, wrong) => {
+    // As a protocol in JavaScript would return it.
+    const finishing: NamedProtocol["prepareProtocolIteration"] = () =>
+      JSON.parse("[]").concat({ type: "finish", ending: wrong });
+    const agent = engine({ adapter: fake(), model: "fake:m", protocol: protocolWith(finishing) });
+    const sessions = runtime({ host: memoryStorage(), engines: { default: agent }, live: false });
+    const { outcome } = await (await sessions.start("Hi", { id: "s" })).result;
+    expect(outcome).toMatchObject({
+      type: "runtime_error",
+      failure: { reason: "invalid_actions", message: expect.stringContaining("finish.ending") },
+    });
+    expect((await sessions.get("s"))?.session.status).toBe("error");
+  });
+});
+
+test("a turn finds its version in the earlier versions of an earlier version", () => {
+  const v1: NamedProtocol<Guessing> = guessing;
+  const v2 = { ...guessing, version: 2, earlier: [v1] };
+  const v3 = { ...guessing, version: 3, earlier: [v2] };
+  const current = engine({ adapter: fake(), model: "fake:m", protocol: v3 });
+  expect(protocolNamed(current.protocol, { name: "guess", version: 1 })).toBe(v1);
+  expect(protocolNamed(current.protocol, { name: "guess", version: 4 })).toBeNull();
+});
+
+test("null is no protocol", () => {
+  const fields = { adapter: fake(), model: "fake:m", ...JSON.parse('{"protocol":null}') };
+  expect(() => engine(fields)).toThrow("engine: protocol must be an object");
+});
+
+test("maxTurns ends a protocol that makes steps without a model call", async () => {
+  let runs = 0;
+  const work = tool({
+    name: "work",
+    description: "Works.",
+    schema: { type: "object" },
+    handler: () => (runs += 1),
+  });
+  const busy: NamedProtocol = {
+    ...chatProtocol(),
+    name: "busy",
+    version: 1,
+    termination: null,
+    prepareProtocolIteration: ({ protocolIteration }) => [
+      {
+        type: "start_tools",
+        calls: [
+          {
+            call: modelCall({ id: `c${protocolIteration}`, name: "work", arguments: {} }),
+            slot: 0,
+            decision: null,
+            idempotencyKey: null,
+          },
+        ],
+      },
+    ],
+    handleToolResults: () => [
+      { type: "advance_protocol_iteration", free: false },
+      { type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "prepare_iteration" } },
+    ],
+  };
+  const agent = engine({ adapter: fake(), model: "fake:m", tools: [work], protocol: busy });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent }, live: false });
+  const turn = await sessions.start("Go.", { id: "s", maxTurns: 3 });
+  expect(await turn.result).toMatchObject({ haltedReason: "max_turns" });
+  expect(runs).toBe(3);
+});

@@ -11,7 +11,9 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending, SlottedCall, Turn } from "./turn.ts";
 
 import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
-import { jsonObject, read } from "../../model/parse/reading.ts";
+import { array, isPlainObject, jsonObject, read } from "../../model/parse/reading.ts";
+import { pendingToolCallShape } from "../../model/tool/pending.ts";
+import { outcomeShape } from "../../model/turn/outcome.ts";
 import { ending, maxTurnsEnding } from "../protocol/ending.ts";
 import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
@@ -38,6 +40,8 @@ export function applyActions<P extends TurnProtocol>(
   if (actions.filter(({ type }) => type === "end_step").length > 1) {
     return reject(builder, "the protocol returned end_step twice");
   }
+  const malformed = actions.map(malformedField).find((field) => field !== null) ?? null;
+  if (malformed !== null) return reject(builder, `the protocol returned ${malformed}, which the machine cannot read`);
   if (direction?.type === "start_tools") {
     const slots = new Set(direction.calls.map(({ slot }) => slot));
     if (slots.size === 0 || slots.size < direction.calls.length) {
@@ -57,6 +61,49 @@ export function applyActions<P extends TurnProtocol>(
 /** Checks at run time, because a protocol may be written in JavaScript. `hasOwn` also rejects names such as `constructor`. */
 function isListOfActions(actions: unknown): boolean {
   return Array.isArray(actions) && actions.every((action) => Object.hasOwn(isDirection, action?.type ?? ""));
+}
+
+/**
+ * The field of an action that does not have the form of its type; `null`: none. The compiler checks it for protocols in TypeScript. An ending is read like a
+ * stored one: the session could not be read again otherwise.
+ */
+function malformedField(action: DriverAction): string | null {
+  switch (action.type) {
+    case "emit":
+      return isPlainObject(action.event) ? null : "emit.event";
+    case "append_events":
+      if (!isListOfObjects(action.messages)) return "append_events.messages";
+      return action.events === undefined || Array.isArray(action.events) ? null : "append_events.events";
+    case "start_tools":
+      return isListOfObjects(action.calls) && isListOfObjects(action.calls.map(({ call }) => call))
+        ? null
+        : "start_tools.calls";
+    case "start_checkpoint": {
+      const { onEmpty } = action;
+      if (!isPlainObject(onEmpty)) return "start_checkpoint.onEmpty";
+      return onEmpty.type === "finish" ? malformedEnding("start_checkpoint.onEmpty.ending", onEmpty.ending) : null;
+    }
+    case "finish":
+      return malformedEnding("finish.ending", action.ending);
+    case "end_step":
+    case "start_llm":
+    case "start_exec":
+    case "advance_protocol_iteration":
+    case "schedule_turn_limit_final":
+      return null;
+  }
+}
+
+function malformedEnding(path: string, value: unknown): string | null {
+  if (!isPlainObject(value)) return path;
+  const outcome = read(outcomeShape, value["outcome"]);
+  if (!("value" in outcome)) return [path, "outcome", ...(outcome.issues[0]?.path ?? [])].join(".");
+  const calls = read(array(pendingToolCallShape), value["pendingToolCalls"]);
+  return "value" in calls ? null : [path, "pendingToolCalls", ...(calls.issues[0]?.path ?? [])].join(".");
+}
+
+function isListOfObjects(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isPlainObject);
 }
 
 /** Where an action has a value of the protocol's own that cannot be stored as JSON; `null`: nowhere. */
@@ -117,10 +164,12 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
     case "start_tools": {
       const { calls } = action;
       if (builder.turn.policy.stopAfter === "reply") return stop(builder, calls);
+      if (isBeyondLimit(builder.turn)) return finish(builder, maxTurnsEnding(builder.turn.policy.maxTurns));
       return builder.wait({ type: "awaiting_tools", calls, results: calls.map(() => null), cell: null });
     }
     case "start_exec":
       if (builder.turn.policy.stopAfter === "reply") return stop(builder, []);
+      if (isBeyondLimit(builder.turn)) return finish(builder, maxTurnsEnding(builder.turn.policy.maxTurns));
       return builder.cells.start(builder, action);
     case "start_checkpoint": {
       const { checkpoint, onEmpty } = action;
@@ -131,7 +180,7 @@ function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: Dr
   }
 }
 
-/** Has the turn made all model calls that `maxTurns` and the grace turn allow? The built-in protocols end the turn before; another one may not read the limit. */
+/** Has the turn made all steps that `maxTurns` and the grace turn allow? The built-in protocols end the turn before; another one may not read the limit. */
 function isBeyondLimit({ policy: { maxTurns }, step, runOffset, graceTurn }: Turn): boolean {
   return maxTurns !== null && step >= runOffset + maxTurns + (graceTurn ? 1 : 0);
 }

@@ -104,7 +104,7 @@ import { outcomeClassOf } from "../rows/rollup.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
 import { summaryOf } from "../rows/summary.ts";
-import { eventsOfItem, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
+import { eventsOfItem, eventsOfStart, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
 import { openCallDeadlines } from "../verbs/waits.ts";
 import { admit } from "./admission.ts";
 import { childUsage } from "./children.ts";
@@ -227,7 +227,7 @@ export class TurnCommitter {
       sink: {
         live: (events, of) => this.#live(events, of),
         commit: (transition, reported, item) =>
-          item === null ? this.#begin(transition) : this.#commit(transition, reported, item),
+          item === null ? this.#begin(transition, reported) : this.#commit(transition, reported, item),
       },
     };
   }
@@ -297,7 +297,8 @@ export class TurnCommitter {
    * The commit of the first transition, which no journal item causes. Acceptance has stored the start of the turn already, so a batch is
    * written only if there are start marks, new messages or inbox input.
    */
-  async #begin({ turn }: Transition): Promise<Committed> {
+  async #begin({ turn }: Transition, reported: readonly TurnEvent[]): Promise<Committed> {
+    if (turn.phase.type === "ended") return this.#endAtOnce(turn, reported);
     if (this.#progress.status !== "queued") return "replayed";
     const marks = this.draining || this.#isEnding ? [] : this.records.startMarks(turn);
     const { inputs } = this.#start;
@@ -305,6 +306,15 @@ export class TurnCommitter {
     if (marks.length === 0 && !hasNewMessages && inputs.length === 0) return "fresh";
     const events = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
     await this.#write(async (now) => this.#advancing(turn, 0, events, putting(...marks), now));
+    return "fresh";
+  }
+
+  /** The commit of a turn that ends in its first transition: its protocol orders no effect, or returned actions that are not valid. */
+  async #endAtOnce(turn: Turn, reported: readonly TurnEvent[]): Promise<Committed> {
+    const { inputs } = this.#start;
+    const started = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
+    const events = [...started, ...eventsOfStart(this.#turn, started.length, reported)];
+    await this.#write(async (now) => this.#ending(turn, resultIn(reported), 0, events, noChanges, now));
     return "fresh";
   }
 

@@ -61,6 +61,11 @@ export function turnStartedByInput(
   return [turnStarted(turnId, sessionId), ofTurn(turnId, 0, 1, input)];
 }
 
+/** The events that a run reported for the first transition of a turn. `first` is the index of the first one. */
+export function eventsOfStart(turn: string, first: number, reported: readonly TurnEvent[]): readonly StoredEvent[] {
+  return reported.map((event, index) => ofTurn(turn, 0, first + index, withoutThread(event)));
+}
+
 /** An event that settles no attempt. */
 export function ofTurn(turn: string, ordinal: number, index: number, event: TurnEvent): StoredEvent {
   return { turn, ordinal, index, settles: null, event };

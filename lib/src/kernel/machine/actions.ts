@@ -11,9 +11,14 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending, SlottedCall, Turn } from "./turn.ts";
 
 import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
-import { array, isPlainObject, jsonObject, read } from "../../model/parse/reading.ts";
-import { pendingToolCallShape } from "../../model/tool/pending.ts";
-import { outcomeShape } from "../../model/turn/outcome.ts";
+import {
+  array,
+  isPlainObject,
+  jsonObject,
+  outcomeShape,
+  pendingToolCallShape,
+  read,
+} from "../../model/parse/reading.ts";
 import { ending, maxTurnsEnding } from "../protocol/ending.ts";
 import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";

@@ -12,7 +12,14 @@ export { modelNameShape } from "../call/model-ref.ts";
 export { responseFormatShape, toolChoiceShape } from "../call/request.ts";
 export { originShape } from "../message/origin.ts";
 export { budgets, cancelEvidenceShape, outcomeShape } from "../turn/outcome.ts";
-export { decisionShape, forwardedShape, pendingReasons, shownCallShape, waitOpts } from "../tool/pending.ts";
+export {
+  decisionShape,
+  forwardedShape,
+  pendingReasons,
+  pendingToolCallShape,
+  shownCallShape,
+  waitOpts,
+} from "../tool/pending.ts";
 export { replyShape } from "../call/reply.ts";
 export { failed, ok } from "../failure/result.ts";
 export { turnStatuses } from "../session/session-view.ts";

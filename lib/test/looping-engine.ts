@@ -93,3 +93,19 @@ export function heapInUse(): number {
   collectGarbage();
   return process.memoryUsage().heapUsed;
 }
+
+/**
+ * Bytes of the heap in use once garbage collection frees no more: timers of earlier work, which run between two collections, can release what that
+ * work retained.
+ */
+export async function settledHeap(): Promise<number> {
+  const [small, passes] = [10_000, 5];
+  let least = heapInUse();
+  for (let unchanged = 0; unchanged < passes;) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const heap = heapInUse();
+    unchanged = least - heap < small ? unchanged + 1 : 0;
+    least = Math.min(least, heap);
+  }
+  return least;
+}

@@ -31,6 +31,9 @@ import { takeOverAllEnded } from "./ended-processes.ts";
 import { restoreAllDue } from "./restore-due.ts";
 import { writeConflict, find, historyOf, lastStart, openTurn } from "./session-rows.ts";
 
+/** How often a session that other writers change meanwhile is read again before `recover` rejects with `conflict`. */
+const maxAttempts = 5;
+
 const nothingRecovered: Recovered = { pickedUp: 0, usable: false, mayRunTwice: [] };
 
 /** Recovers one session, or without an id drives every due turn. */
@@ -48,12 +51,26 @@ export async function recover(
     while (line !== null);
     return { ...nothingRecovered, pickedUp: driven + taken };
   }
-  const before = await find(context, id);
-  const { key, head } = before;
   if (options.from !== undefined && options.from !== "step") {
     const message = `recover: from must be "step", not ${String(options.from)}`;
     throw new MisuseError("invalid_argument", message, { path: ["from"] });
   }
+  for (let attempt = 1; ; attempt += 1) {
+    const before = await find(context, id);
+    const recovered = await recoverOne(context, before, options);
+    if (recovered !== "changed") return recovered;
+    // Another writer has changed the session since it was read, for example another process that recovers it.
+    if (attempt >= maxAttempts) throw writeConflict(before.key, "sessions");
+  }
+}
+
+/** One attempt to recover a session as it was read. `changed`: nothing was written, because the session has changed. */
+async function recoverOne(
+  context: VerbContext,
+  before: ExistingSession,
+  options: { readonly from?: "step" },
+): Promise<Recovered | "changed"> {
+  const { key, head } = before;
   const open = await openTurn(context, key, head.turn);
   if (open?.status === "parked") {
     return options.from === "step" ? restartStep(context, before, open) : endParked(context, before, open);
@@ -62,8 +79,7 @@ export async function recover(
     return { ...nothingRecovered, pickedUp: (await context.turns.pickUp(key, { force: true })) ? 1 : 0 };
   if (head.session.status !== "error") return nothingRecovered;
   const pickedUp = await makeUsable(context, before);
-  // Another writer has changed the session since it was read, for example another process that recovers it.
-  return pickedUp === "changed" ? recover(context, id, options) : { ...nothingRecovered, usable: true, pickedUp };
+  return pickedUp === "changed" ? "changed" : { ...nothingRecovered, usable: true, pickedUp };
 }
 
 /**

@@ -1,10 +1,10 @@
 // A turn that ends every process that drives it is parked, and the turns that were driven beside it complete (Q17).
 
-import type { Process } from "../../test/runtime/world.ts";
+import type { Process, Write } from "../../test/runtime/world.ts";
 
 import { describe, expect, test } from "vitest";
 
-import { counting, worker, World } from "../../test/runtime/world.ts";
+import { counting, gate, worker, World } from "../../test/runtime/world.ts";
 import { readValue } from "./rows/stored.ts";
 
 /** How long the tool of a healthy turn takes, and after which time the other one ends its process, in milliseconds. */
@@ -119,17 +119,28 @@ describe("a turn that ends its process", () => {
 
 describe("a suspect that is driven alone", () => {
   /** A process that drives a suspect alone: a turn whose tool takes an hour, after two crashes. */
-  async function isolated(world: World) {
+  async function isolated(
+    world: World,
+    engine: "long" | "two" = "long",
+    holds?: NonNullable<Parameters<World["process"]>[1]>["holds"],
+  ) {
     const long = counting("long", {
       replay: "safe",
       timeoutMs: 7_200_000,
       handler: () => world.clock.sleep(3_600_000),
     });
-    const also = { long: world.engine(worker("long"), { tools: [long.tool] }) };
-    const lives = Array.from({ length: 3 }, () => world.process(world.engine(worker()), { also, lease }));
+    const step = gate();
+    const short = counting("short", { replay: "safe", timeoutMs: 7_200_000, handler: () => step.wait() });
+    const tools = [short.tool, long.tool];
+    const also = {
+      long: world.engine(worker("long"), { tools }),
+      two: world.engine(worker("short", "long"), { tools }),
+    };
+    const options = holds === undefined ? {} : { holds };
+    const lives = Array.from({ length: 3 }, () => world.process(world.engine(worker()), { also, lease, ...options }));
     const [first, second, third] = lives;
     if (first === undefined || second === undefined || third === undefined) throw new Error("three are needed");
-    await first.start("hi", { id: "suspect", engine: "long" });
+    await first.start("hi", { id: "suspect", engine });
     await world.clock.advance(0);
     for (const [dead, next] of [[first, second] as const, [second, third] as const]) {
       dead.kill();
@@ -141,7 +152,7 @@ describe("a suspect that is driven alone", () => {
       const [row] = await world.rows("leases", ["", "suspect"]);
       return row !== undefined && readValue("leases", row).alone;
     };
-    return { process: third, isAlone };
+    return { process: third, isAlone, endStep: step.open };
   }
 
   test("delays turns of verbs in its process by at most one lease time, and is then not alone any more", async () => {
@@ -155,6 +166,36 @@ describe("a suspect that is driven alone", () => {
     await world.clock.advance(1000);
     expect(await turn.result).toMatchObject({ text: "Done." });
     expect(await isAlone()).toBe(false);
+    expect(await statusOf(process, "suspect")).toBe("running");
+  });
+
+  test("is not said to be alone by a renewal that the storage applies after the commit of its progress", async () => {
+    const world = new World();
+    const late = gate();
+    let isHeld = false;
+    const isRenewal = ({ batch }: Write) => batch.puts.length === 1 && batch.puts[0]?.table === "leases";
+    const holds = (write: Write) => {
+      if (!isHeld || !isRenewal(write)) return null;
+      isHeld = false;
+      return late.wait();
+    };
+    const { process, isAlone, endStep } = await isolated(world, "two", holds);
+    isHeld = true;
+    await world.clock.advance(1000);
+    await late.reached;
+    const journal = (await world.rows("journal")).length;
+    endStep();
+    await world.clock.advance(0);
+    expect((await world.rows("journal")).length).toBeGreaterThan(journal);
+    expect(await isAlone()).toBe(false);
+    const turn = await process.start("hi", { id: "s1" });
+    await world.clock.advance(0);
+    // The renewal may still be applied.
+    expect(await statusOf(process, "s1")).toBe("queued");
+    late.open();
+    await world.clock.advance(0);
+    expect(await isAlone()).toBe(false);
+    expect(await turn.result).toMatchObject({ text: "Done." });
     expect(await statusOf(process, "suspect")).toBe("running");
   });
 

@@ -12,8 +12,9 @@ import { memoryStorage } from "../../host/memory/index.ts";
 import { RuntimeError } from "../../model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { runtime } from "../index.ts";
-import { claim, epochOf, leaseTimings, nextToken } from "../rows/lease.ts";
+import { claim, epochOf, leasePut, leaseTimings, nextToken } from "../rows/lease.ts";
 import { moveDue } from "../rows/session-write.ts";
+import { readValue } from "../rows/stored.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 
 /** Is this the commit of a model reply? */
@@ -511,4 +512,32 @@ test("a lease that was claimed while the storage could not identify the process 
   expect(await holder()).toBe("identity");
   open();
   await turn.result;
+});
+
+test("a claim of the next epoch that is being written does not undo the end of the isolation", async () => {
+  const clock = handClock();
+  const storage = memoryStorage({ clock });
+  const key = ["", "s1"] as const;
+  const claimed = claim(key, null, "one", clock, leaseTimings);
+  if (claimed.type === "busy") throw new Error("the session is held");
+  const lease = { ...claimed.lease, alone: true };
+  await storage.write({ checks: [], removals: [], puts: [leasePut(key, lease)] });
+  const answer = gate();
+  const host: HostStorage = {
+    ...storage,
+    write: async (batch) => {
+      const written = await storage.write(batch);
+      if (written.ok && batch.checks[0]?.alive !== true) await answer.wait();
+      return written;
+    },
+  };
+  const holder = new LeaseHolder({ storage: host, clock, lease: leaseTimings }, { tenant: "", session: "s1" }, lease);
+  await clock.advance(31_000);
+  const renewing = holder.renew();
+  await answer.reached;
+  holder.endAlone();
+  answer.open();
+  await renewing;
+  const [[row] = []] = await storage.read([{ table: "leases", prefix: key }]);
+  expect(row === undefined ? null : readValue("leases", row).alone).toBe(false);
 });

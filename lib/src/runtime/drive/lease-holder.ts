@@ -61,8 +61,12 @@ export class LeaseHolder {
   #renewal: { readonly written: Promise<void>; readonly sentAt: number } | null = null;
   #renewals = 0;
   #claiming: Promise<void> | null = null;
-  /** Writes without an answer, and the duration of the lease in each. */
-  readonly #requests = new Set<{ readonly ttlMs: number; readonly answered: Promise<unknown> }>();
+  /** Writes without an answer, the duration of the lease in each, and whether it says that the process drives no other turn. */
+  readonly #requests = new Set<{
+    readonly ttlMs: number;
+    readonly alone: boolean;
+    readonly answered: Promise<unknown>;
+  }>();
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
 
@@ -119,7 +123,7 @@ export class LeaseHolder {
         changes,
       );
       const answered = this.#writeWhenFree({ ...batch, lasting });
-      const request = { ttlMs, answered };
+      const request = { ttlMs, alone: lease.alone, answered };
       this.#requests.add(request);
       const written = await answered.finally(() => this.#requests.delete(request));
       if (written.ok) {
@@ -183,15 +187,24 @@ export class LeaseHolder {
     await Promise.all(unanswered);
   }
 
-  /** The lease rows that are written from now on do not say that the process drives no other turn. */
-  endAlone(): void {
+  /**
+   * The lease rows that are sent from now on do not say that the process drives no other turn. Returns whether writes without an answer say otherwise: the
+   * storage may perform one of them last, so `writeEndOfAlone` has to follow.
+   */
+  endAlone(): boolean {
     if (this.#lease.alone) this.#lease = { ...this.#lease, alone: false };
+    return this.#saysAlone.length > 0;
+  }
+
+  /** The writes without an answer that say that the process drives no other turn. */
+  get #saysAlone(): readonly Promise<unknown>[] {
+    return Array.from(this.#requests).flatMap(({ alone, answered }) => (alone ? [answered] : []));
   }
 
   /** Writes that the process may drive other turns, after the answers to writes that were sent before and say otherwise. */
   async writeEndOfAlone(): Promise<void> {
     this.endAlone();
-    await Promise.allSettled(Array.from(this.#requests, ({ answered }) => answered));
+    await Promise.allSettled(this.#saysAlone);
     await this.write(putting(), { lasting: false });
   }
 
@@ -251,7 +264,8 @@ export class LeaseHolder {
       const batch = merge({ checks: [claimed.check], removals: [], puts: [put] }, moved);
       const written = await this.#writeWhenFree(batch);
       if (written.ok) {
-        this.#lease = lease;
+        // `endAlone` may have been called meanwhile.
+        this.#lease = { ...lease, alone: this.#lease.alone };
         return;
       }
       if (batch.checks[written.check]?.table === "leases") throw this.lost();

@@ -470,8 +470,8 @@ export class TurnCommitter {
       const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random));
       const put = next !== null ? keepPut : releases ? this.#releasePut : null;
       const isProgress = hasProgress(change, this.#progress);
-      // Other turns may start after this commit.
-      if (isProgress) this.holder.endAlone();
+      // Other turns may start after this commit. A late renewal cannot undo one that releases the lease or keeps it under another token.
+      const mayBeUndone = isProgress && this.holder.endAlone() && put === null;
       const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
@@ -479,7 +479,7 @@ export class TurnCommitter {
         if (table === "inboxes" || table === "inbox" || table === "slots") continue;
         throw this.#conflict(table);
       }
-      if (isProgress) this.onProgress?.();
+      if (isProgress) this.#reportProgress(mayBeUndone);
       if (change.turn?.type === "end" || change.turn?.type === "park") {
         const nextLimit = change.turn.type === "end" ? change.turn.nextLimit : null;
         const waitsFor = nextLimit?.type === "waiting" ? [nextLimit.scope] : [];
@@ -495,6 +495,16 @@ export class TurnCommitter {
       this.#reportFailure(change);
       return;
     }
+  }
+
+  /** Reports a written commit with progress. `mayBeUndone`: a renewal that was sent before may have written after it that the process drives no other turn. */
+  #reportProgress(mayBeUndone: boolean): void {
+    if (!mayBeUndone) return this.onProgress?.();
+    // If this fails, `ActiveTurns` writes it after one lease time.
+    void this.holder.writeEndOfAlone().then(
+      () => this.onProgress?.(),
+      () => undefined,
+    );
   }
 
   /** Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked before is not reported again. */

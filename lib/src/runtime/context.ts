@@ -33,8 +33,8 @@ export type RuntimeContext = {
   readonly lease: LeaseTimings;
   /** The number of takeovers without a new journal row at which a turn is parked (Q17). */
   readonly maxTakeovers: number;
-  /** How many turns this process drives at once. */
-  readonly maxActiveTurns: number;
+  /** How many turns this process drives at once: as configured, and fewer while writes are slow (`drive/growing-lease.ts`). */
+  readonly maxActiveTurns: () => number;
   /** The limits of turns by engine, tenant and limit key; `null`: none. */
   readonly limits: RuntimeLimits | null;
   /** How long journals of ended turns are kept, in milliseconds; `null`: without limit. */

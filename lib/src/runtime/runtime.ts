@@ -384,6 +384,7 @@ export type Runtime = {
 export function runtime(options: RuntimeOptions): Runtime {
   const { engines, clock = systemClock, lease = {}, live = {} } = options;
   const growingLease = new GrowingLease(checkedTimings({ ...leaseTimings, ...lease }));
+  const maxActiveTurns = checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096);
   const { storage: host, clock: storageTime } = storageClock(
     growingLease.measured(checkedStorage(options.host, options.durability ?? null), clock),
     clock,
@@ -404,7 +405,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     owner: () => (owner ??= `process-${randomText(8)}`),
     lease: growingLease,
     maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
-    maxActiveTurns: checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096),
+    maxActiveTurns: () => Math.min(maxActiveTurns, growingLease.places),
     limits: checkedLimits(options.limits),
     retentionMs: checkedRetention(options.retentionMs),
     reportFailure: (report) => {

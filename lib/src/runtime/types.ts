@@ -49,7 +49,8 @@ export type RuntimeOptions = {
   readonly maxTakeovers?: number;
   /**
    * How many turns this process drives at once, however they were started. A whole number of 1 or more; default: 4,096. At the limit,
-   * further turns are accepted and stored; they are driven when a turn here ends, or by another process.
+   * further turns are accepted and stored; they are driven when a turn here ends, or by another process. While writes to the storage are slow, the limit is
+   * lower: the writes of all turns, sent at once, have to be answered within one renewal interval of the lease.
    */
   readonly maxActiveTurns?: number;
   /**

@@ -7,6 +7,8 @@
 //   `#start` runs one session in the background: a `TurnDriver` for the open turn, then one for each turn that follows, under one lease each.
 //   Places are counted (`maxActiveTurns`, a counting semaphore): a turn that finds no free place is queued by session, and the oldest is tried when a
 //   place becomes free. The queue only saves time: the turn is stored, and due for every worker.
+//   While writes are slow there are fewer places (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Turns that wait for
+//   faster writes are tried again every renewal interval, because no turn has to end before.
 //   A turn that may end its process, a suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
 //   starts until it has made progress, for at most one lease time.
 //
@@ -19,7 +21,7 @@
 //
 // Invariants
 //   1. A session has at most one entry here, because a lease belongs to a session.
-//   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`.
+//   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`, as of the last claim.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
 //   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is claimed or started here,
 //      unless the answer to the claim or to the release was lost: then no process drives that session until its lease expires.
@@ -88,6 +90,8 @@ export class ActiveTurns {
   readonly #queue = new Map<string, StoredTurn>();
   /** Suspects that wait until this process drives nothing else, by session, oldest first. */
   readonly #suspects = new Map<string, StoredTurn>();
+  /** The wait until queued turns are tried again; `null`: none waits. */
+  #queueTimer: AbortController | null = null;
   /** The wait of the oldest suspect; `null`: no suspect waits for other turns to end. */
   #suspectTimer: AbortController | null = null;
   /** The suspect that has waited for one lease time and is driven beside other turns, by session. */
@@ -235,6 +239,7 @@ export class ActiveTurns {
     const releasePlace = this.reserve(name);
     if (releasePlace === null) {
       this.#queue.set(name, stored);
+      this.#startQueueTimer();
       return "left";
     }
     let isDriven = false;
@@ -272,7 +277,7 @@ export class ActiveTurns {
 
   /** Returns whether all places are taken. */
   get isFull(): boolean {
-    return this.#active.size + this.#reserved >= this.#context.maxActiveTurns;
+    return this.#active.size + this.#reserved >= this.#context.maxActiveTurns();
   }
 
   /** Returns whether a suspect is driven alone here or waits for it. Workers take no other turns meanwhile. */
@@ -414,6 +419,7 @@ export class ActiveTurns {
     this.#closing = true;
     this.#waiting.stop();
     this.#stopSuspectTimer();
+    this.#queueTimer?.abort();
     // Turns that wait for a free place are left; `reasonLeft` reports them.
     this.left.report();
     for (const { driver } of this.#active.values()) driver?.handOver(false);
@@ -462,6 +468,24 @@ export class ActiveTurns {
     const [name, stored] = queued;
     this.#queue.delete(name);
     void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#driveQueued()));
+  }
+
+  /** Tries queued turns again after one renewal interval: places also become free because writes are faster again. */
+  #startQueueTimer(): void {
+    if (this.#queueTimer !== null || this.#closing) return;
+    const timer = new AbortController();
+    this.#queueTimer = timer;
+    const { clock, lease } = this.#context;
+    void clock.sleep(lease.renewMs, timer.signal).then(
+      () => this.#retryQueued(),
+      () => undefined,
+    );
+  }
+
+  #retryQueued(): void {
+    this.#queueTimer = null;
+    this.#driveQueued();
+    if (this.#queue.size > 0) this.#startQueueTimer();
   }
 
   /** Drives a session in the background: the turn, and the turns that follow it. */

@@ -48,9 +48,9 @@ export async function takeOverAllEnded(
   return { taken, next: cursor };
 }
 
-/** May this process drive another turn? While a suspect is driven alone, a worker takes none; without a limit, turns are queued in this process. */
-function hasPlace({ count, isIsolating }: ActiveTurns, limit: number): boolean {
-  return count < limit && (limit === Number.POSITIVE_INFINITY || !isIsolating);
+/** May this process drive another turn? While all places are taken or a suspect is driven alone, a worker takes none; without a limit, turns are queued in this process. */
+function hasPlace({ count, isFull, isIsolating }: ActiveTurns, limit: number): boolean {
+  return count < limit && (limit === Number.POSITIVE_INFINITY || !(isFull || isIsolating));
 }
 
 /** Does so for one page of open turns, while this process drives fewer than `limit`. */

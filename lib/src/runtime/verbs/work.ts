@@ -156,7 +156,7 @@ export async function work(
       const overheadMs = driven > 0 ? 0 : clock.now() - passEndedAt + polledAt - from;
       const restMs = Math.min(pollMs, Math.max(minRestMs, restFactor * overheadMs));
       if (signal.aborted || turns.closing) return;
-      if (!isCutOff && (endedPass === null || turns.count >= concurrency || turns.isIsolating)) {
+      if (!isCutOff && (endedPass === null || turns.count >= concurrency || turns.isFull || turns.isIsolating)) {
         const timer = new AbortController();
         await Promise.race([changes.changed(), clock.sleep(pollMs, timer.signal).catch(() => undefined)]);
         timer.abort();

@@ -6,6 +6,13 @@
 //   new journal row. From the second takeover on, the turn waits with exponential backoff and is driven alone. At `maxTakeovers` it is parked
 //   (`takeovers.ts`). `force` (recover with an id, cancel) resets the count and does not wait.
 //
+// Why the claim of a due turn is a batch of its own
+//   A due turn needs one write before its first effect, the claim; its first commit is the response of that effect. The claim cannot wait for that commit: the
+//   effect would be performed without a lease, by several processes at once (H3). (A turn that this process accepts is claimed by the accepting batch.)
+//   Two kinds of turns need a second write before their first effect: start marks of approved calls, and messages of a turn that input has started. Both
+//   follow from the loaded turn, so one batch would have to claim after loading. Then a turn that ends its process while it is loaded leaves no lease that
+//   expires: no takeover is counted, and every process would load it again, without bound (Q17). Several workers would also load and plan one turn at once.
+//
 // Invariants
 //   1. A session is claimed for a turn only if the limits admit the turn (`admission.ts`), except to end it.
 //   2. A turn whose claim is put off has its row in `due` at the time of the next attempt, or waits for a limit.

@@ -33,8 +33,10 @@ export type OwnProtocol = NamedProtocol & { readonly type?: never } & Partial<Ce
 
 /** What runs the cells of a protocol; `null`: it has no executor. */
 export function cellSettingsOf(protocol: EngineProtocol): CellSettings | null {
-  const { executor } = "executor" in protocol ? protocol : {};
-  return executor === undefined ? null : { ...protocol, executor };
+  if (!("executor" in protocol) || protocol.executor === undefined) return null;
+  // Each field by name: a spread would lose those that an instance of a class inherits.
+  const { executor, finish, limits } = protocol;
+  return { executor, ...(finish === undefined ? {} : { finish }), ...(limits === undefined ? {} : { limits }) };
 }
 
 /** Is this a protocol of one's own? */

@@ -452,6 +452,20 @@ describe("recorded responses", () => {
     return machine.turn;
   }
 
+  test.each(["null", "7", '"x"', "[]"])("%s is no response: handleResponse and advance throw a typed error", (row) => {
+    const settings = config();
+    const machine = TurnMachine.start(settings, turnInput("t", { messages: [user("hi")] }));
+    const before = JSON.stringify(machine.checkpoint());
+    const error = expect.objectContaining({
+      name: "MisuseError",
+      reason: "invalid_argument",
+      message: expect.stringContaining("must be an object"),
+    });
+    expect(() => machine.handleResponse(JSON.parse(row))).toThrow(error);
+    expect(() => advance(settings, machine.turn, JSON.parse(row))).toThrow(error);
+    expect(JSON.stringify(machine.checkpoint())).toBe(before);
+  });
+
   test("rows that lack the fields of later releases are accepted by handleResponse", () => {
     const call = '{"id":"c0","name":"weather","arguments":{}}';
     const asking = `{"type":"model_replied","id":"t/0/model","reply":{"finishReason":"tool_calls","toolCalls":[${call}]}}`;

@@ -1,6 +1,6 @@
 // Protocols and projectors of one's own, in memory: `chat`, `stream`, `step`, `generate`, and what an engine rejects.
 
-import type { OwnProtocol } from "everturn/engine";
+import type { CodeExecutor, OwnProtocol } from "everturn/engine";
 import type { NamedProjector, NamedProtocol, ProtocolDriver } from "everturn/kernel";
 
 import { chat, engine, fake, generate, MisuseError, step, stream, tool, user } from "everturn";
@@ -145,6 +145,46 @@ test("a protocol with an executor runs code", async () => {
   const result = await chat(engine({ adapter: guesses(), model: "fake:m", protocol }), "Begin.");
   const value = { observations: ["HELLO"], calls: 0, driverState: { cell: 7 } };
   expect(result.outcome).toEqual({ type: "final_value", value });
+});
+
+test("a protocol can inherit its executor and the settings of its cells", async () => {
+  const seen: unknown[] = [];
+  class Base {
+    get executor(): CodeExecutor {
+      return {
+        name: "seven",
+        version: "1",
+        language: "text",
+        run: async ({ limits }) => {
+          seen.push(limits.output);
+          return { type: "finished", observations: [], error: null, finish: { type: "value", value: "seven" } };
+        },
+      };
+    }
+    get limits() {
+      return { output: 1234 };
+    }
+    get finish() {
+      return { type: "number" } as const;
+    }
+  }
+  class Cells extends Base {
+    readonly name = "cells";
+    readonly version = 1;
+    readonly termination = null;
+    readonly handleLlmSuccess = () => [];
+    readonly handleToolResults = () => [];
+    readonly prepareProtocolIteration = () =>
+      [{ type: "start_exec", language: "text", code: "7", driverState: null }] as const;
+    readonly handleExecResult: ProtocolDriver["handleExecResult"] = (_, result) => {
+      const value =
+        result.type === "code_finished" && result.finish?.type === "value" ? result.finish.issues.length : -1;
+      return [{ type: "finish", ending: ending({ type: "final_value", value }) }];
+    };
+  }
+  const result = await chat(engine({ adapter: guesses(), model: "fake:m", protocol: new Cells() }), "Begin.");
+  expect(seen).toEqual([1234]);
+  expect(result.outcome).toEqual({ type: "final_value", value: 1 });
 });
 
 test("maxTurns ends a protocol that does not read it", async () => {
@@ -292,6 +332,77 @@ describe("what an engine rejects", () => {
     await expect(async () => chat(agent, "Guess.", { mode: "manual" })).rejects.toThrow(
       expect.objectContaining({ reason: "invalid_argument", path: ["mode"] }),
     );
+  });
+});
+
+describe("actions that are not valid fail the turn", () => {
+  const finish = { type: "finish", ending: ending({ type: "empty" }) };
+  const open = { type: "start_llm", useTools: false, overrides: {}, driverState: null };
+  const approval = ending({ type: "approval" });
+  const call = { call: { id: "c", name: 7, arguments: {} }, slot: 0, decision: null, idempotencyKey: null };
+  test.each([
+    [
+      "a message without a role",
+      "append_events.messages.0.role",
+      [{ type: "append_events", messages: [{ content: "x" }] }, finish],
+    ],
+    [
+      "a message whose content is a number",
+      "append_events.messages.1.content",
+      [{ type: "append_events", messages: [user("x"), { ...user("y"), content: 7 }] }, finish],
+    ],
+    ["no message", "append_events.messages", [{ type: "append_events", messages: null }, finish]],
+    [
+      "a final message that is none",
+      "schedule_turn_limit_final.message",
+      [{ type: "schedule_turn_limit_final", message: "stop" }, open],
+    ],
+    ["an event of no known type", "emit.event.type", [{ type: "emit", event: { type: "x" } }, finish]],
+    ["a call whose name is a number", "start_tools.calls.0.call.name", [{ type: "start_tools", calls: [call] }]],
+    ["an approval without pending calls", "finish.ending.pendingToolCalls", [{ type: "finish", ending: approval }]],
+    [
+      "an approval without pending calls after a checkpoint",
+      "start_checkpoint.onEmpty.ending.pendingToolCalls",
+      [{ type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "finish", ending: approval } }],
+    ],
+  ])("%s", async (_, path, actions) => {
+    const protocol = { ...chatProtocol(), name: "wrong", version: 1, termination: null };
+    Object.assign(protocol, { prepareProtocolIteration: () => actions });
+    const result = await chat(engine({ adapter: guesses("x"), model: "fake:m", protocol }), "Begin.");
+    expect(result.outcome).toMatchObject({
+      type: "runtime_error",
+      failure: { reason: "invalid_actions", message: expect.stringContaining(`${path},`) },
+    });
+    expect(result.thread.messages).toHaveLength(1);
+  });
+});
+
+describe("a projector that returns no request", () => {
+  const request = ChatContextProjector.project;
+  const cases: readonly (readonly [string, readonly string[], (context: Parameters<typeof request>[0]) => unknown])[] =
+    [
+      ["nothing", [], () => undefined],
+      ["a promise", [], async (context) => request(context)],
+      ["no messages", ["messages"], (context) => ({ ...request(context), messages: null })],
+      [
+        "a message without a role",
+        ["messages", "1", "role"],
+        (context) => ({ ...request(context), messages: [...request(context).messages, { content: "x" }] }),
+      ],
+      ["tools that are none", ["tools", "0"], (context) => ({ ...request(context), tools: [7] })],
+    ];
+  test.each(cases)("%s: the error names the projector and the field", async (_, path, project) => {
+    const projector = { name: "short", version: 3, project: request };
+    Object.assign(projector, { project });
+    const adapter = guesses("x");
+    const error = await chat(engine({ adapter, model: "fake:m", projector }), "Begin.").catch((reason) => reason);
+    expect(error).toBeInstanceOf(MisuseError);
+    expect(error).toMatchObject({
+      reason: "invalid_argument",
+      message: expect.stringContaining("the projector short 3"),
+      path: path.map((key) => (/^\d+$/.test(key) ? Number(key) : key)),
+    });
+    expect(adapter.calls).toHaveLength(0);
   });
 });
 

@@ -2,11 +2,13 @@
 //
 // The request is not stored. It is computed when the effect is performed, and again for a replay or a retry, so the projector must be pure.
 
-import type { Message, ModelRequest } from "../../model/internal.ts";
+import type { Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
-import { MisuseError, request, systemMessageOf, userMessageOf } from "../../model/internal.ts";
+import { MisuseError, renderIssue, request, systemMessageOf, userMessageOf } from "../../model/internal.ts";
+import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
+import { isAboutStorage } from "../machine/read-response.ts";
 import { renderHistory, renderPrompt } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";
@@ -58,7 +60,7 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
 
 /**
  * Returns the request of the model call that a turn waits for. Throws `MisuseError` if the turn is not waiting for
- * a model.
+ * a model, or if a projector of one's own has returned no request.
  */
 export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>, turn: Turn<P>): ModelRequest {
   if (turn.phase.type !== "awaiting_model") {
@@ -67,8 +69,42 @@ export function projectRequest<P extends TurnProtocol>(config: RequestConfig<P>,
       `projectRequest: the turn is ${turn.phase.type}, not waiting for a model`,
     );
   }
+  const { projector } = config;
   const { useTools, overrides } = turn.phase;
-  return config.projector.project({ config, turn, useTools, overrides });
+  const projected = projector.project({ config, turn, useTools, overrides });
+  if (projector !== ChatContextProjector) checkRequest(projector, projected, turn);
+  return projected;
+}
+
+/**
+ * Throws `MisuseError` unless a projector of one's own has returned a request: the adapter would report its defect as one of the provider. Messages of the
+ * history are not read again. Data that only cannot be stored pass, because the request is not stored.
+ */
+function checkRequest(projector: object, projected: unknown, { history }: Turn<TurnProtocol>): void {
+  const stored = new Set<unknown>(itemsOf(history));
+  const listed = isPlainObject(projected) ? projected["messages"] : null;
+  const messages: readonly unknown[] = Array.isArray(listed) ? listed : [];
+  const results = [
+    read(requestShape, isPlainObject(projected) && Array.isArray(listed) ? { ...projected, messages: [] } : projected),
+    ...messages.map((item, index) => (stored.has(item) ? null : readAt(["messages", index], item))),
+  ];
+  const issues = results.flatMap((result) => (result === null || "value" in result ? [] : result.issues));
+  const wrong = issues.find(({ code }) => !isAboutStorage.has(code));
+  if (wrong === undefined) return;
+  const message = `projector: the projector ${nameOf(projector)} returned no model request: ${renderIssue(wrong)}`;
+  throw new MisuseError("invalid_argument", message, { path: wrong.path });
+}
+
+function readAt(at: Path, item: unknown) {
+  const result = read(messageShape, item);
+  if ("value" in result) return result;
+  return { issues: result.issues.map((issue) => ({ ...issue, path: [...at, ...issue.path] })) };
+}
+
+/** The name and version of a projector, if it has them. */
+function nameOf(projector: object): string {
+  const name = "name" in projector ? String(projector.name) : "of the configuration";
+  return "version" in projector ? `${name} ${String(projector.version)}` : name;
 }
 
 /** The history with the transient messages of the turn inserted at their positions. Linear. */

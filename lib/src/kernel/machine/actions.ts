@@ -6,6 +6,7 @@
 // an effect twice, or stores what cannot be read back.
 
 import type { JsonObject } from "../../model/internal.ts";
+import type { Shape } from "../../model/parse/reading.ts";
 import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending, SlottedCall, Turn } from "./turn.ts";
@@ -13,17 +14,21 @@ import type { Ending, SlottedCall, Turn } from "./turn.ts";
 import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
 import {
   array,
+  eventShape,
   isPlainObject,
   jsonObject,
+  messageShape,
   outcomeShape,
   pendingToolCallShape,
   read,
+  toolCallShape,
 } from "../../model/parse/reading.ts";
 import { ending, maxTurnsEnding } from "../protocol/ending.ts";
 import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { deliverDeferred } from "./deliver.ts";
+import { isAboutStorage } from "./read-response.ts";
 import { pendingEffects, toolEffectId } from "./turn.ts";
 
 /** Applies the actions of a protocol in order. Actions after `finish` are ignored. */
@@ -45,8 +50,8 @@ export function applyActions<P extends TurnProtocol>(
   if (actions.filter(({ type }) => type === "end_step").length > 1) {
     return reject(builder, "the protocol returned end_step twice");
   }
-  const malformed = actions.map(malformedField).find((field) => field !== null) ?? null;
-  if (malformed !== null) return reject(builder, `the protocol returned ${malformed}, which the machine cannot read`);
+  const wrongField = firstOf(actions, malformedField);
+  if (wrongField !== null) return reject(builder, `the protocol returned ${wrongField}, which the machine cannot read`);
   if (direction?.type === "start_tools") {
     const slots = new Set(direction.calls.map(({ slot }) => slot));
     if (slots.size === 0 || slots.size < direction.calls.length) {
@@ -75,14 +80,13 @@ function isListOfActions(actions: unknown): boolean {
 function malformedField(action: DriverAction): string | null {
   switch (action.type) {
     case "emit":
-      return isPlainObject(action.event) ? null : "emit.event";
+      return malformed("emit.event", eventShape, action.event);
     case "append_events":
-      if (!isListOfObjects(action.messages)) return "append_events.messages";
-      return action.events === undefined || Array.isArray(action.events) ? null : "append_events.events";
+      if (action.events !== undefined && !Array.isArray(action.events)) return "append_events.events";
+      return malformed("append_events.messages", array(messageShape), action.messages);
     case "start_tools":
-      return isListOfObjects(action.calls) && isListOfObjects(action.calls.map(({ call }) => call))
-        ? null
-        : "start_tools.calls";
+      if (!Array.isArray(action.calls) || !action.calls.every(isPlainObject)) return "start_tools.calls";
+      return firstOf(action.calls, ({ call }, at) => malformed(`start_tools.calls.${at}.call`, toolCallShape, call));
     case "start_checkpoint": {
       const { onEmpty } = action;
       if (!isPlainObject(onEmpty)) return "start_checkpoint.onEmpty";
@@ -94,9 +98,26 @@ function malformedField(action: DriverAction): string | null {
     case "start_llm":
     case "start_exec":
     case "advance_protocol_iteration":
-    case "schedule_turn_limit_final":
       return null;
+    case "schedule_turn_limit_final":
+      return malformed("schedule_turn_limit_final.message", messageShape, action.message);
   }
+}
+
+/** The first path that is not `null`. */
+function firstOf<T>(items: readonly T[], pathOf: (item: T, index: number) => string | null): string | null {
+  for (const [index, item] of items.entries()) {
+    const path = pathOf(item, index);
+    if (path !== null) return path;
+  }
+  return null;
+}
+
+/** Where a value does not have this shape; `null`: nowhere. Data that only cannot be stored pass, as those of a reply do (`completeResponse`). */
+function malformed<T>(path: string, shape: Shape<T>, value: unknown): string | null {
+  const result = read(shape, value);
+  const issue = "value" in result ? undefined : result.issues.find(({ code }) => !isAboutStorage.has(code));
+  return issue === undefined ? null : [path, ...issue.path].join(".");
 }
 
 function malformedEnding(path: string, value: unknown): string | null {
@@ -104,11 +125,9 @@ function malformedEnding(path: string, value: unknown): string | null {
   const outcome = read(outcomeShape, value["outcome"]);
   if (!("value" in outcome)) return [path, "outcome", ...(outcome.issues[0]?.path ?? [])].join(".");
   const calls = read(array(pendingToolCallShape), value["pendingToolCalls"]);
-  return "value" in calls ? null : [path, "pendingToolCalls", ...(calls.issues[0]?.path ?? [])].join(".");
-}
-
-function isListOfObjects(value: unknown): boolean {
-  return Array.isArray(value) && value.every(isPlainObject);
+  if (!("value" in calls)) return [path, "pendingToolCalls", ...(calls.issues[0]?.path ?? [])].join(".");
+  // Without a pending call there is nothing to approve, so the session would wait forever.
+  return outcome.value.type === "approval" && calls.value.length === 0 ? `${path}.pendingToolCalls` : null;
 }
 
 /** Where an action has a value of the protocol's own that cannot be stored as JSON; `null`: nowhere. */

@@ -72,7 +72,7 @@ export function completeResponse(response: EffectResponse): EffectResponse {
 }
 
 /** Issues of values that have the right type and cannot be stored. */
-const isAboutStorage: ReadonlySet<IssueCode> = new Set<IssueCode>([
+export const isAboutStorage: ReadonlySet<IssueCode> = new Set<IssueCode>([
   "not_json",
   "cycle",
   "credential",

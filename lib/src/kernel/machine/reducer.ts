@@ -55,6 +55,7 @@ import type {
 } from "./turn.ts";
 
 import { exactSum, MisuseError, noUsage } from "../../model/internal.ts";
+import { describe, isPlainObject } from "../../model/parse/reading.ts";
 import { isHistory, startHistory } from "../history/history.ts";
 import { append, emptyList } from "../history/shared-list.ts";
 import { ending } from "../protocol/ending.ts";
@@ -141,15 +142,25 @@ export function advance<P extends TurnProtocol>(
   response: EffectResponse,
 ): Transition<P> {
   checkRevision("advance", turn.revision);
+  checkResponse("advance", response);
   const effect = pendingEffect(turn, `${response.id}`);
   if (effect === null) return { turn, notices: [], status: "stale" };
   return applyResponse(config, turn, effect, response.type, response);
 }
 
-/** Whether the turn waits for this response. Reads only its id and its type. */
-export function responseStatus(turn: Turn<TurnProtocol>, { id, type }: EffectResponse): ResponseStatus {
+/** Whether the turn waits for this response. Reads only its id and its type. Throws `MisuseError` for a value that is no object. */
+export function responseStatus(turn: Turn<TurnProtocol>, response: EffectResponse): ResponseStatus {
+  checkResponse("handleResponse", response);
+  const { id, type } = response;
   if (pendingEffect(turn, `${id}`) === null) return "stale";
   return transitionFor(turn.phase.type, type) === undefined ? "wrong_kind" : "accepted";
+}
+
+/** Checks at run time, because a response may come from JSON or from a program in JavaScript. */
+function checkResponse(caller: string, response: unknown): void {
+  if (isPlainObject(response)) return;
+  const message = `${caller}: the response must be an object with the type and the id of a response, not ${describe(response)}`;
+  throw new MisuseError("invalid_argument", message);
 }
 
 /** Accepts every older revision. A newer release may decide differently under a newer revision, so that one is rejected. */

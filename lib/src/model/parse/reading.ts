@@ -9,7 +9,7 @@ export { failureShape, issueShape } from "../failure/failure.ts";
 export { describe, emptyObject, isPlainObject } from "./json.ts";
 export { assistantMessageShape, messageShape, toolAnswerFields, toolMessageShape } from "../message/message.ts";
 export { modelNameShape } from "../call/model-ref.ts";
-export { responseFormatShape, toolChoiceShape } from "../call/request.ts";
+export { requestShape, responseFormatShape, toolChoiceShape } from "../call/request.ts";
 export { originShape } from "../message/origin.ts";
 export { budgets, cancelEvidenceShape, outcomeShape } from "../turn/outcome.ts";
 export {

@@ -1,62 +1,26 @@
 // Protocols and projectors of one's own in the durable runtime: records over several turns, turns that another process continues, and processes that do not have
 // the version of a turn.
 
+import type { Guessing } from "../testing/guessing-protocol.ts";
 import type { Engine } from "everturn";
-import type { NamedProjector, NamedProtocol } from "everturn/kernel";
+import type { NamedProtocol } from "everturn/kernel";
 import type { HostStorage, OpenTurnReplay, TurnFailure } from "everturn/runtime";
 
-import { askUser, engine, fake, tool, user } from "everturn";
+import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "everturn/kernel";
+import { chatProtocol, ending } from "everturn/kernel";
 import { toolCall as modelCall } from "everturn/model";
 import { replayOpenTurns, replayTurn, runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
 import { approved, latch, rejectionOf, says, toolCall } from "../../test/runtime/sessions.ts";
 import { protocolNamed } from "../engine/internal.ts";
+import { counting, guessing } from "../testing/guessing-protocol.ts";
 
-type Guessing = {
-  readonly event: { readonly guess: string };
-  readonly termination: { readonly word: string };
-  readonly driverState: { readonly tries: number };
-};
-
-const chat = chatProtocol<Guessing>();
-
-const guessing: NamedProtocol<Guessing> = {
-  ...chat,
-  name: "guess",
-  version: 1,
-  termination: { word: "rain" },
-  prepareProtocolIteration: (context) => [
-    { type: "start_llm", useTools: true, overrides: {}, driverState: { tries: context.events().length } },
-  ],
-  handleLlmSuccess: (context, reply, state) => {
-    if (reply.toolCalls.length > 0) return chat.handleLlmSuccess(context, reply, state);
-    const [guess, tries] = [reply.outputText ?? "", (state?.tries ?? 0) + 1];
-    const message = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/guess`);
-    const isRight = guess === context.termination.word;
-    return [
-      { type: "append_events", messages: [message], events: [{ guess }] },
-      { type: "end_step", ...replyStepEnd(reply) },
-      ...(isRight
-        ? [{ type: "finish", ending: ending({ type: "final_value", value: { guess, tries } }) } as const]
-        : [
-            { type: "advance_protocol_iteration", free: false } as const,
-            { type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "prepare_iteration" } } as const,
-          ]),
-    ];
-  },
-};
-
-const counting: NamedProjector<Guessing> = {
-  name: "counting",
-  version: 1,
-  project: (context) => {
-    const request = ChatContextProjector.project(context);
-    return { ...request, messages: [...request.messages, user(`${context.turn.events.length} guesses`)] };
-  },
-};
+/** An engine as a program in JavaScript makes it: the compiler does not check its fields. */
+function uncheckedEngine(fields: { readonly [name: string]: unknown }): Engine {
+  return Reflect.apply(engine, undefined, [{ adapter: fake(), model: "fake:m", ...fields }]);
+}
 
 type Scripts = NonNullable<NonNullable<Parameters<typeof fake>[0]>["scripts"]>;
 
@@ -297,10 +261,8 @@ describe("a turn that ends in its first transition", () => {
     ["nothing", undefined],
   ];
   test.each(unreadable)("with an ending that has %s fails, and the session can be read", async (_, wrong) => {
-    // As a protocol in JavaScript would return it.
-    const finishing: NamedProtocol["prepareProtocolIteration"] = () =>
-      JSON.parse("[]").concat({ type: "finish", ending: wrong });
-    const agent = engine({ adapter: fake(), model: "fake:m", protocol: protocolWith(finishing) });
+    const prepareProtocolIteration = () => [{ type: "finish", ending: wrong }];
+    const agent = uncheckedEngine({ protocol: { ...protocolWith(() => []), prepareProtocolIteration } });
     const sessions = runtime({ host: memoryStorage(), engines: { default: agent }, live: false });
     const { outcome } = await (await sessions.start("Hi", { id: "s" })).result;
     expect(outcome).toMatchObject({
@@ -320,9 +282,18 @@ test("a turn finds its version in the earlier versions of an earlier version", (
   expect(protocolNamed(current.protocol, { name: "guess", version: 4 })).toBeNull();
 });
 
+test("a turn whose projector returns no request ends with a failure that names the projector", async () => {
+  const agent = uncheckedEngine({ projector: { name: "short", version: 3, project: () => ({ messages: [7] }) } });
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent }, live: false });
+  const { outcome } = await (await sessions.start("Hi", { id: "s" })).result;
+  expect(outcome).toMatchObject({
+    type: "runtime_error",
+    failure: { reason: "callback_failed", message: expect.stringContaining("the projector short 3") },
+  });
+});
+
 test("null is no protocol", () => {
-  const fields = { adapter: fake(), model: "fake:m", ...JSON.parse('{"protocol":null}') };
-  expect(() => engine(fields)).toThrow("engine: protocol must be an object");
+  expect(() => uncheckedEngine({ protocol: null })).toThrow("engine: protocol must be an object");
 });
 
 test("maxTurns ends a protocol that makes steps without a model call", async () => {

@@ -4,15 +4,14 @@
 
 import type { FakeScript, FakeStep } from "../adapters/internal.ts";
 import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../engine/internal.ts";
-import type { NamedProjector, NamedProtocol } from "../kernel/internal.ts";
 import type { JsonObject, ModelRequest, ReplayPolicy } from "../model/internal.ts";
 import type { CrashScenario } from "./crash-matrix.ts";
 import type { CrashableProcess } from "./crashable-process.ts";
 
 import { fake } from "../adapters/internal.ts";
 import { askUser, engine, fail, halt, tool } from "../engine/internal.ts";
-import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "../kernel/internal.ts";
 import { messageText, user } from "../model/internal.ts";
+import { counting, guessing } from "./guessing-protocol.ts";
 
 /** The request that a scripted model answers. */
 type Asked = {
@@ -138,54 +137,6 @@ const delegateTool = (replay: ReplayPolicy): Tool =>
     const { finalResponse } = await runChild(child("child"), "Do it.");
     return finalResponse?.outputText ?? "nothing";
   });
-
-type Guessing = {
-  readonly event: { readonly guess: string; readonly tries: number };
-  readonly termination: { readonly word: string };
-  readonly driverState: { readonly tries: number };
-};
-
-const chatDriver = chatProtocol<Guessing>();
-
-/** The model guesses a word. A wrong guess is recorded, a call of a tool is that of the chat protocol, and the right guess ends the turn with a value. */
-const guessing: NamedProtocol<Guessing> = {
-  ...chatDriver,
-  name: "guess",
-  version: 1,
-  termination: { word: "rain" },
-  prepareProtocolIteration: (context) => [
-    { type: "start_llm", useTools: true, overrides: {}, driverState: { tries: context.events().length } },
-  ],
-  handleLlmSuccess: (context, reply, state) => {
-    if (reply.toolCalls.length > 0) return chatDriver.handleLlmSuccess(context, reply, state);
-    const [guess, tries] = [reply.outputText ?? "", (state?.tries ?? 0) + 1];
-    const message = replyMessage(reply, `${context.turnId}/${context.protocolIteration}/guess`);
-    const events = [{ guess, tries }];
-    if (guess === context.termination.word) {
-      return [
-        { type: "append_events", messages: [message], events },
-        { type: "end_step", ...replyStepEnd(reply) },
-        { type: "finish", ending: ending({ type: "final_value", value: { guess, tries } }) },
-      ];
-    }
-    return [
-      { type: "append_events", messages: [message], events },
-      { type: "end_step", ...replyStepEnd(reply) },
-      { type: "advance_protocol_iteration", free: false },
-      { type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "prepare_iteration" } },
-    ];
-  },
-};
-
-/** Adds the number of recorded guesses to each request. */
-const counting: NamedProjector<Guessing> = {
-  name: "counting",
-  version: 1,
-  project: (context) => {
-    const request = ChatContextProjector.project(context);
-    return { ...request, messages: [...request.messages, user(`${context.turn.events.length} guesses`)] };
-  },
-};
 
 /** The scenarios of the crash matrix that every storage must pass. */
 export const crashScenarios: readonly CrashScenario[] = [

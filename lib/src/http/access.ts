@@ -90,7 +90,17 @@ type LimitedVerbs = {
 };
 
 /** Verbs that concern other callers, all tenants or the process. */
-type OperatorVerb = "overview" | "workers" | "work" | "drive" | "sweep" | "close" | "tenant" | "limitedBy" | "calledBy";
+type OperatorVerb =
+  | "overview"
+  | "workers"
+  | "work"
+  | "lease"
+  | "drive"
+  | "sweep"
+  | "close"
+  | "tenant"
+  | "limitedBy"
+  | "calledBy";
 
 /** What a caller may do with a session. */
 type Right = "own" | "read" | "none";

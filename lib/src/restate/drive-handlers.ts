@@ -16,8 +16,10 @@
 //   The continuation number n of a turn has the idempotency key `turn/n`, so that a caller can wait for it (client.ts).
 //
 //   `resume` is shared: it also runs while an invocation of `drive` hangs, for example in a process that is paused. The lease decides who drives. Its result is
-//   kept for no time, and its idempotency key is the time in units of `resumeSlotMs`. So while one `resume` of a session is under way, another one is sent at most
-//   once in that time: it helps if the first one hangs, too.
+//   kept for no time, and its idempotency key is the time in units of `patienceMs`. So while one `resume` of a session is under way, another one is sent at most
+//   once in that time: it helps if the first one hangs, too. If later sweeps find the session due again, they send two and then four at once
+//   (`resumeRequests`): a proxy that calls two processes in turn would pass each single `resume` to the paused one, because the sweep before it was a request to
+//   the other one.
 //
 // Invariants
 //   1. Both return normally for every outcome of `runtime.drive`, also for errors. Restate repeats an invocation only if its process ended, could not be
@@ -85,8 +87,8 @@ const shortSliceMs = 1000;
 const shortSlicePauseMs = 250;
 /** How long an unsuccessful `resume` stays under way, in milliseconds, so that the sweeper does not send another one meanwhile. */
 const resumePauseMs = 10_000;
-/** How long requests for `resume` have the same idempotency key, in milliseconds. */
-const resumeSlotMs = 30_000;
+/** How many requests for `resume` one sweep sends for a session at most. */
+const maxCopies = 4;
 /** How often a process asks the sweeper to start, in milliseconds. */
 const askSweeperMs = 60_000;
 
@@ -147,8 +149,31 @@ export function driveRequest(
 }
 
 /** The request that sends `resume`. `now` is the time in milliseconds. */
-export function resumeRequest({ names }: Pick<ServiceContext, "names">, key: string, now: number): SendRequest {
-  const idempotencyKey = `resume ${Math.floor(now / resumeSlotMs)}`;
+export function resumeRequest(context: ResumeContext, key: string, now: number): SendRequest {
+  return resumeAs(context, key, `resume ${Math.floor(now / context.patienceMs)}`);
+}
+
+/**
+ * The requests that send `resume` to a session that was found due in `sweeps` sweeps before this one, too: the earlier requests may hang in a paused process. They
+ * follow each other, so that a proxy passes them to different processes.
+ */
+export function resumeRequests(
+  context: ResumeContext,
+  key: string,
+  now: number,
+  sweeps: number,
+): readonly SendRequest[] {
+  const first = resumeRequest(context, key, now);
+  if (sweeps === 0) return [first];
+  const copies = Math.min(maxCopies, 2 ** sweeps);
+  return Array.from({ length: copies }, (_, copy) =>
+    resumeAs(context, key, `${first.idempotencyKey ?? ""} again ${copy}`),
+  );
+}
+
+type ResumeContext = Pick<ServiceContext, "names" | "patienceMs">;
+
+function resumeAs({ names }: ResumeContext, key: string, idempotencyKey: string): SendRequest {
   return { service: names.session, handler: "resume", key, input: {}, idempotencyKey, delayMs: 0 };
 }
 

@@ -1,6 +1,7 @@
 // Sessions that Restate drives, on an implementation of Restate in memory (test/restate/hand-restate.ts). `npm run test:restate` uses a real server.
 
-import type { HostStorage } from "everturn/runtime";
+import type { Invocation } from "./invocation.ts";
+import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
@@ -13,6 +14,8 @@ import { deployment, driveRequest, failingReads, startRequest } from "../../test
 import { HandRestate } from "../../test/restate/hand-restate.ts";
 import { approved, latch, rejectionOf, replies, says, toolCall, workTool } from "../../test/runtime/sessions.ts";
 import { World } from "../../test/runtime/world.ts";
+import { sweeperHandlers } from "./handlers.ts";
+import { serviceContext } from "./service-context.ts";
 
 describe("verbs", () => {
   test("store the turn and send its session, with the id of the turn as idempotency key", async () => {
@@ -399,7 +402,7 @@ describe("the sweeper", () => {
     for (const { request } of restate.of("tick")) expect(request.input).toEqual({ generation: 8 });
   });
 
-  test("has one invocation for a session under way, although the session stays due", async () => {
+  test("sends a session that stays due again, at most five times in a while", async () => {
     const { web, restate, clock, service } = deployment({ adapter: replies("one") }, { sweepMs: 1000 });
     restate.loses = ({ handler }) => handler === "drive";
     await web.start("go", { id: "s" });
@@ -407,10 +410,38 @@ describe("the sweeper", () => {
     const lacking = runtime({ host: failingReads(), engines: { default: engine({ adapter: replies("x") }) } });
     const failing = new HandRestate(clock, { sessions: { ...service, tenant: () => lacking }, sweepMs: 1000 });
     failing.send(startRequest);
-    await clock.advance(3500);
-    expect(failing.of("tick").length).toBeGreaterThan(3);
-    expect(failing.of("resume")).toHaveLength(1);
-    expect(failing.of("resume")[0]?.attempts).toBe(1);
+    const counts: number[] = [];
+    for (let sweep = 0; sweep < 6; sweep += 1) {
+      await clock.advance(sweep === 0 ? 500 : 1000);
+      counts.push(failing.of("resume").length);
+    }
+    // One, then two, then four at once, for a proxy that passes every other request to a paused process.
+    expect(counts).toEqual([1, 3, 5, 5, 5, 5]);
+    expect(failing.of("resume").map(({ attempts }) => attempts)).toEqual([1, 1, 1, 1, 1]);
+  });
+
+  test("waits for a sweep that takes longer than Restate does, instead of beginning it with each attempt", async () => {
+    const { service, clock } = deployment({ adapter: replies("one") });
+    const ends: (() => void)[] = [];
+    const slow: Runtime = {
+      ...service,
+      sweep: async (options) => {
+        await new Promise<void>((resolve) => ends.push(resolve));
+        return service.sweep(options);
+      },
+    };
+    const { sweep } = sweeperHandlers(serviceContext({ sessions: slow, clock }));
+    const attempt = (id: string) => sweep?.call(attemptOf(id), new Uint8Array());
+    const attempts = [attempt("inv_1"), attempt("inv_1"), attempt("inv_2")];
+    expect(ends).toHaveLength(2);
+    for (const end of ends) end();
+    expect(await Promise.all(attempts)).toEqual(
+      [1, 2, 3].map(() => ({ resumed: 0, expired: 0, removed: 0, failure: null })),
+    );
+    const later = attempt("inv_1");
+    ends.at(-1)?.();
+    expect(ends).toHaveLength(3);
+    await later;
   });
 
   test("survives a storage that cannot be reached", async () => {
@@ -535,3 +566,17 @@ test.each([
   const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter: replies("x") }) } });
   expect(await rejectionOf(restateServices({ sessions, ...times }))).toMatchObject({ reason: "invalid_argument" });
 });
+
+/** An attempt that records nothing and sends nothing. */
+function attemptOf(id: string): Invocation {
+  return {
+    key: "main",
+    id,
+    attemptOver: new AbortController().signal,
+    run: (_, work) => work(),
+    send: () => undefined,
+    sleep: async () => undefined,
+    get: async () => null,
+    set: () => undefined,
+  };
+}

@@ -14,6 +14,7 @@ import { runtime } from "../runtime/internal.ts";
 import { continuationKey, driveRequest, resumeRequest } from "./drive-handlers.ts";
 import { checkIngress, sendThrough } from "./ingress.ts";
 import { checkedDelay, encodeText, objectKey, serviceNames } from "./names.ts";
+import { patienceOf } from "./service-context.ts";
 
 /** A request to Restate that failed; `onSendFailure` of {@link RestateRuntimeOptions} receives it. */
 export type SendFailure = SessionName & {
@@ -91,7 +92,7 @@ function runtimeOf(context: Context): RestateRuntime {
   const sendTurn = (name: SessionName, turnId: string): Promise<void> =>
     trySend(name, turnId, driveRequest(context, objectKey(name), { turnId }, continuationKey(turnId, 0)));
   const resume = (name: SessionName): Promise<void> =>
-    trySend(name, null, resumeRequest(context, objectKey(name), clock.now()));
+    trySend(name, null, resumeRequest({ names, patienceMs: patienceOf(sessions) }, objectKey(name), clock.now()));
   /** Sends the turn that a verb has accepted. */
   const sent = async <H extends { readonly sessionId: string; readonly turnId: string | null }>(
     accepting: Promise<H>,

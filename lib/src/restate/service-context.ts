@@ -3,6 +3,7 @@
 import type { Clock } from "../engine/internal.ts";
 import type { Runtime } from "../runtime/internal.ts";
 import type { ServiceNames } from "./names.ts";
+import type { Found } from "./sweeper-handlers.ts";
 
 import { systemClock } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
@@ -49,9 +50,14 @@ export type ServiceContext = {
   /** The largest number of sessions that one sweep sends. */
   readonly sweepLimit: number;
   readonly resultRetentionMs: number;
+  /** How long a request may lead to nothing before it is sent again, in milliseconds. */
+  readonly patienceMs: number;
   readonly clock: Clock;
-  /** When this process last asked the sweeper to start, in milliseconds of the monotonic clock. */
-  readonly sweeper: { askedAt: number };
+  /**
+   * `askedAt`: when this process last asked the sweeper to start, in milliseconds of the monotonic clock. `sweeps`: the sweeps that run in this process, by
+   * invocation.
+   */
+  readonly sweeper: { askedAt: number; readonly sweeps: Map<string, Promise<Found>> };
 };
 
 /** Validates the options. Throws `MisuseError`. */
@@ -68,9 +74,25 @@ export function serviceContext(options: RestateServiceOptions): ServiceContext {
     sweepMs: checkedMs("sweepMs", options.sweepMs ?? 5000, 100),
     sweepLimit: 256,
     resultRetentionMs: checkedMs("resultRetentionMs", options.resultRetentionMs ?? 3_600_000, 0),
+    patienceMs: patienceOf(sessions),
     clock,
-    sweeper: { askedAt: Number.NEGATIVE_INFINITY },
+    sweeper: { askedAt: Number.NEGATIVE_INFINITY, sweeps: new Map() },
   };
+}
+
+/** How long Restate goes on waiting after `abortTimeout`, in milliseconds, as measured with server 1.7.12. No setting changes it. */
+export const serverWaitMs = 5000;
+
+/** The bounds of {@link patienceOf}, in milliseconds. A process that runs needs some time to answer, however short the leases are. */
+const patience = { leastMs: serverWaitMs + 2000, mostMs: 10_000 };
+
+/**
+ * How long a request that drives no session may lead to nothing before it is sent again, in milliseconds: a third of a lease, from 7,000 to 10,000. A process that
+ * is paused, or whose host is frozen, accepts requests and answers none. A takeover waits for the end of the lease, and then for as many sweeps and such
+ * requests as follow each other in that process.
+ */
+export function patienceOf({ lease }: Pick<Runtime, "lease">): number {
+  return Math.ceil(Math.min(patience.mostMs, Math.max(patience.leastMs, lease.ttlMs / 3)));
 }
 
 /** The longest time that Restate's settings are given, in milliseconds: 30 days. */

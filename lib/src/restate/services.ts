@@ -3,8 +3,11 @@
 // Settings of the handlers
 //   inactivityTimeout   longer than a slice. While a handler drives a session it sends nothing to Restate, which would otherwise ask it to suspend after one
 //                       minute, and abort it after `abortTimeout`.
-//                       Handlers that drive no session have short timeouts, so that one that hangs is repeated soon.
 //   abortTimeout        a minute after that, Restate closes the connection of a handler that has not returned. The session is then handed over.
+//                       For handlers that drive no session both follow from the lease (`patienceOf`), so that one that hangs, for example in a paused
+//                       process, is repeated soon. Those are idempotent: one that takes longer, for example because the storage is slow, finds what it has
+//                       written when it is repeated, or waits for the sweep that still runs. Restate cannot tell a handler that drives a session in a paused process from one that waits for a model,
+//                       so that one hangs, and the sweeper sends another (`drive-handlers.ts`).
 //   retryPolicy         an attempt fails if its process ended or cannot be reached. It is repeated for about a minute and a half, then killed, not paused: a paused
 //                       invocation would block all later ones of its session. An invocation that has begun is repeated on the deployment on which it
 //                       began. If that is gone for good, the invocation is killed, and the sweeper sends the session to the current deployment.
@@ -21,7 +24,7 @@ import { sessionHandlers, sweeperHandlers } from "./handlers.ts";
 import { RefusedCall } from "./invocation.ts";
 import { loadSdk } from "./sdk.ts";
 import { json, unread } from "./serde.ts";
-import { serviceContext } from "./service-context.ts";
+import { serverWaitMs, serviceContext } from "./service-context.ts";
 
 /** A service that Restate can call: pass it to `serve`, `endpoint` or another function of the SDK that takes services. */
 export type RestateService = { readonly name: string };
@@ -34,11 +37,6 @@ const retryPolicy = {
   maxAttempts: 100,
   onMaxAttempts: "kill",
 } as const;
-
-/** Timeouts of handlers that drive no session, in milliseconds. One that hangs, for example in a paused process, is repeated after their sum. */
-const short = { inactivityTimeout: 20_000, abortTimeout: 10_000 };
-
-const objectOptions = { retryPolicy, ...short };
 
 /** The time between the end of a slice and the moment Restate gives it up, in milliseconds. */
 const marginMs = 60_000;
@@ -57,7 +55,7 @@ function sessionObject(sdk: Sdk, context: ServiceContext): RestateService {
   return sdk.object({
     name: context.names.session,
     description: "Drives an Everturn session, and accepts input for it.",
-    options: objectOptions,
+    options: objectOptions(context),
     handlers: handlersOf(sdk, context, sessionHandlers(context)),
   });
 }
@@ -66,9 +64,15 @@ function sweeperObject(sdk: Sdk, context: ServiceContext): RestateService {
   return sdk.object({
     name: context.names.sweeper,
     description: "Finds Everturn turns that no process drives, and applies deadlines and retention.",
-    options: objectOptions,
+    options: objectOptions(context),
     handlers: handlersOf(sdk, context, sweeperHandlers(context)),
   });
+}
+
+/** Settings of both objects. The timeouts are those of handlers that drive no session: one that hangs is repeated after `patienceMs`. */
+function objectOptions({ patienceMs }: ServiceContext) {
+  const half = Math.ceil((patienceMs - serverWaitMs) / 2);
+  return { retryPolicy, inactivityTimeout: half, abortTimeout: half };
 }
 
 function handlersOf(sdk: Sdk, context: ServiceContext, handlers: Handlers) {

@@ -42,6 +42,7 @@ import type { DecisionInput } from "../session/internal.ts";
 import type { RuntimeContext, VerbContext } from "./context.ts";
 import type { TimelineOptions } from "./inspect/read-timeline.ts";
 import type { TurnPageOptions } from "./inspect/turn-list.ts";
+import type { LeaseTimings } from "./rows/lease.ts";
 import type { HostStorage } from "./rows/storage.ts";
 import type {
   AnswerOptions,
@@ -328,6 +329,11 @@ export type Runtime = {
    */
   readonly work: (options: WorkOptions) => Promise<void>;
   /**
+   * How long the leases of this process last and how often it renews them, in milliseconds (`lease` of {@link RuntimeOptions}). For a system that calls
+   * `drive`: it derives from `ttlMs` how soon it calls another process if one does not answer.
+   */
+  readonly lease: LeaseTimings;
+  /**
    * Drives one session until no turn is open (`idle`), until `deadlineMs` is over (`handed_over`), or not at all because another process holds it (`busy`)
    * or because the turn is parked (`parked`). For a queue, a cron job or a serverless function that decides where sessions run. Whether and how often it is
    * called affects when a turn runs, and nothing else. Rejects with the error that stopped the turn here; the turn stays open.
@@ -464,6 +470,7 @@ function runtimeOf(context: VerbContext): Runtime {
     overview: (...args) => overview(context, ...args),
     search: (...args) => search(context, ...args),
     canSearch: context.storage.search !== undefined,
+    lease: context.lease,
     events: (...args) => watch(context, ...args),
     attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
     export: (...args) => exportTurn(context, ...args),

@@ -45,6 +45,7 @@ export async function deploy(
   serviceCount: number,
   nodeCount: number,
   program: ProgramName = "service",
+  proxyKind?: Http2Proxy["kind"],
 ): Promise<Deployed & { register: () => Promise<void> }> {
   deployments += 1;
   const log = join(folder, `world-${deployments}.log`);
@@ -55,7 +56,7 @@ export async function deploy(
   await storage.open();
   const restate = await startRestateCluster(nodeCount);
   const ports = await Promise.all(Array.from({ length: serviceCount }, freePort));
-  const proxy = await startHttp2Proxy(ports);
+  const proxy = await startHttp2Proxy(ports, proxyKind);
   const losses = { request: 0, response: 0, count: 0 };
   const services = new Set<ChildProcess>();
   const ingresses = restate.nodes.map(({ ingress }) => ingress);

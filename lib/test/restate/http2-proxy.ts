@@ -24,11 +24,14 @@ export type Http2Proxy = {
 /** The configuration of the example deployment, whose addresses are replaced. */
 const example = join(import.meta.dirname, "../../../examples/restate/haproxy.cfg");
 
-/** Starts a proxy in front of the ports of service processes, which may start later. */
-export async function startHttp2Proxy(targets: readonly number[]): Promise<Http2Proxy> {
+/** Starts a proxy in front of the ports of service processes, which may start later. `node`: the one without checks, also if haproxy is installed. */
+export async function startHttp2Proxy(
+  targets: readonly number[],
+  kind: Http2Proxy["kind"] = "haproxy",
+): Promise<Http2Proxy> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const binary = haproxyPath();
+  const binary = kind === "node" ? null : haproxyPath();
   return binary === null ? startNodeProxy(port, url, targets) : startHaproxy(binary, port, url, targets);
 }
 

@@ -5,6 +5,9 @@ import type { Runtime } from "everturn/runtime";
 
 import { serveRestate } from "everturn/restate";
 
+/** How often the sweeper runs, in milliseconds. */
+export const sweepMs = 1000;
+
 type ServiceProcess = {
   readonly sessions: Runtime;
   readonly port: string;
@@ -26,7 +29,7 @@ export async function serveUntilStopped(options: ServiceProcess): Promise<void> 
     services,
     port: Number(port),
     restate: { ingress },
-    sweepMs: 1000,
+    sweepMs,
     onLog: () => undefined,
   });
   process.on("message", () => {

@@ -56,8 +56,8 @@ async function pausedBehind(kind: Http2Proxy["kind"]): Promise<readonly string[]
     while (begun().size === 0) await pause(10);
     const at = Date.now();
     paused.kill("SIGSTOP");
-    // Turns that the process has begun and not ended.
-    await pause(200);
+    // Turns that the process has begun and not ended. A commit that it had sent may still be written on a busy machine.
+    await pause(1000);
     const open = await openTurns(storage);
     const held = [...begun()].filter((turn) => open.has(turn));
     await resting(storage, Date.now() + patienceMs);

@@ -150,7 +150,7 @@ export class SessionClaims {
     const progress = readValue("turns", turnRow);
     const before = force ? 0 : progress.takeovers;
     // Not from now: the turn is examined again and again while it waits.
-    const waitMs = before === 0 ? 0 : backoffMs(open.turn, before) - freeMs;
+    const waitMs = before === 0 ? 0 : backoffMs(nameOf(key), before) - freeMs;
     if (waitMs > 0) {
       await storage.write(
         merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),

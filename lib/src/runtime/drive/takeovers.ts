@@ -36,11 +36,12 @@ export function isAtLimit(takeovers: number, wasAlone: boolean, maxTakeovers: nu
 
 /**
  * Exponential backoff before another takeover, in milliseconds since the lease became free (`Claim`): 500 ms, doubled each time, at most one minute, and up to a
- * half more. That part depends on the turn, so that turns of one process do not come together again, and all processes compute the same time.
+ * half more. That part depends on the session, so that turns of one process do not come together again, and all processes compute the same time. It does not
+ * depend on the id of the turn, which is random: a run of the simulator depends on its seed alone.
  */
-export function backoffMs(turn: string, takeovers: number): number {
+export function backoffMs(session: string, takeovers: number): number {
   const ms = Math.min(longestBackoffMs, 500 * 2 ** (takeovers - 1));
-  return Math.ceil(ms * (1 + 0.5 * fraction(`${turn}/${takeovers}`)));
+  return Math.ceil(ms * (1 + 0.5 * fraction(`${session}/${takeovers}`)));
 }
 
 /** A number from 0 to 1 that depends on the text alone (FNV-1a). */

@@ -68,8 +68,11 @@ export type SharedStorage = {
   /** The true time until which the storage answers nothing. */
   stalledUntil: number;
   /** Called after a batch was applied, before any process can know of it. */
-  readonly applied: (writer: SimulatedProcess, batch: Batch) => Promise<void>;
+  readonly applied: (writer: SimulatedProcess, batch: Batch, isRepeated: boolean) => Promise<void>;
 };
+
+/** A sample of the storage's clock that took longer than this, in milliseconds, does not correct an earlier one (`storage-clock.ts`). */
+const sampleMs = 50;
 
 type WatchCallback = (sessions?: ReadonlySet<string>, tables?: ReadonlySet<TableName>) => void;
 
@@ -91,6 +94,8 @@ export class SimulatedProcess implements Owner {
   deafUntil = 0;
   /** The true time of the newest request that failed. */
   failedAt = 0;
+  /** By how much the clock of the storage was ahead of the true time at most when the process has read it last, in milliseconds; `null`: it has not. */
+  sampledSkewMs: number | null = null;
   /** The true time until which a fault concerns the process. */
   #disturbedUntil = 0;
   readonly #world: World;
@@ -154,9 +159,18 @@ export class SimulatedProcess implements Owner {
       read: async (queries) =>
         queries.length === 0
           ? []
-          : this.#request(`read ${queries.map(({ table }) => table).join(" ")}`, () => this.#read(queries)),
-      write: (batch) => this.#request(`write ${tablesOf(batch)}`, () => this.#write(batch)),
-      now: () => this.#request("now", async () => shared.now()),
+          : this.#sampling(
+              `read ${queries.map(({ table }) => table).join(" ")}`,
+              () => this.#read(queries),
+              (all) => hasLease(queries, all),
+            ),
+      write: (batch) => this.#request(`write ${tablesOf(batch)}`, (isRepeated) => this.#write(batch, isRepeated)),
+      now: () =>
+        this.#sampling(
+          "now",
+          async () => shared.now(),
+          () => true,
+        ),
       watch: (changed) => {
         // A function of its own: the same callback may be registered twice.
         const callback: WatchCallback = (...written) => changed(...written);
@@ -244,8 +258,23 @@ export class SimulatedProcess implements Owner {
     return ms;
   }
 
+  /** A request whose answer may tell the process the time of the storage. */
+  async #sampling<T>(what: string, apply: () => Promise<T>, hasTime: (value: T) => boolean): Promise<T> {
+    const sentAt = this.#world.now;
+    let skewMs: number | null = null;
+    const value = await this.#request(what, () => {
+      skewMs ??= this.#shared.now() - this.#world.now;
+      return apply();
+    });
+    if (skewMs !== null && hasTime(value)) {
+      const isQuick = this.#world.now - sentAt <= sampleMs;
+      this.sampledSkewMs = isQuick ? skewMs : Math.max(skewMs, this.sampledSkewMs ?? skewMs);
+    }
+    return value;
+  }
+
   /** Sends a request to the storage and delivers its answer to this process. `apply` runs at the storage. */
-  #request<T>(what: string, apply: () => Promise<T>): Promise<T> {
+  #request<T>(what: string, apply: (isRepeated: boolean) => Promise<T>): Promise<T> {
     const [world, random] = [this.#world, this.#random];
     const { lostRequest, lostAnswer, busy, repeated } = this.faults;
     // The numbers are drawn before any decision, so that one fault does not shift the others.
@@ -275,7 +304,7 @@ export class SimulatedProcess implements Owner {
         return;
       }
       world.schedule(delayMs, null, async () => {
-        const outcome = await apply().then(
+        const outcome = await apply(false).then(
           (value) => ({ ok: true, value }) as const,
           (error: unknown) => ({ ok: false, error }) as const,
         );
@@ -285,7 +314,7 @@ export class SimulatedProcess implements Owner {
         } else answer(this.#latency(), () => (outcome.ok ? resolve(outcome.value) : reject(outcome.error)));
         if (repeatedAfterMs === null) return;
         world.schedule(repeatedAfterMs, null, async () => {
-          const again = await apply().then(summaryOf, () => " failed");
+          const again = await apply(true).then(summaryOf, () => " failed");
           world.log(() => `${this.name} ${what} arrives again${again}`);
         });
       });
@@ -296,10 +325,10 @@ export class SimulatedProcess implements Owner {
     return this.#shared.real.read(queries);
   }
 
-  async #write(batch: Batch): Promise<Written> {
+  async #write(batch: Batch, isRepeated: boolean): Promise<Written> {
     const written = await this.#shared.write(batch);
     if (!written.ok) return written;
-    await this.#shared.applied(this, batch);
+    await this.#shared.applied(this, batch, isRepeated);
     const changed = [...batch.puts.map(({ table, key }) => ({ table, key })), ...batch.removals.map(removedKey)];
     if (changed.length === 0) return written;
     const tables = new Set(changed.map(({ table }) => table));
@@ -307,6 +336,12 @@ export class SimulatedProcess implements Owner {
     for (const process of this.#shared.processes) process.notify(sessions, tables);
     return written;
   }
+}
+
+/** Returns whether rows tell a runtime the time of the storage: the last lease row has its expiry, and the time until it. */
+function hasLease(queries: readonly Query[], all: readonly (readonly Row[])[]): boolean {
+  const lease = all.findLast((_, index) => queries[index]?.table === "leases")?.at(-1);
+  return lease !== undefined && lease.expires !== null && lease.remainingMs !== null;
 }
 
 type Changed = { readonly table: TableName; readonly key: Batch["puts"][number]["key"] };

@@ -231,8 +231,8 @@ class Simulation {
       now: () => world.now + this.#observer.storageSkewMs,
       processes: this.#processes,
       stalledUntil: 0,
-      applied: (writer, batch) => {
-        this.#observer.applied(writer, batch);
+      applied: (writer, batch, isRepeated) => {
+        this.#observer.applied(writer, batch, isRepeated);
         return this.#atWrite(writer);
       },
     };

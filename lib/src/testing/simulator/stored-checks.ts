@@ -273,9 +273,12 @@ export class StoredChecks {
     const lease = puts.find(({ table }) => table === "leases");
     if (lease === undefined || !readValue("leases", rowOf(lease)).released) return;
     const { open } = this.#of(nameOfKey(lease.key));
-    const now = this.#world.now + Math.max(writer.skewMs, this.#observer.storageSkewMs);
-    // The clock of the process may have jumped back since it sent the request.
-    if (open !== null && open > now + dueMs && writer.isHealthySince(this.#world.now - requestMs)) {
+    const { storageSkewMs, jumpedAt } = this.#observer;
+    // The clock of the storage, or what the process knows of it: it may have jumped back since the process has read it last.
+    const now = this.#world.now + Math.max(writer.sampledSkewMs ?? storageSkewMs, storageSkewMs);
+    const sentAt = this.#world.now - requestMs;
+    // Either may have changed while the request was on its way.
+    if (open !== null && open > now + dueMs && jumpedAt < sentAt && writer.isHealthySince(sentAt)) {
       this.#observer.violation(
         `due: ${writer.name} released ${nameOfKey(lease.key)}, whose turn is due in ${open - now} ms`,
       );

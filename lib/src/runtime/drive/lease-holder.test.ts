@@ -485,6 +485,70 @@ describe("a release that fails", () => {
   });
 });
 
+/** A holder of session s1, whose lease and whose storage's clock a test changes. */
+async function held() {
+  const clock = handClock();
+  const storageClock = { behindMs: 0 };
+  const storage = memoryStorage({ clock: { ...clock, now: () => clock.now() - storageClock.behindMs } });
+  const claimed = claim(["", "s1"], null, "one", clock, leaseTimings);
+  if (claimed.type === "busy") throw new Error("the session is held");
+  await storage.write({ checks: [], removals: [], puts: [claimed.put] });
+  const row = async () => (await storage.read([{ table: "leases", prefix: ["", "s1"] }]))[0]?.[0] ?? null;
+  return { clock, storage, storageClock, claimed, row };
+}
+
+describe("writes that the storage performs in another order, after leases have become longer", () => {
+  test.each(["first", "second"])("end the lease after the shorter one if the %s is answered last", async (last) => {
+    const { clock, storage, claimed, row } = await held();
+    const timings = { ...leaseTimings };
+    const [applies, answers] = [latch(), latch()];
+    let writes = 0;
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        const which = (writes += 1) === 1 ? "first" : "second";
+        if (which === "first") await applies.passed;
+        const written = await storage.write(batch);
+        if (which === last) await answers.passed;
+        return written;
+      },
+    };
+    const holder = new LeaseHolder(
+      { storage: host, clock, lease: timings },
+      { tenant: "", session: "s1" },
+      claimed.lease,
+    );
+    await clock.advance(1);
+    const first = holder.renew();
+    await clock.advance(6000);
+    timings.ttlMs = 90_000;
+    const second = holder.renew();
+    await clock.advance(1);
+    expect((await row())?.remainingMs).toBeGreaterThan(80_000);
+    applies.open();
+    await clock.advance(1);
+    expect((await row())?.remainingMs).toBeLessThanOrEqual(30_000);
+    answers.open();
+    await Promise.all([first, second]);
+    expect(holder.isSafe).toBe(true);
+    await clock.advance(30_000);
+    expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
+    expect(holder.isSafe).toBe(false);
+  });
+});
+
+test("a lease that its holder renews after the storage's clock was set back is not claimed by a process that found it expired", async () => {
+  const { clock, storage, storageClock, claimed, row } = await held();
+  const holder = new LeaseHolder({ storage, clock, lease: leaseTimings }, { tenant: "", session: "s1" }, claimed.lease);
+  await clock.advance(31_000);
+  const other = claim(["", "s1"], await row(), "two", clock, leaseTimings);
+  if (other.type === "busy") throw new Error("the session is held");
+  storageClock.behindMs = 5000;
+  await holder.renew();
+  expect(await storage.write({ checks: [other.check], removals: [], puts: [other.put] })).toMatchObject({ ok: false });
+  expect((await row())?.tag).toBe(claimed.put.tag);
+});
+
 test("a lease that was claimed while the storage could not identify the process gets the identity with the next write", async () => {
   const { passed, open } = latch();
   const clock = handClock();

@@ -61,12 +61,11 @@ export class LeaseHolder {
   #renewal: { readonly written: Promise<void>; readonly sentAt: number } | null = null;
   #renewals = 0;
   #claiming: Promise<void> | null = null;
-  /** Writes without an answer, the duration of the lease in each, and whether it says that the process drives no other turn. */
-  readonly #requests = new Set<{
-    readonly ttlMs: number;
-    readonly alone: boolean;
-    readonly answered: Promise<unknown>;
-  }>();
+  /**
+   * Writes without an answer, whether each says that the process drives no other turn, and the duration of the lease: the shortest one of the write and of
+   * those that were answered since it was sent.
+   */
+  readonly #requests = new Set<{ ttlMs: number; readonly alone: boolean; readonly answered: Promise<unknown> }>();
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
 
@@ -127,8 +126,11 @@ export class LeaseHolder {
       this.#requests.add(request);
       const written = await answered.finally(() => this.#requests.delete(request));
       if (written.ok) {
-        // The answer to an earlier write may arrive last.
-        if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt, ttlMs };
+        // The storage may perform writes that overlap in any order, so the last one may be that with the shortest lease.
+        for (const other of this.#requests) other.ttlMs = Math.min(other.ttlMs, ttlMs);
+        const isNewest = sentAt.monotonic > this.#lease.sentAt.monotonic;
+        if (isNewest) this.#lease = { ...this.#lease, sentAt, ttlMs: request.ttlMs };
+        else if (token === this.#lease.token && ttlMs < this.#lease.ttlMs) this.#lease = { ...this.#lease, ttlMs };
         return { ok: true };
       }
       const check = batch.checks[written.check];

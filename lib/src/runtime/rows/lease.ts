@@ -175,8 +175,9 @@ export function claim(
   return {
     type: "acquired",
     lease,
-    // A renewal keeps the tag, so against a holder that may still renew (invariant 6) the compare-and-swap includes the expiry.
-    check: isFree ? check : { ...check, expires: row?.expires ?? null },
+    // A renewal keeps the tag, so the compare-and-swap includes the expiry: the holder may still renew (invariant 6), also a lease that has expired, if the storage's
+    // clock is set back after the read.
+    check: row === null ? check : { ...check, expires: row.expires },
     put: leasePut(key, lease),
     takesOver,
     wasAlone: takesOver && held.alone,

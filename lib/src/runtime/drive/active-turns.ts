@@ -68,6 +68,8 @@ type ActiveSession = {
   isLeft: boolean;
   /** The session is being handed over: no further turn of it is driven here. */
   handsOver: boolean;
+  /** The first turn was claimed as a suspect that is driven alone. */
+  readonly isAlone: boolean;
 };
 
 /** An open turn that this process does not drive yet. `epoch` is the lease epoch of its session when the turn was last read; 0 without a lease row. */
@@ -98,6 +100,8 @@ export class ActiveTurns {
   #besideOthers: string | null = null;
   /** The suspect that is driven alone, or is being claimed for it, by session. */
   #alone: string | null = null;
+  /** How many claims of stored turns are in progress, by session: a worker and a verb may find the same turn. */
+  readonly #claiming = new Map<string, number>();
   /** The number of places that are reserved for claims in progress. */
   #reserved = 0;
   #closing = false;
@@ -242,14 +246,15 @@ export class ActiveTurns {
       this.#startQueueTimer();
       return "left";
     }
-    let isDriven = false;
+    this.#claiming.set(name, (this.#claiming.get(name) ?? 0) + 1);
     try {
       const placeOf = () => this.#placeOfSuspect(name, stored);
-      const outcome = await this.#pickUpOpen(key, open, leases[0] ?? null, force, placeOf);
-      isDriven = outcome === "driven";
-      return outcome;
+      return await this.#pickUpOpen(key, open, leases[0] ?? null, force, placeOf);
     } finally {
-      if (!isDriven) this.#endAlone(name);
+      const others = (this.#claiming.get(name) ?? 1) - 1;
+      if (others === 0) this.#claiming.delete(name);
+      else this.#claiming.set(name, others);
+      this.#endAloneUnlessDriven(name);
       releasePlace();
     }
   }
@@ -332,7 +337,7 @@ export class ActiveTurns {
     const [name, stored] = oldest;
     this.#suspects.delete(name);
     this.#alone = name;
-    void this.driveStored(stored).then((isDriven) => (isDriven ? undefined : this.#endAlone(name)));
+    void this.driveStored(stored).then(() => this.#endAloneUnlessDriven(name));
   }
 
   /** After one lease time, drives the oldest suspect beside the other turns. */
@@ -373,6 +378,11 @@ export class ActiveTurns {
     for (let waiting = this.#queue.size; waiting > 0; waiting -= 1) this.#driveQueued();
     for (const listener of this.#freeListeners) listener();
     this.#driveSuspect();
+  }
+
+  /** Lets other turns start again after a claim of a suspect, unless this claim or another one has succeeded or is in progress. */
+  #endAloneUnlessDriven(name: string): void {
+    if (!this.#claiming.has(name) && this.#active.get(name)?.isAlone !== true) this.#endAlone(name);
   }
 
   /** Lets other turns start beside a suspect after one lease time, once its lease row says so. */
@@ -498,6 +508,7 @@ export class ActiveTurns {
       done: Promise.resolve(),
       isLeft: false,
       handsOver: false,
+      isAlone: target.lease.alone,
     };
     // Replaces an earlier entry of the session whose turn has ended and whose clean-up is not complete.
     this.#active.set(name, active);

@@ -14,7 +14,8 @@
 //
 // Invariants
 //   1. `now` is never ahead of the storage's clock and `latest` is never behind it. So a process that reads the index with `latest` finds what another one has made due
-//      with `now` before.
+//      with `now` before. Not until the next sample, if the storage's clock is set: a turn that is released meanwhile is due later by as much as the clock was set
+//      back.
 //   2. No verb uses `now` before the first sample: every verb reads before it writes, and the first read waits for the sample. `latest` waits for it, too.
 
 import type { Clock } from "../clock/clock.ts";

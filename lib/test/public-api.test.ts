@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, test } from "vitest";
 
-import { entryPoints, exportedNames, importedFiles, sourceFiles } from "./public-names.ts";
+import { entryPoints, exportedNames, importedFiles, sourceFiles } from "../../tools/counts/public-names.ts";
 
 const sources = entryPoints();
 const surface = new Map([...sources].map(([path, file]) => [path, exportedNames(file)]));

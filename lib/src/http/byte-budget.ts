@@ -29,7 +29,11 @@ type TenantBytes = {
   readonly accounts: Set<ByteAccount>;
 };
 
-/** The bytes that all responses of a handler hold. */
+/**
+ * The bytes that all responses of a handler hold.
+ *
+ * @primitive unread bytes of responses
+ */
 export class ByteBudget {
   readonly clock: Clock;
   readonly #tenants = new Map<string, TenantBytes>();

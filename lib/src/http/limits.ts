@@ -126,6 +126,8 @@ export function checkedLimits(overrides: Partial<HttpLimits>): HttpLimits {
  * A counting semaphore per key (a tenant, or one key for all callers) that rejects instead of queueing: at most `limit` slots of
  * a key are held at once, and `acquire` throws 429 when all are held. A key without slots has no entry, so the map is bounded by
  * the number of held slots and not by the number of tenants that ever sent a request.
+ *
+ * @primitive requests, streams and turns in progress, by key
  */
 export class ConcurrencyLimit {
   readonly #held = new Map<string, number>();

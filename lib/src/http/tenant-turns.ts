@@ -9,6 +9,11 @@ import { microtasksDone } from "../clock/clock.ts";
 /** The units that a tenant has begun in this turn, and those that wait. */
 type Turn = { begun: number; readonly waiting: (() => void)[] };
 
+/**
+ * Lets each tenant do `perTurn` units of work in one turn of the event loop.
+ *
+ * @primitive the turns of the event loop, by tenant
+ */
 export class TenantTurns {
   /** Tenants that have begun a unit in this turn, or have units that wait. */
   readonly #tenants = new Map<string, Turn>();

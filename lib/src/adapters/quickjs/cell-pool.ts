@@ -52,6 +52,11 @@ type PoolOptions = {
   readonly clock: Clock;
 };
 
+/**
+ * The workers of one pool, and the runs that wait for them.
+ *
+ * @primitive the workers that run cells
+ */
 export class CellPool {
   readonly #options: PoolOptions;
   readonly #waiting: Run[] = [];

@@ -1,6 +1,10 @@
 // A counting semaphore for tool calls (`maxConcurrency` of a run).
 
-/** A counting semaphore: at most `permits` holders at once; the others wait in FIFO order. */
+/**
+ * A counting semaphore: at most `permits` holders at once; the others wait in FIFO order.
+ *
+ * @primitive the tool calls of a run that are performed at once
+ */
 export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;

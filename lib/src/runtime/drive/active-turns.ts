@@ -78,7 +78,11 @@ type StoredTurn = { readonly key: SessionKey; readonly turn: string; readonly ep
 /** How long `close` waits after the grace time, in milliseconds, for the writes that record results and release leases. */
 const releaseLimitMs = 5000;
 
-/** The active turns of one runtime. */
+/**
+ * The active turns of one runtime.
+ *
+ * @primitive the places for turns that a process drives
+ */
 export class ActiveTurns {
   readonly #context: RuntimeContext;
   readonly #active = new Map<string, ActiveSession>();

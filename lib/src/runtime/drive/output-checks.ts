@@ -20,7 +20,11 @@ const largeLength = 4096;
 /** The longest pause after a validation, in milliseconds. */
 const longestPauseMs = 500;
 
-/** The validations of all turns of a process. */
+/**
+ * The validations of all turns of a process.
+ *
+ * @primitive the time of the event loop for validations of outputs
+ */
 export class OutputChecks {
   /** One validation at a time. */
   readonly #slots = new ReadSlots(1, 1);

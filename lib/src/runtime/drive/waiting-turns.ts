@@ -50,7 +50,11 @@ type Driver = {
 
 export type ServeOptions = { readonly onlyWakes?: boolean };
 
-/** The lines of one runtime. */
+/**
+ * The lines of one runtime.
+ *
+ * @primitive the stored slots of limits, over all processes
+ */
 export class WaitingTurns {
   readonly #context: RuntimeContext;
   readonly #driver: Driver;

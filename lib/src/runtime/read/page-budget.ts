@@ -29,7 +29,11 @@ export type HeldPage = {
   readonly drop: () => void;
 };
 
-/** The pages that readers hold, oldest first. */
+/**
+ * The pages that readers hold, oldest first.
+ *
+ * @primitive characters of the pages that readers hold
+ */
 export class PageBudget {
   readonly #tenants = new Map<string, { length: number; readonly pages: Set<HeldPage> }>();
   readonly #tenantLength: number;
@@ -87,6 +91,8 @@ type TenantSlots = { held: number; readonly waiting: (() => void)[] };
 /**
  * A counting semaphore with a limit for each tenant and one for the process. The reads of a tenant that wait get their slots in order. Tenants with
  * waiting reads get slots in turn, however many reads each of them has (round robin).
+ *
+ * @primitive reads in progress, by tenant and in the process
  */
 export class ReadSlots {
   /** Tenants with held slots or waiting reads. The tenant that got a slot last is at the end. */

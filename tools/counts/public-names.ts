@@ -8,18 +8,19 @@ import { dirname, join, relative, resolve } from "node:path";
 
 import { parseSync } from "oxc-parser";
 
-/** Where a name is declared. `doc` is the text of the doc comment directly before the declaration, or `null`. */
+/** Where a name is declared. `file` is an absolute path; `doc` is the text of the doc comment directly before the declaration, or `null`. */
 export type Declared = { readonly file: string; readonly name: string; readonly doc: string | null };
 
-type Module = { readonly text: string; readonly program: Program; readonly comments: readonly Comment[] };
+/** A parsed source file. */
+export type Module = { readonly text: string; readonly program: Program; readonly comments: readonly Comment[] };
 
-const library = join(import.meta.dirname, "..");
-const sources = join(library, "src");
+const repository = join(import.meta.dirname, "../..");
+const sources = join(repository, "lib/src");
 const modules = new Map<string, Module>();
 const exportsByFile = new Map<string, ReadonlyMap<string, Declared>>();
 
-/** The source file of each entry point in `exports` of package.json, by the name of the subpath. */
-export function entryPoints(): ReadonlyMap<string, string> {
+/** The source file of each entry point in `exports` of the package.json of a library, by the name of the subpath. */
+export function entryPoints(library = join(repository, "lib")): ReadonlyMap<string, string> {
   const { exports }: { readonly exports: { readonly [path: string]: { readonly source: string } | string } } =
     JSON.parse(readFileSync(join(library, "package.json"), "utf8"));
   return new Map(
@@ -76,21 +77,21 @@ function namesOf(file: string, statement: ExportNamedDeclaration): readonly (rea
   }
   if (declaration === null) throw new Error(`${file}: export lists without "from" are not understood`);
   const doc = docBefore(file, statement.start);
-  const at = relative(library, file);
   if (declaration.type === "VariableDeclaration") {
     return declaration.declarations.map(({ id }) => {
       if (id.type !== "Identifier") throw new Error(`${file}: exported patterns are not understood`);
-      return [id.name, { file: at, name: id.name, doc }];
+      return [id.name, { file, name: id.name, doc }];
     });
   }
   if (!("id" in declaration) || declaration.id === null || !("name" in declaration.id)) {
     throw new Error(`${file}: an exported ${declaration.type} is not understood`);
   }
   const { name } = declaration.id;
-  return [[name, { file: at, name, doc }]];
+  return [[name, { file, name, doc }]];
 }
 
-function docBefore(file: string, start: number): string | null {
+/** The text of the doc comment directly before a position of a file, without the asterisks, or `null`. */
+export function docBefore(file: string, start: number): string | null {
   const { text, comments } = moduleOf(file);
   const comment = comments.findLast(({ end }) => end <= start);
   if (comment?.type !== "Block" || !comment.value.startsWith("*")) return null;
@@ -98,7 +99,8 @@ function docBefore(file: string, start: number): string | null {
   return comment.value.replaceAll(/^[ \t]*\*+ ?/gm, "").trim();
 }
 
-function moduleOf(file: string): Module {
+/** Reads and parses a source file, once in a process. Throws if it has a syntax error. */
+export function moduleOf(file: string): Module {
   const cached = modules.get(file);
   if (cached !== undefined) return cached;
   const text = readFileSync(file, "utf8");
@@ -109,11 +111,13 @@ function moduleOf(file: string): Module {
   return parsed;
 }
 
-function targetOf(file: string, specifier: string): string {
+/** The file that a relative import names. */
+export function targetOf(file: string, specifier: string): string {
   if (!specifier.startsWith(".")) throw new Error(`${file}: exports of the package ${specifier} are not understood`);
   return resolve(dirname(file), specifier);
 }
 
-function textOf(name: ModuleExportName): string {
+/** The text of a name in a list of imports or exports. */
+export function textOf(name: ModuleExportName): string {
   return name.type === "Literal" ? name.value : name.name;
 }

@@ -1,17 +1,16 @@
-// `npm run walk`: prints the path of one message file by file, and the size of the sources. `--json` prints the same as one JSON value.
+// `npm run walk`: prints the path of one message file by file, and the counts of `npm run check:counts`. `--json` prints the same as one JSON value. Needs no build.
 //
 // Files are listed by the phase in which they are first entered, and within a phase by layer, from the runtime down: V8 counts calls and does not
 // say in which order they happen. Everything is measured on the sources, file by file; the published files are bundled.
 
 import type { Phase, StorageCall } from "./message-path.ts";
-import type { SourceSizes } from "./source-sizes.ts";
 
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { countRepository, formatCounts } from "../../tools/counts/counts.ts";
 import { CallCounter } from "./call-counter.ts";
 import { walkMessage } from "./message-path.ts";
-import { sourceSizes } from "./source-sizes.ts";
 
 type FileOnPath = {
   readonly file: string;
@@ -21,8 +20,8 @@ type FileOnPath = {
   readonly calls: number;
 };
 
-/** Layers in the order in which a message passes them; others come last. */
-const layers = ["runtime", "session", "run", "kernel", "engine", "adapters", "wire", "host", "model"];
+/** Folders below lib/src or below one of its floors, in the order in which a message passes them; others come last. */
+const layers = ["runtime", "durable", "session", "run", "kernel", "engine", "adapters", "wire", "host", "model"];
 
 const manifest = fileURLToPath(import.meta.resolve("everturn/package.json"));
 const counter = new CallCounter(new URL("./src/", import.meta.resolve("everturn/package.json")).href);
@@ -41,14 +40,14 @@ const totals = {
   writes: path.writes.length,
   planRun: sum(calledFunctions.filter(({ name }) => name === "planRun").map(({ calls }) => calls)),
 };
-const sizes = await sourceSizes(join(dirname(manifest), ".."));
+const counts = countRepository(join(dirname(manifest), ".."));
 
 if (process.argv.includes("--json")) {
   const phases = path.phases.map(({ after, called }) => ({ after, called }));
-  console.log(JSON.stringify({ totals, files, phases, reads: path.reads, writes: path.writes, sizes }, null, 1));
+  console.log(JSON.stringify({ totals, files, phases, reads: path.reads, writes: path.writes, counts }, null, 1));
 } else {
   printPath();
-  printSizes(sizes);
+  console.log(`\n${formatCounts(counts)}`);
 }
 
 function filesOf(phases: readonly Phase[]): readonly FileOnPath[] {
@@ -68,7 +67,8 @@ function filesOf(phases: readonly Phase[]): readonly FileOnPath[] {
 
 function byLayer(left: string, right: string): number {
   const [first, second] = [left, right].map((file) => {
-    const layer = layers.indexOf(file.split("/")[0] ?? "");
+    const [floor = "", folder = ""] = file.split("/");
+    const layer = layers.includes(folder) ? layers.indexOf(folder) : layers.indexOf(floor);
     return layer === -1 ? layers.length : layer;
   });
   return (first ?? 0) - (second ?? 0) || (left < right ? -1 : 1);
@@ -95,21 +95,6 @@ function storageCalls(title: string, calls: readonly StorageCall[]): void {
   const counts = new Map<string, number>();
   for (const name of calls.flat()) counts.set(name, (counts.get(name) ?? 0) + 1);
   for (const [name, count] of [...counts].toSorted()) row(name, String(count));
-}
-
-function printSizes(of: SourceSizes): void {
-  console.log(`\nsources without tests: ${of.lines} lines in ${of.files} files`);
-  for (const { folder, files: count, lines } of of.folders) row(folder, `${lines} lines`, `${count} files`);
-  console.log("\nlargest files");
-  for (const { file, lines } of of.largestFiles) row(file, `${lines} lines`);
-  console.log("\nlongest functions (oxlint, source lines with comments)");
-  for (const { file, line, name, lines } of of.longestFunctions) {
-    row(`${file}:${line} ${name}`.trim(), `${lines} lines`);
-  }
-  console.log(`\npublic names: ${of.publicNames} different ones`);
-  for (const { entryPoint, values, types } of of.entryPoints) {
-    row(entryPoint, `${values + types} names`, `${values} values`, `${types} types`);
-  }
 }
 
 function row(name: string, ...cells: readonly string[]): void {

@@ -48,7 +48,7 @@ export { nextTask, systemClock } from "../clock/clock.ts";
 export { PartialJson } from "../wire/internal.ts";
 
 // tool
-export { isDirective } from "./tool/is-directive.ts";
+export { isDirective } from "./tool/directive.ts";
 export type { CellLimits, CellResult, CellRun } from "./tool/executor.ts";
 export { defaultCellLimits } from "./tool/executor.ts";
 export type { AnySchema, Checked, OutputSchema } from "./tool/schema.ts";

@@ -61,7 +61,6 @@ let lastId = 0;
  * is unsubscribed.
  */
 export function subscribe(listener: Listener): () => void {
-  start = startFollowed;
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
@@ -81,7 +80,6 @@ const observers = new Set<SpanObserver>();
 
 /** Adds an observer to the spans of the whole process. Returns a function that removes it; spans that have started are followed to their end. */
 export function observeSpans(observer: SpanObserver): () => void {
-  start = startFollowed;
   observers.add(observer);
   return () => observers.delete(observer);
 }
@@ -140,12 +138,10 @@ type StartSpan = (
 
 export const startSpan: StartSpan = (...given) => {
   lastId += 1;
-  return start(...given);
+  return listeners.size + observers.size === 0 ? startUnfollowed() : startFollowed(...given);
 };
 
-/** The first listener or observer sets `startFollowed`: a program that has none does not contain it. Spans that started before that are not followed. */
-let start: StartSpan = startUnfollowed;
-
+/** A span that starts while there is no listener and no observer. Those that are added later learn nothing about it. */
 function startUnfollowed(): OpenSpan {
   let hasStopped = false;
   const stop = () => void (hasStopped = true);

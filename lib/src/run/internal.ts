@@ -12,7 +12,6 @@ export { childResult, replayPlan, streamPlan, streamStepPlan, withOutput } from 
 
 // perform
 export { encodeAsJson } from "./perform/encode-result.ts";
-export { loadAll } from "./perform/on-demand.ts";
 export { startMark } from "./perform/start-mark.ts";
 export type { InnerWait } from "./perform/tool-job.ts";
 export { innerHints } from "./perform/tool-job.ts";

@@ -20,15 +20,17 @@ import type { Committed, Ports, Sink } from "./ports/ports.ts";
 import type { RunOrigin } from "./run-spans.ts";
 import type { Running } from "./turn-stream.ts";
 
-import { chatProtocol, Collector, pendingEffects, toolReturned } from "../kernel/internal.ts";
-import { EngineError, exactSum, noUsage, toCause, toolFailure } from "../model/internal.ts";
+import { chatProtocol, codeProtocol, Collector, pendingEffects } from "../kernel/internal.ts";
+import { EngineError, exactSum, noUsage, toCause } from "../model/internal.ts";
 import { drive } from "./driver.ts";
 import { CancelGrace } from "./perform/cancel-grace.ts";
 import { performCheckpoint } from "./perform/checkpoint.ts";
+import { performCode } from "./perform/code.ts";
+import { performEnvironment } from "./perform/environment.ts";
 import { performModel } from "./perform/model.ts";
-import { callPerformers, codeCells, whenLoaded } from "./perform/on-demand.ts";
 import { cancelRecordedWork } from "./perform/reference.ts";
 import { Semaphore } from "./perform/semaphore.ts";
+import { performTool } from "./perform/tool.ts";
 import { noOrigin, RunSpans } from "./run-spans.ts";
 import { TransitionEvents } from "./transition-events.ts";
 
@@ -142,11 +144,9 @@ export function startRun<Context extends CallerContext>(
     if (signal.aborted) return never();
     switch (effect.type) {
       case "sync_environment":
-        return whenLoaded(callPerformers(), ({ performEnvironment }) => performEnvironment(plan, effect, turn));
+        return performEnvironment(plan, effect, turn);
       case "call_model":
         openModelCall = effect.id;
-        // Starts to load. An error is reported when a call is performed.
-        if (plan.tools.length > 0) void Promise.resolve(callPerformers()).catch(() => undefined);
         return performModel(
           plan,
           {
@@ -167,9 +167,7 @@ export function startRun<Context extends CallerContext>(
       case "call_tool":
         return performToolCall(effect);
       case "run_code":
-        return whenLoaded(codeCells(), ({ performCode }) =>
-          performCode(plan, { signal, tenant: scope.tenant, spans }, effect, turn),
-        );
+        return performCode(plan, { signal, tenant: scope.tenant, spans }, effect, turn);
       case "checkpoint":
         return performCheckpoint(plan, inbox, transitionEvents.account, effect, turn);
     }
@@ -189,13 +187,7 @@ export function startRun<Context extends CallerContext>(
       openChildren: (attempt) => origin.openChildren?.(effect, attempt) ?? Promise.resolve([]),
       runChild: (attempt, stop, add, onWait, toolSpan) => children(effect, attempt, stop, add, onWait, toolSpan),
     };
-    const code = callPerformers();
-    if (!(code instanceof Promise)) return code.performTool(plan, ports, effect);
-    return code.then(
-      ({ performTool }) => (signal.aborted ? never() : performTool(plan, ports, effect)),
-      // A run in memory: no earlier process can have started the tool. A durable run has loaded the code before its first effect.
-      (error: unknown) => notRun(effect, error),
-    );
+    return performTool(plan, ports, effect);
   }
 
   function cancel({ origin, reason }: Omit<CancelEvidence, "requestId">): void {
@@ -234,38 +226,35 @@ export function startRun<Context extends CallerContext>(
     }
     return transitionEvents.eventsOf(item, before, transition);
   };
-  const start = () =>
-    whenLoaded(protocolOf(plan), (protocolDriver) =>
-      drive({ config: { ...plan.config, protocolDriver }, input, journal, sink, perform, eventsOf }),
-    );
-  // Without its code the run rejects before its first effect: a durable turn is then continued by another process.
-  const result = span
-    .within(() => (accepted || hasHooks(plan) ? whenLoaded(callPerformers(), start) : start()))
-    .then(
-      (): Finished => {
-        const { result: finished, steps, lastReply } = transitionEvents;
-        if (finished === null) throw new Error("the turn ended without a done notice");
-        const { haltedReason, usage } = finished;
-        const ended = { haltedReason, usage, steps: finished.steps.length };
-        const failure = "failure" in finished.outcome ? finished.outcome.failure : null;
-        if (lateError !== null) span.fail(lateError.error, ended);
-        else if (failure !== null) span.stop({ ...ended, error: failure.reason });
-        else span.stop(ended);
-        if (endCommit === "fresh") span.record();
-        else if (endCommit === "replayed") span.discard();
-        const reply = lastReply ?? collector.reply();
-        const step = steps.at(-1) ?? collector.stepResult();
-        return { chat: finished, step, reply };
-      },
-      (error: unknown) => {
-        span.fail(error);
-        if (!accepted) {
-          spans.endAll();
-          span.record();
-        }
-        throw error;
-      },
-    );
+  const start = async () => {
+    const config = { ...plan.config, protocolDriver: protocolOf(plan) };
+    return drive({ config, input, journal, sink, perform, eventsOf });
+  };
+  const result = span.within(start).then(
+    (): Finished => {
+      const { result: finished, steps, lastReply } = transitionEvents;
+      if (finished === null) throw new Error("the turn ended without a done notice");
+      const { haltedReason, usage } = finished;
+      const ended = { haltedReason, usage, steps: finished.steps.length };
+      const failure = "failure" in finished.outcome ? finished.outcome.failure : null;
+      if (lateError !== null) span.fail(lateError.error, ended);
+      else if (failure !== null) span.stop({ ...ended, error: failure.reason });
+      else span.stop(ended);
+      if (endCommit === "fresh") span.record();
+      else if (endCommit === "replayed") span.discard();
+      const reply = lastReply ?? collector.reply();
+      const step = steps.at(-1) ?? collector.stepResult();
+      return { chat: finished, step, reply };
+    },
+    (error: unknown) => {
+      span.fail(error);
+      if (!accepted) {
+        spans.endAll();
+        span.record();
+      }
+      throw error;
+    },
+  );
   const cleanUp = () => {
     plan.signal?.removeEventListener("abort", onAbort);
     controller.abort(runIsOver);
@@ -285,23 +274,21 @@ export function startRun<Context extends CallerContext>(
 /** The abort reason of a run that has ended, or that this process no longer drives. Compared by identity. */
 const runIsOver = new DOMException("the run is over", "AbortError");
 
-/** Does the loop call functions of the program that on-demand.ts has the code for? */
-function hasHooks({ prepareStep, onCheckpoint, loopHooks }: RunPlan): boolean {
-  return (prepareStep ?? onCheckpoint ?? loopHooks.beforeTurn) !== undefined;
-}
-
 /**
- * The protocol of a turn; a promise while its code is loaded. Rejects with `EngineError` if the engine of this process does not have the protocol or the projector that the
- * turn was accepted with: a durable turn is then continued by another process.
+ * The protocol of a turn. Throws `EngineError` if the engine of this process does not have the protocol or the projector that the turn was accepted with: a durable turn
+ * is then continued by another process.
  */
-function protocolOf({ pinned: { protocol }, ownProtocol, missing }: RunPlan): ProtocolDriver | Promise<ProtocolDriver> {
-  if (missing.length > 0) return Promise.reject(missingParts(missing));
-  if (protocol.type === "own") return ownProtocol ?? Promise.reject(missingParts([protocol.name]));
-  if (protocol.type === "chat") return chatProtocol(protocol);
-  const code = codeCells();
-  return code instanceof Promise
-    ? code.then(({ codeProtocol }) => codeProtocol(protocol))
-    : code.codeProtocol(protocol);
+function protocolOf({ pinned: { protocol }, ownProtocol, missing }: RunPlan): ProtocolDriver {
+  if (missing.length > 0) throw missingParts(missing);
+  switch (protocol.type) {
+    case "own":
+      if (ownProtocol === null) throw missingParts([protocol.name]);
+      return ownProtocol;
+    case "chat":
+      return chatProtocol(protocol);
+    case "code":
+      return codeProtocol(protocol);
+  }
 }
 
 function missingParts(missing: readonly string[]): EngineError {
@@ -312,13 +299,6 @@ function missingParts(missing: readonly string[]): EngineError {
 /** The response of an effect that gets none. A new promise each time: one that is shared would keep everything that waits for it. */
 function never(): Promise<never> {
   return new Promise(() => undefined);
-}
-
-/** The response of a tool call whose code cannot be loaded. The model reads it, and the turn continues. */
-function notRun({ id, call }: CallTool, error: unknown): EffectResponse {
-  const message = `not run: ${toCause(error)?.message}`;
-  const failure = toolFailure("not_run", { message, cause: error, toolName: call.name, toolCallId: call.id });
-  return toolReturned(id, { type: "failure", failure });
 }
 
 /** Usage of effects without a recorded response, by effect id: billed, and not yet in a response. */

@@ -7,7 +7,7 @@ import { encodeToolValue, MisuseError, renderIssue, toolFailure } from "../../mo
 import { array, describe, isPlainObject, messageShape, read, settings } from "../../model/parse/reading.ts";
 
 // `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
-export const mark = Symbol.for("everturn.directive");
+const mark = Symbol.for("everturn.directive");
 
 /**
  * A value that a tool handler returns to control the turn instead of returning a result. Built by `askUser`, `askAndResume`,
@@ -25,6 +25,11 @@ export type Directive = { readonly [mark]: true } & (
   | { readonly type: "fail"; readonly failure: ToolFailure }
   | { readonly type: "control"; readonly value: unknown; readonly control: ToolControl }
 );
+
+/** Returns whether a handler's return value is a directive. A result that merely looks like one, for example parsed JSON, is not. */
+export function isDirective(value: unknown): value is Directive {
+  return typeof value === "object" && value !== null && mark in value;
+}
 
 /**
  * Ends the turn with a question to the user. The next user message is the answer; with `answerAs: "tool_result"`

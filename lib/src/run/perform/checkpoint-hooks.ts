@@ -1,4 +1,4 @@
-// Calls the hooks `beforeTurn` and `onCheckpoint` and checks what they return. Loaded on demand (on-demand.ts): most programs have neither.
+// Calls the hooks `beforeTurn` and `onCheckpoint` and checks what they return.
 
 import type { CheckpointDirective } from "../../engine/internal.ts";
 import type { AskCheckpoint, CheckpointDelivered, CheckpointDelivery, Turn } from "../../kernel/internal.ts";

@@ -10,7 +10,7 @@ import type { Inbox } from "../ports/ports.ts";
 
 import { checkpointDelivered } from "../../kernel/internal.ts";
 import { exactSum, totalTokens } from "../../model/internal.ts";
-import { callPerformers } from "./on-demand.ts";
+import { callBeforeTurn, callOnCheckpoint } from "./checkpoint-hooks.ts";
 
 /** The counters of a run that budgets and `haltWhen` need. */
 export type Account = {
@@ -38,7 +38,6 @@ export async function performCheckpoint(
   const { id, checkpoint } = effect;
   if (checkpoint === "before_turn") {
     if (plan.loopHooks.beforeTurn === undefined) return checkpointDelivered(id);
-    const { callBeforeTurn } = await callPerformers();
     return callBeforeTurn(plan, id, turn);
   }
   const exhaustedBudget = budgetVerdict(plan, account, turn);
@@ -52,7 +51,6 @@ export async function performCheckpoint(
   if (effect.last || exhaustedBudget !== null) return checkpointDelivered(id);
   if (plan.onCheckpoint === null || plan.onCheckpoint === undefined)
     return checkpointDelivered(id, await inbox.claim(effect, turn));
-  const { callOnCheckpoint } = await callPerformers();
   return callOnCheckpoint(plan, inbox, effect, checkpoint, turn);
 }
 

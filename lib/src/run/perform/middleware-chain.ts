@@ -67,6 +67,12 @@ export class MiddlewareChain {
   /** Values of `once` in this process, by record name. */
   readonly #values = new Map<string, Promise<Json>>();
 
+  /** The middleware of an effect; `null` if the engine has none for calls of this kind. */
+  static of(plan: RunPlan, kind: "model" | "tool", scope: Scope, effectId: string): MiddlewareChain | null {
+    const isUsed = plan.middleware.some((middleware) => middleware[kind] !== undefined);
+    return isUsed ? new MiddlewareChain(plan, scope, effectId) : null;
+  }
+
   constructor(plan: RunPlan, scope: Scope, effectId: string) {
     this.#plan = plan;
     this.#scope = scope;

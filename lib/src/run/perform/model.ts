@@ -38,7 +38,6 @@ import type { Shape } from "../../model/parse/reading.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { LiveOrigin, Scope, Sink } from "../ports/ports.ts";
 import type { RunSpans } from "../run-spans.ts";
-import type { MiddlewareChain } from "./middleware-chain.ts";
 import type { ModelAttempt } from "./records.ts";
 import type { AnsweredFallback } from "./routes.ts";
 
@@ -76,7 +75,7 @@ import {
   toolCallShape,
   usageShape,
 } from "../../model/parse/reading.ts";
-import { middlewareOf } from "./middleware-of.ts";
+import { MiddlewareChain } from "./middleware-chain.ts";
 import { attemptName, pause, readModelAttempt } from "./records.ts";
 import { ProviderWork, RecordFailure } from "./reference.ts";
 import { modelId, routesOf } from "./routes.ts";
@@ -130,8 +129,7 @@ export async function performModel(
   const isFirstEvent = !ports.hasEmitted();
   await plan.loopHooks.beforeStep?.(effect.step);
   const request = projectRequest(plan.config, turn);
-  const middleware = middlewareOf(plan, "model", ports.scope, effect.id);
-  const calls = new ModelCalls(plan, ports, effect, middleware === null ? null : await middleware);
+  const calls = new ModelCalls(plan, ports, effect, MiddlewareChain.of(plan, "model", ports.scope, effect.id));
   const { attempt, model } = await calls.make(request);
   const { reply, failure } = attempt;
   const durationMs = plan.clock.now() - startedAt;

@@ -25,7 +25,7 @@ import { isDirective, nextTask } from "../../engine/internal.ts";
 import { retryDelayMs } from "../../kernel/internal.ts";
 import { encodeToolValue, noUsage, toCause } from "../../model/internal.ts";
 import { failureShape, fallback, object, required, usageShape } from "../../model/parse/reading.ts";
-import { middlewareOf } from "./middleware-of.ts";
+import { MiddlewareChain } from "./middleware-chain.ts";
 import { isApproved } from "./prepare-tool.ts";
 import { attemptName, pause, readRecord } from "./records.ts";
 import { RecordFailure } from "./reference.ts";
@@ -160,9 +160,8 @@ export class ToolRun<Context extends CallerContext> {
   /** Runs the handler, through the middleware of the engine if it has any for tools. */
   async #execute(): Promise<HandlerResult> {
     const { plan, ports, tool, context, stop, effect, attempt } = this.#job;
-    const loading = this.#job.middleware ?? middlewareOf(plan, "tool", ports.scope, effect.id);
-    if (loading === null || tool === null) return this.#handle(this.#runnable, this.#args);
-    const middleware = await loading;
+    const middleware = this.#job.middleware ?? MiddlewareChain.of(plan, "tool", ports.scope, effect.id);
+    if (middleware === null || tool === null) return this.#handle(this.#runnable, this.#args);
     this.#job.middleware = middleware;
     stop.signal.throwIfAborted();
     const results = new Map<ToolOutcome, HandlerResult>();

@@ -94,7 +94,7 @@ type OwnPinned = PinnedName & {
 /** The name and version by which the engine of a process finds a protocol or a projector. */
 export type PinnedName = { readonly name: string; readonly version: number };
 
-/** The kernel configuration of a turn with this pinned configuration, without its protocol: the code of that may have to be loaded (run.ts). */
+/** The kernel configuration of a turn with this pinned configuration, without its protocol, which `run.ts` adds. */
 export function configOf(
   { environment, policy, protocol }: Pinned,
   projector: ContextProjector | null,

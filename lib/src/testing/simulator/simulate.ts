@@ -18,7 +18,6 @@ import type { Fault, SimulatedSession, SimulationScript } from "./script.ts";
 
 import { checkValue } from "../../engine/internal.ts";
 import { messageText, MisuseError, validateSession } from "../../model/internal.ts";
-import { loadAll } from "../../run/internal.ts";
 import { readValue, runtime } from "../../runtime/internal.ts";
 import { simulatedAgent } from "./agent.ts";
 import { perform } from "./client.ts";
@@ -93,7 +92,6 @@ const farSkews = [0, -240_000, 150_000, 600_000] as const;
  */
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
   checkOptions(options);
-  await loadAll();
   const script = scriptOf(options.seed, options.operations ?? 16, options.extraFaults ?? []);
   const report = await new Simulation(options, script).run();
   if (options.shrink !== true || report.violations.length === 0) return report;

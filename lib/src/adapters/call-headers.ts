@@ -1,6 +1,7 @@
 // The headers of a call, from `adapterOptions` and the options of the adapter.
 
 import type { AdapterOptions } from "../engine/internal.ts";
+import type { KeyHeader } from "./http-adapter.ts";
 
 import { checkCallOptions } from "./call-options.ts";
 
@@ -52,4 +53,9 @@ export function secretsIn(key: string | null, added: Headers): readonly string[]
 /** A credential without its scheme: `Bearer` is no part of the secret. */
 export function withoutScheme(credential: string): string {
   return credential.replace(/^(?:Bearer|Basic|Token) /i, "");
+}
+
+/** The header with the key. */
+export function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
+  return auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key };
 }

@@ -1,23 +1,23 @@
 // The HTTP adapter: a codec, a server and a key become an `Adapter`. Every chat provider (openai, anthropic, gemini, the presets) is this function with another
 // `ProviderProfile`.
 //
-// This file has what is checked before a call: base URL, timeouts, model name, options. The first call loads the codec of the API (wire/codec-loaders.ts) and
-// the code that makes calls (http-call.ts) at the same time.
+// This file has what is checked before a call: base URL, timeouts, model name, options. The first call loads the codec of the API (wire/codec-loaders.ts);
+// http-call.ts makes calls.
 
 import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
-import type { JsonObject, ModelEvent, ModelName, ModelRequest } from "../model/internal.ts";
+import type { ModelEvent, ModelRequest } from "../model/internal.ts";
 import type { CodecLoader, EncodedRequest, Quirks } from "../wire/internal.ts";
 import type { BaseURLVariable } from "./base-url.ts";
 import type { McpPlace } from "./mcp-authorization.ts";
 import type { ModelOwner } from "./model-name.ts";
 
 import { defaultTimeouts } from "../engine/internal.ts";
-import { EngineError, MisuseError } from "../model/internal.ts";
-import { isPlainObject } from "../model/parse/reading.ts";
+import { MisuseError } from "../model/internal.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
-import { modelNameFor } from "./model-name.ts";
+import { cancelReply, countTokens, limited, resumeReply, streamReply } from "./http-call.ts";
+import { requiredModelName } from "./model-name.ts";
 import { checkUserContent } from "./user-content.ts";
 
 /** Options of every provider adapter. */
@@ -113,8 +113,7 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
     ...(profile.codec.countsTokens
       ? {
           countTokens: async (request: ModelRequest, call: AdapterCall) => {
-            const [codec, { countTokens }] = await Promise.all([profile.codec.load(), import("./http-call.ts")]);
-            return countTokens(server, codec, request, call);
+            return countTokens(server, await profile.codec.load(), request, call);
           },
         }
       : {}),
@@ -125,15 +124,11 @@ export function httpAdapter(profile: ProviderProfile, options: ProviderOptions =
 function backgroundMethods(server: Server): Pick<Adapter, "resume" | "cancel"> {
   return {
     resume: async function* (reference, request, call) {
-      const [codec, { limited, resumeReply }] = await Promise.all([
-        server.profile.codec.load(),
-        import("./http-call.ts"),
-      ]);
+      const codec = await server.profile.codec.load();
       yield* limited(server, resumeReply(server, codec, reference, request, call));
     },
     cancel: async (reference, call) => {
-      const [codec, { cancelReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
-      await cancelReply(server, codec, reference, call);
+      await cancelReply(server, await server.profile.codec.load(), reference, call);
     },
   };
 }
@@ -144,21 +139,8 @@ async function* stream(
   call: AdapterCall,
 ): AsyncGenerator<readonly ModelEvent[]> {
   checkUserContent(request);
-  const [codec, { limited, streamReply }] = await Promise.all([server.profile.codec.load(), import("./http-call.ts")]);
+  const codec = await server.profile.codec.load();
   yield* limited(server, streamReply(server, codec, request, call));
-}
-
-/**
- * The model name that the provider knows; `""` if `options` name the model in another way: a prompt template of OpenAI does (`prompt`, Responses API). Throws `EngineError`
- * (`missing_model`) if none is set, or if it is of another provider.
- */
-export function requiredModelName(profile: ProviderProfile, model: ModelName | null, options: JsonObject): string {
-  const name = modelNameFor(profile, model);
-  const hasTemplate = profile.codec.api === "openai-responses" && isPlainObject(options["prompt"]);
-  if (name !== "" || hasTemplate) return name;
-  const { provider } = profile;
-  const message = `no model is set for ${provider}; set one: engine({ model: "…" })`;
-  throw new EngineError("missing_model", { provider, message });
 }
 
 /** The timeouts with defaults for absent ones. Throws `MisuseError` for a value that is not above 0; only `total` may be `null`. */
@@ -170,9 +152,4 @@ export function resolveTimeouts(provider: string, overrides: Partial<Timeouts>, 
     throw new MisuseError("invalid_argument", message, { path: ["timeouts", name] });
   }
   return { ...defaults, ...givenTimeouts };
-}
-
-/** The header with the key. */
-export function keyHeader(auth: KeyHeader, key: string): { readonly [name: string]: string } {
-  return auth === "bearer" ? { authorization: `Bearer ${key}` } : { [auth]: key };
 }

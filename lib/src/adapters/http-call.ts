@@ -1,4 +1,4 @@
-// One call of an HTTP adapter. Loaded by the first call (http-adapter.ts), together with the codec.
+// One call of an HTTP adapter.
 //
 // Theory of operation of one call
 //   1. contextOf     resolves the model name; the route is provider, `baseURL#api`, model
@@ -49,11 +49,12 @@ import {
   parseJson,
 } from "../model/internal.ts";
 import { listAt, restoreEvents, warningsOf } from "../wire/internal.ts";
-import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn, withoutScheme } from "./call-headers.ts";
+import { cancelResponse, createResponse, resumeResponse } from "./background.ts";
+import { headersOfCall, joinHeaders, keyHeader, lowerCaseNames, secretsIn, withoutScheme } from "./call-headers.ts";
 import { isHeaderValue } from "./call-options.ts";
 import { credentialOf } from "./credentials.ts";
-import { keyHeader, requiredModelName } from "./http-adapter.ts";
 import { resolveTokens, withTokens } from "./mcp-authorization.ts";
+import { requiredModelName } from "./model-name.ts";
 import { withinReplyLimit } from "./reply-limit.ts";
 
 /** A server with the tokens of one call. */
@@ -85,7 +86,6 @@ export async function* streamReply(
     return;
   }
   if (codec.background?.isRequested(encoded.body) === true) {
-    const { createResponse } = await import("./background.ts");
     yield* createResponse(
       createExchange(server, codec, context, call, encoded, credential),
       encoded.path,
@@ -193,7 +193,6 @@ export async function* resumeReply(
   const context = contextOf(server, request, call);
   const encoded = encodeFor(server, codec, request, context);
   const credential = await credentialOf(server.profile, server.options, call);
-  const { resumeResponse } = await import("./background.ts");
   yield* resumeResponse(createExchange(server, codec, context, call, encoded, credential), reference);
 }
 
@@ -208,7 +207,6 @@ export async function cancelReply(
   const context = { route: routeOf(server, ""), rawChunks: false, quirks: server.quirks };
   const encoded = { path: "", body: {}, headers: {}, omissions: [] };
   const credential = await credentialOf(server.profile, server.options, call);
-  const { cancelResponse } = await import("./background.ts");
   await cancelResponse(createExchange(server, codec, context, call, encoded, credential), reference);
 }
 

@@ -16,6 +16,7 @@ import type { JsonCall, JsonServer } from "./json-request.ts";
 
 import { defaultTimeouts, redacted } from "../engine/internal.ts";
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray } from "../model/internal.ts";
+import { requestJson } from "./json-request.ts";
 import { modelNameFor } from "./model-name.ts";
 
 /** One request to an image server. */
@@ -35,8 +36,6 @@ const imageTimeouts: Timeouts = { ...defaultTimeouts, connect: 300_000 };
 
 /** Sends one request. Throws `ImageAdapterError` for a failure, an HTTP error, a stream, or a body that is not a JSON object. */
 export async function requestImages(server: JsonServer, request: ImageCall, call: AdapterCall): Promise<ImageAnswer> {
-  // Loaded by the first call: a program that only imports the adapter does not load the transport.
-  const { requestJson } = await import("./json-request.ts");
   const answer = await requestJson(server, { ...request, api: "images", timeouts: imageTimeouts }, call);
   if (!answer.ok) throw new ImageAdapterError(imageFailureOf(answer.failure, server.provider));
   const { body, requestId, redact } = answer;

@@ -16,9 +16,9 @@ import {
 } from "../engine/internal.ts";
 import { adapterFailure, parseJson } from "../model/internal.ts";
 import { asObject, noQuirks } from "../wire/internal.ts";
-import { headersOfCall, joinHeaders, lowerCaseNames, secretsIn } from "./call-headers.ts";
+import { headersOfCall, joinHeaders, keyHeader, lowerCaseNames, secretsIn } from "./call-headers.ts";
 import { credentialOf } from "./credentials.ts";
-import { keyHeader, resolveTimeouts } from "./http-adapter.ts";
+import { resolveTimeouts } from "./http-adapter.ts";
 
 /** A server as data. */
 export type JsonServer = {

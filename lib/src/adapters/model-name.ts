@@ -7,9 +7,11 @@
 //   anything else                   part of the name: `llama3.3:70b`, `ft:gpt-4.1:me::1`
 // Letter case is ignored (`OpenAI:gpt-5`), and `google` is another name of `gemini`. A model reference has the provider in a field of its own, so its id is sent unchanged.
 
-import type { ModelName } from "../model/internal.ts";
+import type { JsonObject, ModelName } from "../model/internal.ts";
+import type { ProviderProfile } from "./http-adapter.ts";
 
 import { EngineError } from "../model/internal.ts";
+import { isPlainObject } from "../model/parse/reading.ts";
 
 /** The names of the servers with the Chat Completions API that `preset` knows. */
 export const presetNames = [
@@ -61,4 +63,17 @@ export function modelNameFor({ provider, ownPrefixes = [] }: ModelOwner, model: 
 function prefixOf(name: string): string | null {
   const colon = name.indexOf(":");
   return colon === -1 ? null : name.slice(0, colon);
+}
+
+/**
+ * The model name that the provider knows; `""` if `options` name the model in another way: a prompt template of OpenAI does (`prompt`, Responses API). Throws `EngineError`
+ * (`missing_model`) if none is set, or if it is of another provider.
+ */
+export function requiredModelName(profile: ProviderProfile, model: ModelName | null, options: JsonObject): string {
+  const name = modelNameFor(profile, model);
+  const hasTemplate = profile.codec.api === "openai-responses" && isPlainObject(options["prompt"]);
+  if (name !== "" || hasTemplate) return name;
+  const { provider } = profile;
+  const message = `no model is set for ${provider}; set one: engine({ model: "…" })`;
+  throw new EngineError("missing_model", { provider, message });
 }

@@ -37,7 +37,7 @@ import {
   MisuseError,
   streamFailure,
 } from "../model/internal.ts";
-import { warningsOf } from "../wire/codec-kit.ts";
+import { warningsOf } from "../wire/internal.ts";
 import { ReplyDecoder } from "./decode.ts";
 import { encodeCall } from "./encode.ts";
 import { failureOfError, preflightError } from "./failure.ts";

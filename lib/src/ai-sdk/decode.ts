@@ -42,8 +42,7 @@ import {
   toolResultPart,
   usage,
 } from "../model/internal.ts";
-import { mergeFields, noQuirks, rawChunk, ReplyBuilder } from "../wire/codec-kit.ts";
-import { objectAt, textAt } from "../wire/internal.ts";
+import { mergeFields, noQuirks, objectAt, rawChunk, ReplyBuilder, textAt } from "../wire/internal.ts";
 import { countOf, fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
 
 /** An open block of text or reasoning. `id` is the block's id in events. */

@@ -29,11 +29,12 @@ import type {
   ToolMessage,
   UserPart,
 } from "../model/internal.ts";
-import type { Omission } from "../wire/codec-kit.ts";
+import type { Omission } from "../wire/internal.ts";
 import type { AiSdkCallOptions, PromptMessage, Specification, UrlPatterns } from "./specification.ts";
 
 import { replayFor, textOrPlaceholder } from "../model/internal.ts";
 import {
+  asObject,
   choiceWithoutTools,
   clientCallName,
   datedToolName,
@@ -43,10 +44,10 @@ import {
   nothingToSend,
   requestError,
   sendableHistory,
+  textAt,
   unsupported,
   withProviderTools,
-} from "../wire/codec-kit.ts";
-import { asObject, textAt } from "../wire/internal.ts";
+} from "../wire/internal.ts";
 import { derivedOptions } from "./provider-settings.ts";
 
 /** The model that a request is encoded for. */

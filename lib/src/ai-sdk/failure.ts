@@ -11,8 +11,7 @@ import type { Failure, Json, ProviderRoute } from "../model/internal.ts";
 
 import { requestIdOf, retryAfter } from "../engine/internal.ts";
 import { AdapterError, adapterFailure, EngineError, parseJson, toCause } from "../model/internal.ts";
-import { classify, noQuirks } from "../wire/codec-kit.ts";
-import { asObject, objectAt, objectsAt, textAt } from "../wire/internal.ts";
+import { asObject, classify, noQuirks, objectAt, objectsAt, textAt } from "../wire/internal.ts";
 import { fieldOf, jsonOf, objectOf, textOf } from "./fields.ts";
 
 /** The error for a problem that was found before a request was sent; `null`: the error is something else. */

@@ -5,11 +5,10 @@
 // key except for Bedrock and Vertex.
 
 import type { JsonObject, ModelRequest, ReasoningSettings } from "../model/internal.ts";
-import type { Omission } from "../wire/codec-kit.ts";
+import type { Omission } from "../wire/internal.ts";
 import type { Target } from "./encode.ts";
 
-import { unsupported } from "../wire/codec-kit.ts";
-import { omitNullish } from "../wire/internal.ts";
+import { omitNullish, unsupported } from "../wire/internal.ts";
 
 /** The reasoning levels of specification v4. */
 const levels: readonly string[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];

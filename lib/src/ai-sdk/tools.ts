@@ -18,7 +18,7 @@ import type { Json, JsonObject, ProviderTool, ReplayPolicy, ToolMessage, UserPar
 
 import { checkValue, isStandardSchema, tool } from "../engine/internal.ts";
 import { filePart, imagePart, MisuseError, parseJson, textPart } from "../model/internal.ts";
-import { clientCallName, datedToolName } from "../wire/codec-kit.ts";
+import { clientCallName, datedToolName } from "../wire/internal.ts";
 import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
 
 /** A tool of the AI SDK: the result of `tool()`, `dynamicTool()` or a provider's `tools`. */

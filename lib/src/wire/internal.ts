@@ -3,7 +3,8 @@
 
 export * from "./index.ts";
 
-export type { BackgroundResponses, EncodedRequest, ResumableDecoder, WireApi } from "./codec.ts";
+export { classify } from "./classify.ts";
+export type { BackgroundResponses, EncodedRequest, Omission, ResumableDecoder, WireApi } from "./codec.ts";
 export type { CodecLoader } from "./codec-loaders.ts";
 export {
   anthropicMessagesLoader,
@@ -14,8 +15,12 @@ export {
 export { damagedFrame, isDamagedFrame } from "./damaged-frame.ts";
 export { asObject, countAt, flagAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "./fields.ts";
 export { restoreEvents } from "./added-nulls.ts";
-export { warningsOf } from "./omission.ts";
+export { nothingToSend, sendableHistory } from "./history.ts";
+export { withProviderTools } from "./listed-tools.ts";
+export { choiceWithoutTools, inMessage, isForced, unsupported, warningsOf } from "./omission.ts";
 export { mergeFields } from "./provider-options.ts";
 export { PartialJson } from "./partial-json.ts";
-export { clientCallName } from "./provider-tools.ts";
+export { clientCallName, datedToolName } from "./provider-tools.ts";
+export { rawChunk, ReplyBuilder } from "./reply-builder.ts";
+export { requestError } from "./request-error.ts";
 export { FrameTooLong } from "./sse.ts";

@@ -12,7 +12,7 @@
 import type { Json, JsonObject } from "../model/internal.ts";
 
 import { PartialBranches, valueInField } from "./added-nulls.ts";
-import { asObject } from "./object-fields.ts";
+import { asObject } from "./fields.ts";
 
 type OpenContainer = { branches: PartialBranches | null } & (
   | { type: "array"; items: Json[] }

@@ -12,7 +12,7 @@
 
 import type { JsonObject, ProviderTool } from "../model/internal.ts";
 
-import { objectAt, textAt } from "./object-fields.ts";
+import { objectAt, textAt } from "./fields.ts";
 
 /** The name under which the calls of a provider tool reach the program; `null`: the provider runs the tool. */
 export function clientCallName({ name, options }: ProviderTool): string | null {

@@ -39,7 +39,6 @@ export {
   toCause,
   validationFailure,
 } from "./failure/failures.ts";
-export { adapterFailureOf, runtimeFailureOf, toolFailureOf } from "./failure/unchecked.ts";
 export type { HttpReason } from "./failure/http-reason.ts";
 export { httpReasons, httpStatuses } from "./failure/http-reason.ts";
 export type { Path } from "./failure/issue.ts";
@@ -52,7 +51,7 @@ export { finalizeNudgeMetadata, isFinalizeNudge } from "./message/finalize-nudge
 export { textHead, truncateMiddle } from "./message/truncate-text.ts";
 export { image } from "./message/image.ts";
 export type { AssistantPart, UserPart } from "./message/message.ts";
-export { awaitingUserContent, message, normalizeContent } from "./message/message.ts";
+export { awaitingUserContent, message, normalizeContent, toolMessage } from "./message/message.ts";
 export type { CausalRef } from "./message/origin.ts";
 export { isTransient } from "./message/origin.ts";
 export type { OpaquePart, TextPhase, ToolResultPart } from "./message/part.ts";
@@ -60,15 +59,6 @@ export { opaquePart, toolCallPart, toolResultPart } from "./message/media-part.t
 export { reasoningPart, textOrPlaceholder } from "./message/part.ts";
 export type { ProviderRoute } from "./message/provider-replay.ts";
 export { replayFor } from "./message/provider-replay.ts";
-export {
-  assistantMessageOf,
-  eventMessageOf,
-  systemMessageOf,
-  textPartOf,
-  toolMessageOf,
-  toolResultPartOf,
-  userMessageOf,
-} from "./message/unchecked.ts";
 
 // parse
 export { canonicalJson } from "./parse/canonical-json.ts";

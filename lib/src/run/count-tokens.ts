@@ -5,7 +5,7 @@ import type { CallerContext, ModelRequest } from "../model/internal.ts";
 import type { Plan, RunInput } from "./plan/plan.ts";
 
 import { chatProtocol, projectRequest, renderPrompt, startTurn } from "../kernel/internal.ts";
-import { AdapterError, request as modelRequest, systemMessageOf } from "../model/internal.ts";
+import { AdapterError, request as modelRequest, system } from "../model/internal.ts";
 import { planRun } from "./plan/plan.ts";
 
 /**
@@ -36,7 +36,7 @@ export async function countTokens<Context extends CallerContext>(
     providerTools: config.providerTools,
   });
   const messages = [
-    ...(instructions.trim() === "" ? [] : [systemMessageOf(instructions)]),
+    ...(instructions.trim() === "" ? [] : [system(instructions)]),
     ...renderPrompt(plan.thread.messages),
   ];
   const request: ModelRequest = plan.pinned.projector === null ? { ...fields, messages } : projected(plan);

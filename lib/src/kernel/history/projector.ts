@@ -6,7 +6,7 @@ import type { Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
-import { MisuseError, renderIssue, request, systemMessageOf, userMessageOf } from "../../model/internal.ts";
+import { MisuseError, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
 import { isAboutStorage } from "../machine/read-response.ts";
 import { renderHistory, renderPrompt } from "./prompt.ts";
@@ -30,9 +30,9 @@ export const ChatContextProjector: ContextProjector<TurnProtocol> = {
     const instructions = environment.instructions ?? "";
     const nudge = turn.finalize?.nudge ?? null;
     const messages: readonly Message[] = [
-      ...(instructions.trim() === "" ? [] : [systemMessageOf(instructions)]),
+      ...(instructions.trim() === "" ? [] : [system(instructions)]),
       ...conversation,
-      ...(causes === null ? [] : [userMessageOf(causes)]),
+      ...(causes === null ? [] : [user(causes)]),
       ...(nudge === null ? [] : [nudge]),
     ];
     const base = request([], {

@@ -26,13 +26,7 @@ import type {
 } from "../../model/internal.ts";
 import type { SharedList } from "./shared-list.ts";
 
-import {
-  systemMessageOf,
-  textPartOf,
-  toolResultPartOf,
-  userMessageOf,
-  textOrPlaceholder,
-} from "../../model/internal.ts";
+import { system, textPart, toolResultPart, user, textOrPlaceholder } from "../../model/internal.ts";
 
 /**
  * Returns the messages of a request from the messages of a history: late tool results are moved to their calls,
@@ -133,14 +127,14 @@ function render(message: Message): Message | null {
       if (text === "") return null;
       // The origin is kept: a codec whose API has no system messages inside of the conversation sends notes of the runtime in their place.
       if (message.origin !== null)
-        return systemMessageOf(`Runtime note:\n${text}`, { ...optionsOf(message), origin: message.origin });
+        return system(`Runtime note:\n${text}`, { ...optionsOf(message), origin: message.origin });
       if (hasPartOptions(message.content))
         return { ...message, content: message.content.map(taggedPart).filter(isVisible) };
       return text === message.content ? message : { ...message, content: text };
     }
     case "event": {
       const text = runtimeText(message.content);
-      return text === "" ? null : userMessageOf(`Runtime event:\n${text}`, optionsOf(message));
+      return text === "" ? null : user(`Runtime event:\n${text}`, optionsOf(message));
     }
   }
 }
@@ -167,7 +161,9 @@ function renderAssistant(message: AssistantMessage): AssistantMessage | null {
 function visiblePart<P extends Part>(part: P): P | TextPart | ToolResultPart {
   if (!isPruned(part)) return part;
   const mark = textOrPlaceholder(part.type === "text" ? part.text : "", part.pruneState);
-  return part.type === "tool_result" ? toolResultPartOf(part.toolCallId, mark, part.isError) : textPartOf(mark);
+  return part.type === "tool_result"
+    ? toolResultPart(part.toolCallId, mark, { isError: part.isError })
+    : textPart(mark);
 }
 
 /** The content of the part is replaced by a marker, which is never blank. */

@@ -4,13 +4,13 @@
 
 import type { EventMessage, MessageOrigin, TurnCause } from "../../model/internal.ts";
 
-import { eventMessageOf } from "../../model/internal.ts";
+import { eventMessage } from "../../model/internal.ts";
 
 export type { TurnCause } from "../../model/internal.ts";
 
 /** Returns the event message that the history keeps for a cause. */
 export function toEventMessage(cause: TurnCause): EventMessage {
-  return eventMessageOf(cause.text, { id: cause.id, origin: cause.origin });
+  return eventMessage(cause.text, { id: cause.id, origin: cause.origin });
 }
 
 /**

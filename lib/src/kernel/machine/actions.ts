@@ -11,7 +11,7 @@ import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending, SlottedCall, Turn } from "./turn.ts";
 
-import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailureOf, userMessageOf } from "../../model/internal.ts";
+import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailure, user } from "../../model/internal.ts";
 import {
   array,
   eventShape,
@@ -158,7 +158,7 @@ const isDirection: { readonly [T in DriverAction["type"]]: boolean } = {
 };
 
 function reject<P extends TurnProtocol>(builder: TransitionBuilder<P>, message: string): void {
-  builder.fail(runtimeFailureOf("invalid_actions", message));
+  builder.fail(runtimeFailure("invalid_actions", { message }));
 }
 
 function apply<P extends TurnProtocol>(builder: TransitionBuilder<P>, action: DriverAction<P>): void {
@@ -233,7 +233,7 @@ export function finish<P extends TurnProtocol>(builder: TransitionBuilder<P>, lo
   if (structured === null || !mayFinalize || loopEnd.pendingToolCalls.length > 0) return builder.end(loopEnd);
   const { turnId, step, revision } = builder.turn;
   const fields = { id: `${turnId}/${step}/nudge`, metadata: revision > 2 ? finalizeNudgeMetadata : {} };
-  const nudge = structured.nudge === "" ? null : userMessageOf(structured.nudge, fields);
+  const nudge = structured.nudge === "" ? null : user(structured.nudge, fields);
   const overrides = { responseFormat: { ...structured.format } };
   // The structured call reads input that waited for resumed calls, if one of them ended the loop.
   deliverDeferred(builder);

@@ -9,7 +9,7 @@ import type { CodeCalls, CodeFailed, CodeFinished, ToolReturned, ToolWaits } fro
 import type { CodeCells, TransitionBuilder } from "./transition-builder.ts";
 import type { BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 
-import { runtimeFailureOf } from "../../model/internal.ts";
+import { runtimeFailure } from "../../model/internal.ts";
 import { cellBrokenOff, cellNote } from "../protocol/cell-note.ts";
 import { ending } from "../protocol/ending.ts";
 import { haltOf, questionMessage, waitingOutcome, waitOf } from "../protocol/halts.ts";
@@ -48,7 +48,9 @@ export function startCellCalls<P extends TurnProtocol>(
   const { phase } = builder.turn;
   if (phase.type !== "awaiting_code") return;
   if (calls.length === 0) {
-    return builder.fail(runtimeFailureOf("code_failed", "the executor returned code_calls without any call"));
+    return builder.fail(
+      runtimeFailure("code_failed", { message: "the executor returned code_calls without any call" }),
+    );
   }
   const first = phase.cell.calls.length;
   const unanswered = calls.map((call): CellCall => ({ call, answer: null }));

@@ -11,13 +11,13 @@ import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
 
 import {
-  adapterFailureOf,
-  assistantMessageOf,
-  eventMessageOf,
+  adapterFailure,
+  assistant,
+  eventMessage,
   messageText,
   replyOf,
   replyText,
-  runtimeFailureOf,
+  runtimeFailure,
 } from "../../model/internal.ts";
 import { ending, outcomeOfText } from "../protocol/ending.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
@@ -49,7 +49,7 @@ export function syncEnvironment<P extends TurnProtocol>(
 /** `environment_failed`: ends the turn. */
 export function syncFailed<P extends TurnProtocol>(builder: TransitionBuilder<P>, response: EnvironmentFailed): void {
   const message = `Failed to refresh execution environment: ${response.message}`;
-  builder.fail(runtimeFailureOf("reconfigure_failed", message));
+  builder.fail(runtimeFailure("reconfigure_failed", { message }));
 }
 
 /**
@@ -68,12 +68,12 @@ export function modelReplied<P extends TurnProtocol>(
   builder.log(llmDebug({ sessionId: builder.config.sessionId, protocolIteration: step, requestBody }, reply));
   const reason = terminalReasonOf(reply, policy.maxContextTokens);
   if (reason === "provider_error") {
-    const failure = reply.error ?? adapterFailureOf("unknown", "the model call ended in an error");
+    const failure = reply.error ?? adapterFailure("unknown", { message: "the model call ended in an error" });
     return endWithFailure(builder, reply, failure);
   }
   if (reason === "context_overflow") {
     const message = "Model produced no output because the prompt reached the configured context window.";
-    return endWithFailure(builder, reply, adapterFailureOf("context_length_exceeded", message));
+    return endWithFailure(builder, reply, adapterFailure("context_length_exceeded", { message }));
   }
   if (finalize !== null) return finalized(builder, reply, finalize);
   if (revision > 2) {
@@ -126,7 +126,7 @@ function keepPartial<P extends TurnProtocol>(builder: TransitionBuilder<P>, repl
   const { turnId, step, finalize } = builder.turn;
   const text = replyText(reply) ?? "";
   if (text.trim() === "" || finalize !== null) return;
-  const message: AssistantMessage = assistantMessageOf(text, {
+  const message: AssistantMessage = assistant(text, {
     id: `${turnId}/${step}/reply`,
     finishReason: reply.finishReason,
   });
@@ -145,7 +145,7 @@ function finalized<P extends TurnProtocol>(
   const text = replyText(reply) ?? "";
   const { turnId, step, revision } = builder.turn;
   const message = replyMessage({ ...reply, toolCalls: [] }, `${turnId}/${step}/structured`);
-  const nudges = nudge === null ? [] : [revision > 2 ? nudge : eventMessageOf(messageText(nudge), { id: nudge.id })];
+  const nudges = nudge === null ? [] : [revision > 2 ? nudge : eventMessage(messageText(nudge), { id: nudge.id })];
   builder.append([...nudges, message]);
   builder.endStep(replyStepEnd(reply));
   builder.end(ending(outcomeOfText(reply, text)));

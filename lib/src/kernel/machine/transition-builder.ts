@@ -35,7 +35,7 @@ import type {
   TurnMachineConfig,
 } from "./turn.ts";
 
-import { exactSum, isTransient, noUsage, runtimeFailureOf, systemMessageOf, textPartOf } from "../../model/internal.ts";
+import { exactSum, isTransient, noUsage, runtimeFailure, system, textPart } from "../../model/internal.ts";
 import { appendHistory } from "../history/history.ts";
 import { append, itemsOf } from "../history/shared-list.ts";
 import { toEventMessage } from "../history/turn-cause.ts";
@@ -167,8 +167,8 @@ export class TransitionBuilder<P extends TurnProtocol> {
     const { turnId, step, policy } = this.#turn;
     if (policy.turnLimitFinalMessage === null) return;
     const origin = { type: "plugin", pluginId: "turn_limit", transient: false } as const;
-    const parts = [textPartOf(policy.turnLimitFinalMessage, "error")];
-    this.append([systemMessageOf(parts, { id: `${turnId}/${step}/turn_limit`, origin })]);
+    const parts = [textPart(policy.turnLimitFinalMessage, { kind: "error" })];
+    this.append([system(parts, { id: `${turnId}/${step}/turn_limit`, origin })]);
   }
 
   /** Adds an `emit` notice: an event for readers of the turn. */
@@ -193,7 +193,11 @@ export class TransitionBuilder<P extends TurnProtocol> {
       this.update({ usage: turnUsage, stepUsage });
       return true;
     }
-    this.fail(runtimeFailureOf("token_usage_overflow", "the usage of the turn is too large to be represented exactly"));
+    this.fail(
+      runtimeFailure("token_usage_overflow", {
+        message: "the usage of the turn is too large to be represented exactly",
+      }),
+    );
     return false;
   }
 

@@ -3,11 +3,11 @@
 import type { CellCall, SystemMessage, TextPart } from "../../model/internal.ts";
 import type { Cell, Phase } from "../machine/turn.ts";
 
-import { systemMessageOf, textPartOf, toolOutcomeStatus, truncateMiddle } from "../../model/internal.ts";
+import { system, textPart, toolOutcomeStatus, truncateMiddle } from "../../model/internal.ts";
 
 /** The result of a cell as a system message of the history. The origin marks it as written by the runtime. */
 export function cellNote(parts: readonly TextPart[], id: string): SystemMessage {
-  return systemMessageOf(parts, { id, origin: { type: "plugin", pluginId: "code", transient: false } });
+  return system(parts, { id, origin: { type: "plugin", pluginId: "code", transient: false } });
 }
 
 /**
@@ -19,7 +19,7 @@ export function cellFailed(why: string, calls: readonly CellCall[]): TextPart {
     answer === null ? [] : [`${call.name}(${argumentsOf(call)}): ${toolOutcomeStatus(answer)}`],
   );
   const text = completedCalls.length === 0 ? why : `${why}\nCalls it had completed:\n${completedCalls.join("\n")}`;
-  return textPartOf(text, "error");
+  return textPart(text, { kind: "error" });
 }
 
 /** The text for a cell whose turn was cancelled or failed, possibly while calls of the cell were running. */

@@ -28,7 +28,7 @@ import type { CompletedToolCall, StepEnd } from "../machine/turn.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 
-import { adapterFailureOf, engineFailure, normalizeContent } from "../../model/internal.ts";
+import { adapterFailure, engineFailure, normalizeContent } from "../../model/internal.ts";
 import { toolEffectId } from "../machine/turn.ts";
 import { ending, outcomeOfText } from "./ending.ts";
 import { haltOf, pendingCall, questionMessage, waitingOutcome, waitOf } from "./halts.ts";
@@ -87,7 +87,7 @@ function onReply(options: ChatProtocolOptions, context: Context, reply: ModelRep
   const isEmpty = outcome.type === "empty" && message.toolCalls.length === 0;
   if (isEmpty && options.onEmptyReply === "error" && context.lastMessage?.role !== "tool") {
     const message = "Model returned no assistant text or tool calls.";
-    const failure = adapterFailureOf("malformed_response", message, "empty_response");
+    const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
     const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
     return [error, step, finish({ type: "provider_error", failure })];
   }

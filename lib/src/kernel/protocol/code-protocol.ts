@@ -9,7 +9,7 @@ import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 
-import { adapterFailureOf, messageText, renderIssue, textPartOf } from "../../model/internal.ts";
+import { adapterFailure, messageText, renderIssue, textPart } from "../../model/internal.ts";
 import { cellFailed, cellNote } from "./cell-note.ts";
 import { chatProtocol } from "./chat-protocol.ts";
 import { outcomeOfText } from "./ending.ts";
@@ -71,7 +71,7 @@ function onReply(options: CodeProtocolOptions, context: Context, reply: ModelRep
   if (text.trim() === "" && options.onEmptyReply === "complete") return [append, ...stepEnd(reply), end(outcome)];
   if (text.trim() === "") {
     const message = "Model returned no assistant text or code.";
-    const failure = adapterFailureOf("malformed_response", message, "empty_response");
+    const failure = adapterFailure("malformed_response", { message, code: "empty_response" });
     const error: DriverAction = { type: "emit", event: { type: "error", error: failure } };
     return [error, ...stepEnd(reply), finish({ type: "provider_error", failure })];
   }
@@ -100,17 +100,12 @@ function onCell(
   if (result.type === "code_failed")
     return continueWith(options, context, reply, [cellFailed(whyFailed(result), calls)]);
   const output = [
-    ...result.observations.map((text) => textPartOf(text, "output")),
+    ...result.observations.map((text) => textPart(text, { kind: "output" })),
     ...(result.error === null ? [] : [errorPart(result.error)]),
   ];
   const { finish: end } = result;
   if (end === null)
-    return continueWith(
-      options,
-      context,
-      reply,
-      output.length > 0 ? output : [textPartOf("The cell printed nothing.")],
-    );
+    return continueWith(options, context, reply, output.length > 0 ? output : [textPart("The cell printed nothing.")]);
   const issues = end.type === "value" ? end.issues : [];
   if (issues.length > 0) {
     const mismatch = `The value the cell finished with does not match the schema: ${issues.map(renderIssue).join("; ")}`;
@@ -131,7 +126,7 @@ function whyFailed({ message, reason }: CodeFailed): string {
 }
 
 function errorPart(text: string): TextPart {
-  return textPartOf(text, "error");
+  return textPart(text, { kind: "error" });
 }
 
 /**

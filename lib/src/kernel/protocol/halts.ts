@@ -12,7 +12,7 @@ import type {
 import type { ToolReturned, ToolWaits } from "../machine/effect.ts";
 import type { CompletedToolCall } from "../machine/turn.ts";
 
-import { assistantMessageOf, withDigest } from "../../model/internal.ts";
+import { assistant, withDigest } from "../../model/internal.ts";
 
 /** The outcome with which a result halts the turn; `null`: the turn continues. */
 export function haltOf({ call, result }: CompletedToolCall): TurnOutcome | null {
@@ -112,5 +112,5 @@ export function waitOf(
 
 /** The question as an assistant message of the history, so that the conversation shows it (Q15). */
 export function questionMessage({ question, id: toolCallId }: PendingToolCall, id: string): AssistantMessage {
-  return assistantMessageOf(question ?? "", { id, metadata: { askUser: true, toolCallId } });
+  return assistant(question ?? "", { id, metadata: { askUser: true, toolCallId } });
 }

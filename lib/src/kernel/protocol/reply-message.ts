@@ -4,8 +4,8 @@ import type { AssistantMessage, Failure, Json, ModelReply, ToolCall, Usage } fro
 import type { StepEnd } from "../machine/turn.ts";
 
 import {
-  adapterFailureOf,
-  assistantMessageOf,
+  adapterFailure,
+  assistant,
   hasValidCounts,
   isStorableJson,
   noUsage,
@@ -36,7 +36,7 @@ export function storableReply(reply: ModelReply, checks: StorableChecks = kernel
   const error =
     reply.error === null || checks.failure(reply.error)
       ? reply.error
-      : adapterFailureOf("unknown", "the model call ended in an error");
+      : adapterFailure("unknown", { message: "the model call ended in an error" });
   const toolCalls = reply.toolCalls.map((call) =>
     checks.toolCall(call) ? call : { ...call, arguments: null, provider: null, metadata: {} },
   );
@@ -60,7 +60,7 @@ function isShallow(value: Json): boolean {
 /** The assistant message of a reply, as the history keeps it. */
 export function replyMessage(reply: ModelReply, id: string): AssistantMessage {
   const { finishReason, toolCalls } = reply;
-  const message = reply.message ?? assistantMessageOf(replyText(reply) ?? "");
+  const message = reply.message ?? assistant(replyText(reply) ?? "");
   const content = typeof message.content === "string" ? message.content : withoutCommentary(message.content);
   return { ...message, id, content, toolCalls, finishReason };
 }

@@ -3,7 +3,7 @@
 import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome, UserPart } from "../../model/internal.ts";
 import type { ToolReturned } from "../machine/effect.ts";
 
-import { textPartOf, toolFailureOf, toolMessageOf, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
+import { textPart, toolFailure, toolMessage, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
 
 /** The answer to a call that ran, with the content that its result encoder returned. */
 export function answerOf(
@@ -17,7 +17,7 @@ export function answerOf(
   const visible = isPlain ? only.text : content.length === 0 && content !== "" ? "[]" : content;
   const code = outcome.type === "failure" ? outcome.failure.code : null;
   const fields = { status: toolOutcomeStatus(outcome), code, ranArguments, id, name: call.name };
-  return toolMessageOf(call.id, visible, fields);
+  return toolMessage(call.id, visible, fields);
 }
 
 /** The answer to a pending call whose result or denial came from outside the turn. */
@@ -44,7 +44,8 @@ export function unrunAnswer(
 
 /** The outcome of a call that will not run. */
 export function unrunOutcome(call: ToolCall, reason: ToolErrorReason, message: string): ToolOutcome {
-  return { type: "failure", failure: toolFailureOf(reason, message, call) };
+  const failure = toolFailure(reason, { message, toolName: call.name, toolCallId: call.id });
+  return { type: "failure", failure };
 }
 
 /** The answer to a call without a result in a turn that was cancelled, failed or ended. */
@@ -57,5 +58,5 @@ export function cancelledAnswer(call: ToolCall, message: string, id: string): To
 function partsOf(outcome: ToolOutcome, revision: number): readonly UserPart[] {
   if (revision > 1 || outcome.type !== "failure") return toolOutcomeParts(outcome);
   const { message } = outcome.failure;
-  return [textPartOf(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];
+  return [textPart(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];
 }

@@ -2,7 +2,6 @@
 
 import type { Shape } from "../parse/shape.ts";
 
-import { isPlainObject, ownValue } from "../parse/json.ts";
 import { object, oneOf, required, string, variant } from "../parse/shape.ts";
 
 /** The source of the bytes of an image or a file. The union is discriminated by `type`. */
@@ -27,19 +26,3 @@ export const contentSourceShape: Shape<ContentSource> = variant<ContentSource, "
     id: required(string),
   }),
 });
-
-/** The fields of each type of source besides `type`. All are strings. */
-const fieldsOfSources: ReadonlyMap<unknown, readonly string[]> = new Map([
-  ["base64", ["data"]],
-  ["url", ["url"]],
-  ["file", ["path"]],
-  ["provider_file", ["provider", "id"]],
-]);
-
-/** Returns whether `contentSourceShape` reads the value without an issue. For the kernel, which contains no shapes. */
-export function isContentSource(value: unknown): value is ContentSource {
-  if (!isPlainObject(value)) return false;
-  const fields = fieldsOfSources.get(ownValue(value, "type"));
-  if (fields === undefined || Object.keys(value).length !== fields.length + 1) return false;
-  return fields.every((field) => typeof ownValue(value, field) === "string");
-}

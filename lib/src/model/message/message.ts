@@ -33,9 +33,8 @@ import {
 } from "../parse/shape.ts";
 import { toolCallShape } from "../tool/tool.ts";
 import { originShape } from "./origin.ts";
-import { filePartShape, imagePartShape, partShape, textPartShape } from "./part.ts";
+import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
 import { messageOptions } from "./provider-options.ts";
-import { textPartOf } from "./unchecked.ts";
 
 /** One message of a conversation. The union is discriminated by `role`. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
@@ -244,6 +243,15 @@ export function assistant(
   return construct("assistant", assistantMessageShape, { ...fields, role: "assistant", content });
 }
 
+/** Builds a tool message, by default of a successful call. Throws `MisuseError` for an unknown field or a wrong type. */
+export function toolMessage(
+  toolCallId: string,
+  content: LooseContent<UserPart>,
+  fields: Partial<Omit<ToolMessage, "role" | "toolCallId" | "content">> = {},
+): ToolMessage {
+  return construct("toolMessage", toolMessageShape, { ...fields, role: "tool", toolCallId, content });
+}
+
 /** Builds an event message from text or text parts. Throws `MisuseError` for an unknown field or a wrong type. */
 export function eventMessage(content: LooseContent<TextPart>, fields: OptionalFields<EventMessage> = {}): EventMessage {
   return construct("eventMessage", eventMessageShape, { ...fields, role: "event", content });
@@ -251,7 +259,7 @@ export function eventMessage(content: LooseContent<TextPart>, fields: OptionalFi
 
 /** Returns content as a list of parts. A string becomes one text part. */
 export function normalizeContent<P extends Part>(content: string | readonly P[]): readonly (P | TextPart)[] {
-  return typeof content === "string" ? [textPartOf(content)] : content;
+  return typeof content === "string" ? [textPart(content)] : content;
 }
 
 /** Returns the text of a message: its text parts joined without a separator, without reasoning, images and calls. */

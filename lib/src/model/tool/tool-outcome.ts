@@ -10,7 +10,7 @@ import type { ToolValue } from "./tool-value.ts";
 
 import { toolFailureShape } from "../failure/failure.ts";
 import { awaitingUserContent, messageShape } from "../message/message.ts";
-import { textPartOf } from "../message/unchecked.ts";
+import { textPart } from "../message/part.ts";
 import { emptyObject } from "../parse/json.ts";
 import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "../parse/shape.ts";
 import { answerForms } from "./pending.ts";
@@ -105,11 +105,11 @@ export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {
     case "halt":
       return toolValueParts(outcome.value);
     case "failure":
-      return [textPartOf(toolFailureText(outcome.failure))];
+      return [textPart(toolFailureText(outcome.failure))];
     case "cancelled":
       return notice("[Tool execution cancelled]", outcome.message);
     case "ask_user":
-      return [textPartOf(awaitingUserContent)];
+      return [textPart(awaitingUserContent)];
   }
 }
 
@@ -135,5 +135,5 @@ export function toolFailureText({ message }: Pick<ToolFailure, "message">): stri
 
 /** A line that states what happened, and the message if there is one. `raw` is left out: its content is not meant for the model. */
 function notice(head: string, message: string): readonly UserPart[] {
-  return [textPartOf(message === "" ? head : `${head}\n${message}`)];
+  return [textPart(message === "" ? head : `${head}\n${message}`)];
 }

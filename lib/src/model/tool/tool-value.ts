@@ -23,8 +23,9 @@ import type { Shape } from "../parse/shape.ts";
 import { ToolError } from "../failure/errors.ts";
 import { renderPath } from "../failure/issue.ts";
 import { failed, ok } from "../failure/result.ts";
-import { contentSourceShape, isContentSource } from "../message/content-source.ts";
-import { filePartOf, imagePartOf, textPartOf } from "../message/unchecked.ts";
+import { contentSourceShape } from "../message/content-source.ts";
+import { filePart, imagePart } from "../message/media-part.ts";
+import { textPart } from "../message/part.ts";
 import { describe, isJsonArray, isPlainObject } from "../parse/json.ts";
 import {
   construct,
@@ -271,8 +272,9 @@ function readStoredObject(value: { readonly [key: string]: Json }): StoredObject
     case "attachment": {
       const { source, mimeType = null, name = null, ...others } = fields;
       const hasOthers = Object.keys(others).length > 0;
-      return !hasOthers && isContentSource(source) && isTextOrNull(mimeType) && isTextOrNull(name)
-        ? { type: "attachment", source, mimeType, name }
+      const parsed = read(contentSourceShape, source);
+      return !hasOthers && "value" in parsed && isTextOrNull(mimeType) && isTextOrNull(name)
+        ? { type: "attachment", source: parsed.value, mimeType, name }
         : { type: "malformed", why: "malformed attachment" };
     }
     case "object": {
@@ -296,10 +298,10 @@ function isTextOrNull(value: Json): value is string | null {
  * least one part, and no part is empty.
  */
 export function toolValueParts(value: ToolValue): readonly UserPart[] {
-  if (typeof value === "string") return [textPartOf(value === "" ? noOutput : value)];
+  if (typeof value === "string") return [textPart(value === "" ? noOutput : value)];
   const writer = new PartWriter();
   // A value that is malformed is shown in its stored form, which is more useful to the model than an error.
-  return writer.write(value) ? writer.parts() : [textPartOf(JSON.stringify(value))];
+  return writer.write(value) ? writer.parts() : [textPart(JSON.stringify(value))];
 }
 
 const noOutput = "[Tool returned no output]";
@@ -326,7 +328,7 @@ class PartWriter {
   }
 
   parts(): readonly UserPart[] {
-    if (this.#parts.length === 0) return [textPartOf(this.#text)];
+    if (this.#parts.length === 0) return [textPart(this.#text)];
     this.#endText();
     return this.#parts;
   }
@@ -343,15 +345,15 @@ class PartWriter {
   }
 
   #endText(): void {
-    if (this.#text !== "") this.#parts.push(textPartOf(this.#text));
+    if (this.#text !== "") this.#parts.push(textPart(this.#text));
     this.#text = "";
   }
 }
 
 /** An attachment with an image MIME type becomes an image part, any other a file part. */
 function attachmentPart({ source, mimeType, name }: Omit<StoredAttachment, typeof reservedKey>): UserPart {
-  if (mimeType?.startsWith("image/") === true) return imagePartOf(source, mimeType);
-  return filePartOf(source, mimeType, name);
+  if (mimeType?.startsWith("image/") === true) return imagePart({ source, mimeType });
+  return filePart(source, { mimeType, name });
 }
 
 export const toolValueShape: Shape<ToolValue> = json;

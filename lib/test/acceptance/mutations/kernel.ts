@@ -117,8 +117,8 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["lash 9"],
       defect: "a failed sync has another reason",
-      from: 'runtimeFailureOf("reconfigure_failed", message)',
-      to: 'runtimeFailureOf("code_failed", message)',
+      from: 'runtimeFailure("reconfigure_failed", { message })',
+      to: 'runtimeFailure("code_failed", { message })',
     },
     {
       rows: ["lash 15"],
@@ -379,8 +379,8 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["lash 52"],
       defect: "a note of the runtime has no prefix",
-      from: "systemMessageOf(`Runtime note:\\n${text}`,",
-      to: "systemMessageOf(`${text}`,",
+      from: "system(`Runtime note:\\n${text}`,",
+      to: "system(`${text}`,",
     },
   ]),
 ];

@@ -21,7 +21,7 @@ export const modelMutations: readonly Mutation[] = [
     {
       rows: ["allm 3"],
       defect: "a text becomes no part",
-      from: 'typeof content === "string" ? [textPartOf(content)] : content',
+      from: 'typeof content === "string" ? [textPart(content)] : content',
       to: 'typeof content === "string" ? [] : content',
     },
   ]),
@@ -271,8 +271,8 @@ export const modelMutations: readonly Mutation[] = [
     {
       rows: ["lash 55"],
       defect: "an empty result has no text",
-      from: 'textPartOf(value === "" ? noOutput : value)',
-      to: "textPartOf(value)",
+      from: 'textPart(value === "" ? noOutput : value)',
+      to: "textPart(value)",
     },
   ]),
 ];

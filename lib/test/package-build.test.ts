@@ -9,11 +9,9 @@ import { dirname, join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { breakLines } from "../../tools/package/break-lines.ts";
 import { bundleDeclarations } from "../../tools/package/bundle-declarations.ts";
 import { entryPoints, inputModules, readManifest } from "../../tools/package/entry-files.ts";
 import { publishedManifest } from "../../tools/package/published-manifest.ts";
-import { withPureInitializers } from "../../tools/package/pure-initializers.ts";
 
 const base: Manifest = { name: "everturn", version: "1.0.0", exports: {} };
 
@@ -51,49 +49,6 @@ describe("entry points", () => {
       expect.arrayContaining(["index", "cli", "demo-worker", "sqlite-worker"]),
     );
   });
-});
-
-describe("initial values of module constants", () => {
-  const annotated = (code: string) => withPureInitializers(code, "module.ts").split("\n", 1)[0];
-
-  test.each([
-    ["a call", "const a = f(b, { c: [g()] });", "const a = /* @__PURE__ */ f(b, { c: [/* @__PURE__ */ g()] });"],
-    ["an exported call", "export const a: A = f<A>(1);", "export const a: A = /* @__PURE__ */ f<A>(1);"],
-    ["a new object", "const a = new Map([[1, 2]]);", "const a = /* @__PURE__ */ new Map([[1, 2]]);"],
-    ["a spread", "const a = { ...b };", "const a = /* @__PURE__ */ initial_(() => ({ ...b }));"],
-    ["a property", "const a = f(b.c);", "const a = /* @__PURE__ */ initial_(() => (f(b.c)));"],
-    ["a method", 'const a = "b".split("");', 'const a = /* @__PURE__ */ initial_(() => ("b".split("")));'],
-    ["a base class", "class A extends f(b) {}", "class A extends /* @__PURE__ */ f(b) {}"],
-  ])("that contain %s are marked as pure", (_, code, expected) => {
-    expect(annotated(code)).toBe(expected);
-  });
-
-  test.each([
-    "const a = { b: 1, c: [d, () => e()] } as const;",
-    "const a = await f();",
-    "f();",
-    "function a() { const b = c(); }",
-  ])("are left as they are in %s", (code) => {
-    expect(annotated(code)).toBe(code);
-  });
-});
-
-test("every statement, declared constant and class member of the published code has a line of its own", () => {
-  const code = "const a=1,b=()=>{f();return`;\n`};class C{x=1;y(){if(a)return;switch(b){case 1:f();g()}}}";
-  expect(breakLines(code, "module.js").split("\n")).toEqual([
-    "const a=1,",
-    "b=()=>{",
-    "f();",
-    "return`;",
-    "`};",
-    "class C{",
-    "x=1;",
-    "y(){",
-    "if(a)return;",
-    "switch(b){case 1:",
-    "f();",
-    "g()}}}",
-  ]);
 });
 
 describe("the README of the package", () => {

@@ -1,4 +1,5 @@
-// The budgets of the package, and how each is measured. `npm run check:package` fails above a limit.
+// The budgets of the package, and how each is measured. `npm run check:package` fails above a limit. Sizes of bundled programs are printed and have no limit
+// (docs/decisions/0053).
 //
 // Time on a busy machine: the cost of an import is the CPU time of a process that imports the package, less that of a process that does nothing, each the
 // least of several runs that alternate. Load inflates both: processes share caches and the units of a core. On a machine where Node itself starts slower
@@ -17,7 +18,8 @@ import { rolldown } from "rolldown";
 export type Measurement = {
   readonly name: string;
   readonly value: number;
-  readonly limit: number;
+  /** `null`: the value is printed and not limited. */
+  readonly limit: number | null;
   readonly unit: string;
 };
 
@@ -54,68 +56,38 @@ export const programs = {
 };
 
 const limits = {
-  /** Without the studio, which has limits of its own. */
-  unpackedBytes: 2_700_000,
-  files: 165,
-  /** The page of the studio with everything that it may load later, compressed with gzip, in 1,000 bytes. */
-  studioKb: 350,
-  studioFontsKb: 200,
-  studioFiles: 40,
-  importMs: 25,
+  /** With source maps and the studio. */
+  unpackedBytes: 12_000_000,
+  importMs: 30,
   /** The cost of an import as a part of the CPU time of a bare start. */
-  importShare: 0.6,
-  /** In 1,000 bytes, minified and compressed with gzip. The long-term goal is 25. */
-  helloKb: 64,
-  /** With everything that the program may load later: both APIs of OpenAI, background responses, tool calls, code cells. */
-  helloInOneFileKb: 112,
-  machineKb: 25,
-  turnKb: 28,
-  kernelKb: 32,
+  importShare: 0.7,
 };
 
 /** Measures a packed package that is unpacked in `project`. */
 export async function measure(tarball: Tarball, project: string): Promise<readonly Measurement[]> {
-  const size = (name: keyof typeof programs, inOneFile = false) =>
-    bundle(programs[name], project, inOneFile).then(({ first }) => sizeOf(first) / 1000);
-  const files = tarball.files.filter((path) => !isOfStudio(path));
-  const unpackedSize = files.reduce((total, path) => total + (tarball.sizes.get(path) ?? 0), 0);
+  const size = async (name: string, program: keyof typeof programs, inOneFile = false): Promise<Measurement> => {
+    const { first } = await bundle(programs[program], project, inOneFile);
+    return { name, value: sizeOf(first) / 1000, limit: null, unit: "KB gzip" };
+  };
+  const unpackedSize = tarball.files.reduce((total, path) => total + (tarball.sizes.get(path) ?? 0), 0);
   return [
     { name: "unpacked size", value: unpackedSize, limit: limits.unpackedBytes, unit: "bytes" },
-    { name: "files", value: files.length, limit: limits.files, unit: "" },
-    ...studioSizes(tarball, project),
+    { name: "files", value: tarball.files.length, limit: null, unit: "" },
+    { name: "studio, without fonts and maps", value: studioSize(tarball, project), limit: null, unit: "KB gzip" },
     importCost(project),
-    { name: "hello world, first chunks", value: await size("hello"), limit: limits.helloKb, unit: "KB gzip" },
-    {
-      name: "hello world, one file",
-      value: await size("hello", true),
-      limit: limits.helloInOneFileKb,
-      unit: "KB gzip",
-    },
-    { name: "kernel, the machine", value: await size("machine"), limit: limits.machineKb, unit: "KB gzip" },
-    { name: "kernel, a turn with tools", value: await size("turn"), limit: limits.turnKb, unit: "KB gzip" },
-    { name: "kernel, all exports", value: await size("kernel"), limit: limits.kernelKb, unit: "KB gzip" },
+    await size("hello world, first chunks", "hello"),
+    await size("hello world, one file", "hello", true),
+    await size("kernel, the machine", "machine"),
+    await size("kernel, a turn with tools", "turn"),
+    await size("kernel, all exports", "kernel"),
   ];
 }
 
-function isOfStudio(path: string): boolean {
-  return path.startsWith("studio/");
-}
-
-/** The page of the studio: what a browser may load of it. Fonts are compressed already, and count apart. */
-function studioSizes(tarball: Tarball, project: string): readonly Measurement[] {
-  const files = tarball.files.filter((path) => isOfStudio(path));
-  const assets = files.filter((path) => !path.endsWith(".txt"));
-  const contents = (isFont: boolean) =>
-    assets
-      .filter((path) => path.endsWith(".woff2") === isFont)
-      .map((path) => readFileSync(join(project, "node_modules/everturn", path)));
-  const pageBytes = contents(false).reduce((total, content) => total + gzipSync(content).length, 0);
-  const fontBytes = contents(true).reduce((total, content) => total + content.length, 0);
-  return [
-    { name: "studio, without fonts", value: pageBytes / 1000, limit: limits.studioKb, unit: "KB gzip" },
-    { name: "studio, fonts", value: fontBytes / 1000, limit: limits.studioFontsKb, unit: "KB" },
-    { name: "studio, files", value: files.length, limit: limits.studioFiles, unit: "" },
-  ];
+/** The page of the studio with everything that a browser may load of it, besides fonts, in 1,000 bytes. */
+function studioSize(tarball: Tarball, project: string): number {
+  const assets = tarball.files.filter((path) => /^studio\/.*\.(?:js|css|html|svg)$/.test(path));
+  const contents = assets.map((path) => readFileSync(join(project, "node_modules/everturn", path)));
+  return contents.reduce((total, content) => total + gzipSync(content).length, 0) / 1000;
 }
 
 type Chunk = { readonly fileName: string; readonly code: string; readonly modules: OutputChunk["modules"] };
@@ -194,12 +166,13 @@ function importCost(project: string): Measurement {
 }
 
 export function isWithin({ value, limit }: Measurement): boolean {
-  return value <= limit;
+  return limit === null || value <= limit;
 }
 
 /** The measurement in words. */
 export function describe({ name, value, limit, unit }: Measurement): string {
-  return `${name}: ${inWords(value)} ${unit}`.trimEnd() + ` (limit ${inWords(limit)})`;
+  const measured = `${name}: ${inWords(value)} ${unit}`.trimEnd();
+  return limit === null ? measured : `${measured} (limit ${inWords(limit)})`;
 }
 
 function inWords(amount: number): string {

@@ -8,12 +8,10 @@ import { gzipSync } from "node:zlib";
 import { minify } from "rolldown/utils";
 
 import { bundle, programs } from "./budgets.ts";
-import { library, root } from "./entry-files.ts";
-import { pureInitializers } from "./pure-initializers.ts";
+import { root } from "./entry-files.ts";
 
 for (const name of selected()) {
   const { first } = await bundle(programs[name], join(root, "lib"), false, {
-    plugins: [pureInitializers(join(library, "src/"))],
     conditions: ["source"],
     minify: false,
   });

@@ -365,8 +365,8 @@ export const kernelMutations: readonly Mutation[] = [
     {
       rows: ["lash 10", "lash 48"],
       defect: "the projector of the configuration is not used",
-      from: "return config.projector.project({ config, turn, useTools, overrides });",
-      to: "return ChatContextProjector.project({ config: config as never, turn: turn as never, useTools, overrides });",
+      from: "const projected = projector.project({ config, turn, useTools, overrides });",
+      to: "const projected = ChatContextProjector.project({ config: config as never, turn: turn as never, useTools, overrides });",
     },
   ]),
   ...inFile("lib/src/kernel/history/prompt.ts", [

@@ -13,7 +13,7 @@ const alias = [{ find: /^(@smithy\/(?:eventstream-codec|util-utf8))$/, replaceme
 const isolated = [
   "lib/test/long-turns.test.ts",
   "lib/test/edge/module-load.test.ts",
-  "lib/src/adapters/quickjs/quickjs.test.ts",
+  "lib/src/bridges/quickjs/quickjs.test.ts",
 ];
 
 export default defineConfig({
@@ -59,7 +59,7 @@ export default defineConfig({
           name: "ai-sdk-6",
           // After the other projects: a process is shared by files of one project, and ends when the next file in the queue is of another.
           sequence: { groupOrder: 1 },
-          include: ["lib/src/http/ui/*.test.ts", "lib/src/ai-sdk/{tools,language-model}.test.ts"],
+          include: ["lib/src/serve/http/ui/*.test.ts", "lib/src/bridges/ai-sdk/{tools,language-model}.test.ts"],
           env: { AI_SDK_VERSION: "6", EVERTURN_BUILT_WORKER: "1" },
         },
       },

@@ -14,7 +14,7 @@ import {
   pendingEffects,
   startHistory,
   startTurn,
-} from "../lib/src/kernel/internal.ts";
+} from "../lib/src/core/kernel/internal.ts";
 import { compare, print } from "./measure.ts";
 
 export function benchKernel(): void {

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 
 import { beforeAll, describe, expect, test } from "vitest";
 
-import { eventTypes } from "../src/model/internal.ts";
+import { eventTypes } from "../src/core/model/internal.ts";
 import { mutated } from "./acceptance/mutation.ts";
 import { mutations, rowsWithoutMutation } from "./acceptance/mutations.ts";
 import { cells, proofsOf, readAcceptance } from "./acceptance/rows.ts";

@@ -34,7 +34,7 @@ import {
 import * as sessions from "everturn/session";
 import { describe, expect, test } from "vitest";
 
-import { awaitingUserContent, sessionStatuses } from "../src/model/internal.ts";
+import { awaitingUserContent, sessionStatuses } from "../src/core/model/internal.ts";
 
 const callsEcho: FakeScript = [
   { type: "tool_call", id: "c0", name: "echo", arguments: { x: 1 } },

@@ -18,7 +18,7 @@ import type {
   ToolControl,
   ToolResultPart,
   UserPart,
-} from "../src/model/internal.ts";
+} from "../src/core/model/internal.ts";
 import type {
   AssistantMessage,
   ChatMetadata,
@@ -107,7 +107,7 @@ import {
   toolModes,
   validationErrorReasons,
   withDigest,
-} from "../src/model/internal.ts";
+} from "../src/core/model/internal.ts";
 
 const record = <T>(fields: { [K in keyof T]: Arbitrary<T[K]> }) => fc.record<T>(fields, { noNullPrototype: true });
 const sparse = <T>(fields: { [K in keyof T]-?: Arbitrary<Required<T>[K]> }) =>

@@ -8,7 +8,7 @@ import { fromMessages, imagePart, newSession, request, textPart, user, validateM
 import * as sessions from "everturn/session";
 import { expect, test } from "vitest";
 
-import { systemClock } from "../src/engine/internal.ts";
+import { systemClock } from "../src/core/engine/internal.ts";
 import { calls, plain, playing, says } from "./runs.ts";
 import { sessionsOf } from "./runtime/sessions.ts";
 

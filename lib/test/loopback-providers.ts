@@ -1,7 +1,7 @@
 // Model providers on the loopback interface for tests of adapters: a `node:http` server that plays answers in the wire format of each provider, and the writers of those formats.
 // Nothing between `fetch` and the events of an adapter is replaced.
 
-import type { AdapterErrorReason } from "../src/model/internal.ts";
+import type { AdapterErrorReason } from "../src/core/model/internal.ts";
 import type { Json, JsonObject, ModelRequest } from "everturn/model";
 import type { AdapterScenario } from "everturn/testing";
 import type { IncomingMessage, ServerResponse } from "node:http";

@@ -135,7 +135,7 @@ describe("the version of the library", () => {
   });
 
   it("is that of the OpenAPI document", () => {
-    const source = readFileSync(join(import.meta.dirname, "../src/http/openapi/openapi.ts"), "utf8");
+    const source = readFileSync(join(import.meta.dirname, "../src/serve/http/openapi/openapi.ts"), "utf8");
     expect(source).toContain(`libraryVersion = "${readManifest().version}"`);
   });
 });

@@ -1,7 +1,7 @@
 // Iterates over the table of run options and proves each row: an option has its effect wherever its row says it can be set, and is refused by
 // durable verbs and by HTTP otherwise.
 
-import type { DurableRefusal, RunOptionName, EngineFields, EngineOptions } from "../src/engine/internal.ts";
+import type { DurableRefusal, RunOptionName, EngineFields, EngineOptions } from "../src/core/engine/internal.ts";
 import type { Logged, Trace } from "./option-proofs.ts";
 import type { Engine, FakeAdapter } from "everturn";
 import type { AllowedOption } from "everturn/http";
@@ -15,7 +15,7 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, expectTypeOf, test } from "vitest";
 
-import { runOptionNames, runOptionTable } from "../src/engine/internal.ts";
+import { runOptionNames, runOptionTable } from "../src/core/engine/internal.ts";
 import { loggingClock, proofsFor, toolsFor } from "./option-proofs.ts";
 import { says } from "./runs.ts";
 

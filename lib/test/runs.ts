@@ -1,6 +1,6 @@
 // Helpers for tests that run engines with scripted models.
 
-import type { EngineFields } from "../src/engine/internal.ts";
+import type { EngineFields } from "../src/core/engine/internal.ts";
 import type { FakeScript, FakeStep, Tool } from "everturn";
 import type { CallerContext } from "everturn/model";
 

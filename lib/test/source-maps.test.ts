@@ -159,7 +159,7 @@ test("a debugger that steps into a function of the library stops at its TypeScri
     }
   `;
   expect(JSON.parse(run(program))).toEqual({
-    source: "../src/model/message/part.ts",
+    source: "../src/core/model/message/part.ts",
     text: expect.stringContaining('construct("textPart", textPartShape'),
   });
 }, 20_000);

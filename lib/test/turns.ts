@@ -1,14 +1,14 @@
 // Helpers for tests of the turn machine: a configuration, replies and tool results, and a turn as lines of text.
 
-import type { ChatProtocolOptions, Transition } from "../src/kernel/internal.ts";
+import type { ChatProtocolOptions, Transition } from "../src/core/kernel/internal.ts";
 import type { EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 import type { Message, ModelReply, ToolCall, ToolOutcome, TurnOutcome } from "everturn/model";
 
 import { chatProtocol, checkpointDelivered, modelReplied, toolReturned, turnConfig, turnInput } from "everturn/kernel";
 import { assistant, modelReply, orThrow, toolCall, toolSpec, usage, user } from "everturn/model";
 
-import { advance, pendingEffects, startTurn } from "../src/kernel/internal.ts";
-import { encodeToolValue } from "../src/model/internal.ts";
+import { advance, pendingEffects, startTurn } from "../src/core/kernel/internal.ts";
+import { encodeToolValue } from "../src/core/model/internal.ts";
 
 const weather = toolSpec({ name: "weather", description: "Tells the weather.", schema: { type: "object" } });
 const clock = toolSpec({ name: "clock", description: "Tells the time.", schema: { type: "object" } });

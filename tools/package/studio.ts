@@ -17,7 +17,7 @@ const studioFolder = join(library, "studio");
 const licenceFile = "THIRD-PARTY-LICENSES.txt";
 const stampFile = ".stamp";
 
-const sources = ["apps/studio", "lib/src/client", "lib/src/model", "lib/src/clock"];
+const sources = ["apps/studio", "lib/src/serve/client", "lib/src/core/model", "lib/src/core/clock"];
 const otherInputs = ["package-lock.json", "tsconfig.base.json", "tools/package/studio.ts", "tools/package/licences.ts"];
 
 /** Builds the page if an input has changed since the last build. */

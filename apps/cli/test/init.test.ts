@@ -88,7 +88,7 @@ describe("the project of everturn init", () => {
 
   it("has a page that shows the same characters as code points as visibleText", () => {
     const pattern = (path: string) => /^const invisible = .*$/m.exec(readFileSync(path, "utf8"))?.[0];
-    const library = fileURLToPath(new URL("../../../lib/src/model/message/visible-text.ts", import.meta.url));
+    const library = fileURLToPath(new URL("../../../lib/src/core/model/message/visible-text.ts", import.meta.url));
     expect(pattern(join(project, "public/chat.js"))).toMatch(/^const invisible = \/./);
     expect(pattern(join(project, "public/chat.js"))).toBe(pattern(library));
   });

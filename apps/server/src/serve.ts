@@ -7,7 +7,7 @@
 //     name resolves to 127.0.0.1 can send requests here, but its requests carry its own domain in `Host`. Requests with a bearer token need no
 //     allowlist, because the page does not know the token. CSRF and CORS are checked by the handler (`origins`).
 //   - Without authentication, requests with headers of a reverse proxy are refused: the proxy, which may rewrite `Host`, would publish the server.
-//   - Tokens are compared in constant time by everturn/http (http/auth.ts).
+//   - Tokens are compared in constant time by everturn/http (serve/http/auth.ts).
 //
 // Limits against slow and stalled clients (slowloris)
 //   - headersTimeout and requestTimeout end a request whose head or body does not arrive. Connections are checked every 500 ms; with Node's default of

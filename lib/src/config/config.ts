@@ -3,10 +3,10 @@
 // The command reads and checks the file (apps/server/src/config-file.ts, program-config.ts). This folder has no code besides `defineConfig`, which returns its
 // argument: a configuration file must not need the code of the command.
 
-import type { Engine, Tool, WhenBusy } from "../engine/internal.ts";
-import type { Auth, HttpOptions } from "../http/internal.ts";
-import type { McpServerEntry } from "../mcp/internal.ts";
-import type { HostStorage, RuntimeOptions } from "../runtime/internal.ts";
+import type { McpServerEntry } from "../bridges/mcp/internal.ts";
+import type { Engine, Tool, WhenBusy } from "../core/engine/internal.ts";
+import type { HostStorage, RuntimeOptions } from "../durable/internal.ts";
+import type { Auth, HttpOptions } from "../serve/http/internal.ts";
 
 /**
  * A storage, or a function that opens one. The command calls its method `close`, if it has one, before it exits. `readOnly`: the command only reads, so the storage

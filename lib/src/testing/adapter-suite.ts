@@ -1,14 +1,14 @@
-// The conformance suite of adapters: one case for each rule of the adapter contract (E1, engine/model-call/adapter.ts).
+// The conformance suite of adapters: one case for each rule of the adapter contract (E1, core/engine/model-call/adapter.ts).
 //
 // The author of an adapter passes a function that builds an adapter whose provider plays a given scenario: through a scripted `fetch`, a local
 // server or a recording. The suite does not know how.
 
-import type { Adapter } from "../engine/internal.ts";
-import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../model/internal.ts";
+import type { Adapter } from "../core/engine/internal.ts";
+import type { AdapterErrorReason, JsonObject, MessageCompleted, ModelEvent, Usage } from "../core/model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { nextTask, systemClock } from "../clock/clock.ts";
-import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../model/internal.ts";
+import { nextTask, systemClock } from "../core/clock/clock.ts";
+import { isEvent, isEverturnError, messageText, request, toolSpec, user } from "../core/model/internal.ts";
 import { broken, holds, patienceMs, promptMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider of the adapter under test does with its one request. */

@@ -1,8 +1,8 @@
 // The conformance suites, run against the implementations of the library (all cases pass) and against implementations that violate one rule
 // each (exactly the cases of that rule fail).
 
-import type { FakeStep } from "../adapters/fake.ts";
-import type { CellResult, CellRun } from "../engine/internal.ts";
+import type { FakeStep } from "../core/adapters/fake.ts";
+import type { CellResult, CellRun } from "../core/engine/internal.ts";
 import type {
   AdapterScenario,
   AdapterUnderTest,
@@ -16,10 +16,10 @@ import type { ImageResponse, ModelEvent } from "everturn/model";
 import { imageFromBase64 } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
-import { fakeImages } from "../adapters/fake-images.ts";
-import { fake } from "../adapters/fake.ts";
-import { quickjs } from "../adapters/quickjs/quickjs.ts";
-import { encodeAsJson } from "../run/internal.ts";
+import { quickjs } from "../bridges/quickjs/quickjs.ts";
+import { fakeImages } from "../core/adapters/fake-images.ts";
+import { fake } from "../core/adapters/fake.ts";
+import { encodeAsJson } from "../core/run/internal.ts";
 import { adapterSuite, codeExecutorSuite, encoderSuite, executorSuite, imageAdapterSuite } from "./index.ts";
 
 function rows(suite: readonly ConformanceCase[]): readonly [string, ConformanceCase["run"]][] {

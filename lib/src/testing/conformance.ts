@@ -1,8 +1,8 @@
 // The building blocks of the conformance suites: cases that any test runner can run, and a few assertions. The suites import no test framework.
 // A violation is an `Error` that states what was expected, the actual value, and the violated rule.
 
-import { systemClock } from "../clock/clock.ts";
-import { startTimer } from "../clock/timer.ts";
+import { systemClock } from "../core/clock/clock.ts";
+import { startTimer } from "../core/clock/timer.ts";
 
 /** One conformance case. `run` rejects if the implementation violates it. Any test runner can run it. */
 export type ConformanceCase = {

@@ -8,8 +8,8 @@
 //   - the tokens on the ledger;
 //   - the rows that must be gone at the end.
 
-import type { Json, JsonObject, Session } from "../model/internal.ts";
-import type { RuntimeEvent } from "../runtime/internal.ts";
+import type { Json, JsonObject, Session } from "../core/model/internal.ts";
+import type { RuntimeEvent } from "../durable/internal.ts";
 import type { CrashPoint } from "./crashable-process.ts";
 import type { EffectLog } from "./effect-log.ts";
 

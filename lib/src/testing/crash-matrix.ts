@@ -11,8 +11,8 @@
 //
 //   crashable-process.ts defines the crash points. effect-log.ts records which effects really ran.
 
-import type { Engine } from "../engine/internal.ts";
-import type { Json } from "../model/internal.ts";
+import type { Engine } from "../core/engine/internal.ts";
+import type { Json } from "../core/model/internal.ts";
 import type {
   Runtime,
   RuntimeEvent,
@@ -21,12 +21,12 @@ import type {
   TurnHandle,
   HostStorage,
   TableName,
-} from "../runtime/internal.ts";
+} from "../durable/internal.ts";
 import type { Ended, Run } from "./crash-expectations.ts";
 import type { CrashPoint } from "./crashable-process.ts";
 
-import { totalTokens } from "../model/internal.ts";
-import { runtime } from "../runtime/internal.ts";
+import { totalTokens } from "../core/model/internal.ts";
+import { runtime } from "../durable/internal.ts";
 import { patienceMs, within } from "./conformance.ts";
 import { violationsOf, firstDifference } from "./crash-expectations.ts";
 import { CrashableProcess } from "./crashable-process.ts";

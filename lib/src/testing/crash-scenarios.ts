@@ -2,15 +2,15 @@
 // questions, approvals, manual calls, fallback models, structured output, cancellation, steering, code cells, a protocol and a projector of one's own, and
 // nested turns. They are also examples for scenarios of your own.
 
-import type { FakeScript, FakeStep } from "../adapters/internal.ts";
-import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../engine/internal.ts";
-import type { JsonObject, ModelRequest, ReplayPolicy } from "../model/internal.ts";
+import type { FakeScript, FakeStep } from "../core/adapters/internal.ts";
+import type { Adapter, CellResult, CodeExecutor, Engine, EngineFields, Tool } from "../core/engine/internal.ts";
+import type { JsonObject, ModelRequest, ReplayPolicy } from "../core/model/internal.ts";
 import type { CrashScenario } from "./crash-matrix.ts";
 import type { CrashableProcess } from "./crashable-process.ts";
 
-import { fake } from "../adapters/internal.ts";
-import { askUser, engine, fail, halt, tool } from "../engine/internal.ts";
-import { messageText, user } from "../model/internal.ts";
+import { fake } from "../core/adapters/internal.ts";
+import { askUser, engine, fail, halt, tool } from "../core/engine/internal.ts";
+import { messageText, user } from "../core/model/internal.ts";
 import { counting, guessing } from "./guessing-protocol.ts";
 
 /** The request that a scripted model answers. */

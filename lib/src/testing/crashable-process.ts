@@ -26,14 +26,14 @@ import type {
   Hooks,
   Tool,
   ToolContext,
-} from "../engine/internal.ts";
-import type { CallerContext, ModelEvent, ModelRequest } from "../model/internal.ts";
-import type { Batch, HostStorage, Row } from "../runtime/internal.ts";
+} from "../core/engine/internal.ts";
+import type { CallerContext, ModelEvent, ModelRequest } from "../core/model/internal.ts";
+import type { Batch, HostStorage, Row } from "../durable/internal.ts";
 import type { EffectInfo, EffectLog } from "./effect-log.ts";
 
-import { nextTask, systemClock } from "../clock/clock.ts";
-import { isPair } from "../run/internal.ts";
-import { nextToken } from "../runtime/internal.ts";
+import { nextTask, systemClock } from "../core/clock/clock.ts";
+import { isPair } from "../core/run/internal.ts";
+import { nextToken } from "../durable/internal.ts";
 import { callName, codeName, hookName } from "./effect-log.ts";
 
 /**

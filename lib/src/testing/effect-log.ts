@@ -6,13 +6,13 @@
 //
 // The table `fates` is the specification (H1, H4): it states what recovery must do with an effect by its stage and its replay policy.
 
-import type { Effect } from "../kernel/internal.ts";
-import type { Json, JsonObject, ReplayPolicy, Usage } from "../model/internal.ts";
-import type { Batch, Put, Row, JournalRow } from "../runtime/internal.ts";
+import type { Effect } from "../core/kernel/internal.ts";
+import type { Json, JsonObject, ReplayPolicy, Usage } from "../core/model/internal.ts";
+import type { Batch, Put, Row, JournalRow } from "../durable/internal.ts";
 
-import { canonicalJson } from "../kernel/internal.ts";
-import { decidedArguments, totalTokens } from "../model/internal.ts";
-import { readValue } from "../runtime/internal.ts";
+import { canonicalJson } from "../core/kernel/internal.ts";
+import { decidedArguments, totalTokens } from "../core/model/internal.ts";
+import { readValue } from "../durable/internal.ts";
 
 /** The kind of an effect: a model call, a tool, a code cell, or the hook before a tool. */
 export type EffectKind = "model" | "tool" | "code" | "hook";

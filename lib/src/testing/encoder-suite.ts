@@ -1,10 +1,10 @@
 // The conformance suite of tool result encoders that encode as JSON.
 
-import type { ToolResultEncoder } from "../engine/internal.ts";
-import type { Json, ToolFailure } from "../model/internal.ts";
+import type { ToolResultEncoder } from "../core/engine/internal.ts";
+import type { Json, ToolFailure } from "../core/model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { toolFailure } from "../model/internal.ts";
+import { toolFailure } from "../core/model/internal.ts";
 import { broken, holds, same } from "./conformance.ts";
 
 const rules = {

@@ -1,12 +1,12 @@
 // The conformance suites of tool executors and of code executors.
 
-import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } from "../engine/internal.ts";
-import type { CellCall, Json, JsonObject, ToolOutcome } from "../model/internal.ts";
+import type { CellLimits, CellResult, CodeExecutor, ToolContext, ToolExecutor } from "../core/engine/internal.ts";
+import type { CellCall, Json, JsonObject, ToolOutcome } from "../core/model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { systemClock } from "../clock/clock.ts";
-import { askUser, defaultCellLimits, engine, fail, halt, tool } from "../engine/internal.ts";
-import { toolCall, toolFailure, toolSpec } from "../model/internal.ts";
+import { systemClock } from "../core/clock/clock.ts";
+import { askUser, defaultCellLimits, engine, fail, halt, tool } from "../core/engine/internal.ts";
+import { toolCall, toolFailure, toolSpec } from "../core/model/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within } from "./conformance.ts";
 
 const rules = {

@@ -1,9 +1,9 @@
 // A protocol and a projector of one's own, for tests and for the crash matrix: the model guesses a word.
 
-import type { NamedProjector, NamedProtocol } from "../kernel/internal.ts";
+import type { NamedProjector, NamedProtocol } from "../core/kernel/internal.ts";
 
-import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "../kernel/internal.ts";
-import { user } from "../model/internal.ts";
+import { ChatContextProjector, chatProtocol, ending, replyMessage, replyStepEnd } from "../core/kernel/internal.ts";
+import { user } from "../core/model/internal.ts";
 
 /** The types of the protocol `guessing`. */
 export type Guessing = {

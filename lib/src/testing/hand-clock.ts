@@ -1,8 +1,8 @@
 // A manual clock for tests: time advances only when a test calls `advance`.
 
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../core/clock/clock.ts";
 
-import { nextTask } from "../clock/clock.ts";
+import { nextTask } from "../core/clock/clock.ts";
 
 /** A {@link handClock}: time advances only when a test advances it. */
 export type HandClock = Clock & {

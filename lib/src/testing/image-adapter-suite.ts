@@ -1,13 +1,13 @@
 // The conformance suite of image adapters. The library itself rejects operations that an adapter does not list.
 
-import type { ImageAdapter } from "../engine/internal.ts";
-import type { ImageAdapterErrorReason, ImageOperation, ImageRequest, ImageResponse } from "../model/internal.ts";
+import type { ImageAdapter } from "../core/engine/internal.ts";
+import type { ImageAdapterErrorReason, ImageOperation, ImageRequest, ImageResponse } from "../core/model/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
-import { systemClock } from "../clock/clock.ts";
-import { engine } from "../engine/internal.ts";
-import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse } from "../model/internal.ts";
-import { generateImage } from "../run/internal.ts";
+import { systemClock } from "../core/clock/clock.ts";
+import { engine } from "../core/engine/internal.ts";
+import { imageFromBase64, imageOperations, imageRequest, isEverturnError, parse } from "../core/model/internal.ts";
+import { generateImage } from "../core/run/internal.ts";
 import { broken, holds, patienceMs, same, thrownBy, within, written } from "./conformance.ts";
 
 /** What the provider of the image adapter under test does with its one request. */

@@ -10,7 +10,7 @@ export type { ProviderStep } from "./script-replies.ts";
 export type { SimulationOptions, SimulationReport } from "./simulator/simulate.ts";
 export type { StorageUnderTest } from "./storage-suite.ts";
 export type { StrictProvider, StrictProviderOptions } from "./strict-provider.ts";
-export type { ReplayedTurn, TurnRecord } from "../runtime/internal.ts";
+export type { ReplayedTurn, TurnRecord } from "../durable/internal.ts";
 
 export { adapterSuite } from "./adapter-suite.ts";
 export { crashMatrix } from "./crash-matrix.ts";
@@ -24,4 +24,4 @@ export { simulate } from "./simulator/simulate.ts";
 export { storageSuite } from "./storage-suite.ts";
 export { strictProvider } from "./strict-provider.ts";
 export { transcript } from "./transcript.ts";
-export { replayTurn } from "../runtime/internal.ts";
+export { replayTurn } from "../durable/internal.ts";

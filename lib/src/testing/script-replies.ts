@@ -1,8 +1,8 @@
 // Writes scripted replies in the format of each provider: whole JSON bodies, which the adapters accept in place of a stream. Reasoning and calls have the ids and
 // signatures that the APIs require when the reply is sent back.
 
-import type { FakeStep } from "../adapters/internal.ts";
-import type { JsonObject } from "../model/internal.ts";
+import type { FakeStep } from "../core/adapters/internal.ts";
+import type { JsonObject } from "../core/model/internal.ts";
 import type { ProviderApi } from "./provider-rules/rule.ts";
 
 /** One step of a script for {@link strictProvider}: an output of the model, or its usage. */

@@ -3,7 +3,7 @@
 //
 // The suite writes into the tables of the runtime, whose keys have every kind of part: strings, and integers before and after strings.
 
-import type { Batch, Check, Key, Put, Query, Row, HostStorage, Written } from "../runtime/internal.ts";
+import type { Batch, Check, Key, Put, Query, Row, HostStorage, Written } from "../durable/internal.ts";
 import type { ConformanceCase } from "./conformance.ts";
 
 import { broken, holds, patienceMs, same, within } from "./conformance.ts";

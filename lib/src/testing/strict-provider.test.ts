@@ -1,4 +1,4 @@
-import type { Adapter } from "../engine/internal.ts";
+import type { Adapter } from "../core/engine/internal.ts";
 import type { JsonObject } from "everturn/model";
 import type { ProviderStep, StrictProvider } from "everturn/testing";
 

@@ -7,12 +7,12 @@
 //   4. For OpenAI Responses the items of requests and replies are kept under the id of the response and of the conversation, as the API stores them. A later request
 //      that names one of them is checked together with the stored items.
 
-import type { FetchLike } from "../engine/internal.ts";
-import type { Json, JsonObject } from "../model/internal.ts";
+import type { FetchLike } from "../core/engine/internal.ts";
+import type { Json, JsonObject } from "../core/model/internal.ts";
 import type { ProviderApi, Violation } from "./provider-rules/rule.ts";
 import type { ProviderStep } from "./script-replies.ts";
 
-import { MisuseError, parseJson } from "../model/internal.ts";
+import { MisuseError, parseJson } from "../core/model/internal.ts";
 import { objectOf, objectsOf, textOf } from "./provider-rules/rule.ts";
 import { refusalOf, violations } from "./provider-rules/violations.ts";
 import { scriptedReply } from "./script-replies.ts";

@@ -1,6 +1,6 @@
 // Renders the events of a run as lines of text, for tests that compare a whole run at a glance.
 
-import type { TurnEvent } from "../model/internal.ts";
+import type { TurnEvent } from "../core/model/internal.ts";
 
 /** Renders an event as one line: its type and its distinguishing fields. Text deltas are quoted. */
 export function line(event: TurnEvent): string {

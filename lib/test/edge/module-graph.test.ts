@@ -104,9 +104,9 @@ function isOf(id: string, names: readonly string[]): boolean {
 test("the module graph is not empty", () => {
   expect(graph.size).toBeGreaterThan(100);
   expect(entryPoints.filter(({ file }) => !graph.has(file))).toEqual([]);
-  const front = join(library, "src/index.ts");
-  expect(needs(front, "loaded")).toContainEqual(["eventsource-parser", "src/wire/sse.ts"]);
-  expect(needs(front, "ever")).toContainEqual(["@cfworker/json-schema", "src/engine/tool/schema.ts"]);
+  const front = join(library, "src/core/index.ts");
+  expect(needs(front, "loaded")).toContainEqual(["eventsource-parser", "src/core/wire/sse.ts"]);
+  expect(needs(front, "ever")).toContainEqual(["@cfworker/json-schema", "src/core/engine/tool/schema.ts"]);
 });
 
 describe.each(entryPoints)("everturn at $name", ({ name, file }) => {

@@ -1,7 +1,7 @@
 // Property tests of the turn machine (K2 to K6, S2), over turns that random hosts drive: any reply, any tool result, in any order, with
 // unexpected responses in between.
 
-import type { SuspendedCell } from "../../src/model/internal.ts";
+import type { SuspendedCell } from "../../src/core/model/internal.ts";
 import type { Effect, EffectResponse, Notice, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
 
 import { codeFailed, codeFinished, codeProtocol, historyMessages, modelFailed } from "everturn/kernel";
@@ -29,9 +29,9 @@ import {
   callResult,
   codeCalls,
   toolWaits,
-} from "../../src/kernel/internal.ts";
-import { transitionFor } from "../../src/kernel/machine/transitions.ts";
-import { noUsage, sessionStatusOf } from "../../src/model/internal.ts";
+} from "../../src/core/kernel/internal.ts";
+import { transitionFor } from "../../src/core/kernel/machine/transitions.ts";
+import { noUsage, sessionStatusOf } from "../../src/core/model/internal.ts";
 import { asks, calls, config, delivered, input, replied, result, returned, says } from "../turns.ts";
 
 /** One action of a host: which pending effect it answers next, and with what. */

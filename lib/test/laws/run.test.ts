@@ -27,7 +27,7 @@ import * as sessions from "everturn/session";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { planRun, replayPlan } from "../../src/run/internal.ts";
+import { planRun, replayPlan } from "../../src/core/run/internal.ts";
 
 const object = { type: "object" };
 const named = (name: string) => ({ name, description: name, schema: object });

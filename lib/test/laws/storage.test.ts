@@ -1,6 +1,6 @@
 // Property tests of stored data (S1), over generated values of every type: serialization is lossless, and parsing never throws.
 
-import type { StoredTypes } from "../../src/model/internal.ts";
+import type { StoredTypes } from "../../src/core/model/internal.ts";
 import type { StoredType } from "everturn/model";
 
 import { deepStrictEqual } from "node:assert";
@@ -9,7 +9,7 @@ import { fromJson, parse, toJson } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
+import { fromTagged, storedTypes, toTagged } from "../../src/core/model/internal.ts";
 import { arbitraries, json } from "../arbitraries.ts";
 
 describe.each(storedTypes)("%s", (type) => {

@@ -5,14 +5,14 @@
 // Fails if the p99 of the event loop is 50 ms or more, if the process grows by more than 1.5 GB, if a hostile cell does not end at a limit, or if an innocent
 // cell fails. The p99 is that of a machine with a free core; on a busy machine it is compared with the p99 of an idle process at the same time.
 
-import type { CellLimits, CellResult } from "../../src/engine/internal.ts";
+import type { CellLimits, CellResult } from "../../src/core/engine/internal.ts";
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
 import { toolSpec } from "everturn/model";
 import { quickjs } from "everturn/quickjs";
 
-import { defaultCellLimits } from "../../src/engine/internal.ts";
+import { defaultCellLimits } from "../../src/core/engine/internal.ts";
 
 const hostile: readonly string[] = [
   "Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)",

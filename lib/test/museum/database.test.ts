@@ -2,7 +2,7 @@
 // recorded is not performed again.
 
 import type { Runtime, RuntimeEvent, SessionSummary, TurnHandle } from "everturn/runtime";
-import type { Page } from "../../src/model/internal.ts";
+import type { Page } from "../../src/core/model/internal.ts";
 
 import { createHash, randomUUID } from "node:crypto";
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";

@@ -2,11 +2,11 @@
 // `npm run museum` writes them into the folder of the current version, once, before a release. The folder of a released version is never changed.
 
 import type { Failure, JsonObject, Session, StoredType, TurnEvent, TurnOutcome } from "everturn/model";
-import type { StoredTypes, SuspendedCell } from "../../src/model/internal.ts";
-import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart, withDigest } from "../../src/model/internal.ts";
+import type { StoredTypes, SuspendedCell } from "../../src/core/model/internal.ts";
+import { encodeToolValue, image, imageUsage, noUsage, opaquePart, reasoningPart, toolCallPart, toolResultPart, withDigest } from "../../src/core/model/internal.ts";
 
 import { AdapterError, addMessage, addUsage, assistant, chatResult, attachment, EngineError, eventMessage, filePart, fromMessages, imageFromBase64, imageFromFile, imageFromUrl, ImageAdapterError, imagePart, imageRequest, imageResponse, jsonSchema, modelRef, modelReply, orThrow, parse, request, newSession, RuntimeError, SessionError, stepResult, StreamError, system, textPart, toolCall, ToolError, toolResult, toolSpec, usage, user, ValidationError } from "everturn/model";
-import * as closedLists from "../../src/model/words.ts";
+import * as closedLists from "../../src/core/model/words.ts";
 
 const replay = { provider: "anthropic", endpoint: "messages", model: "claude", data: { signature: "EqQBCkYIARgCKkA=" } };
 const call = toolCall({

@@ -6,14 +6,14 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { TurnMachine, turnInput } from "everturn/kernel";
-import { pendingEffects, startTurn } from "../../src/kernel/internal.ts";
+import { pendingEffects, startTurn } from "../../src/core/kernel/internal.ts";
 import { storedVersion, validateSession, validateThread } from "everturn/model";
-import { fromTagged, storedTypes, toTagged } from "../../src/model/internal.ts";
+import { fromTagged, storedTypes, toTagged } from "../../src/core/model/internal.ts";
 import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { sha256 } from "../../src/runtime/rows/digest.ts";
-import { readValue } from "../../src/runtime/rows/stored.ts";
+import { sha256 } from "../../src/durable/rows/digest.ts";
+import { readValue } from "../../src/durable/rows/stored.ts";
 import { exhibits, words } from "./exhibits.ts";
 import { accepted, machineConfig, pendingTexts, records, rowTables, storedRows, turnStates, writtenRows } from "./runtime-exhibits.ts";
 

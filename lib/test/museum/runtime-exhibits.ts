@@ -1,23 +1,23 @@
 // The samples of the rows of the durable runtime: a value of every table; open and ended turns with their journals; and the state of each turn after every
 // journal row.
 
-import type { JournalRow, StoredValues, TurnStart } from "../../src/runtime/rows/values.ts";
+import type { JournalRow, StoredValues, TurnStart } from "../../src/durable/rows/values.ts";
 import type { EffectResponse, Turn, TurnInput, TurnMachineConfig } from "everturn/kernel";
-import type { Cancellation } from "../../src/kernel/internal.ts";
-import type { JournalItem, Pinned } from "../../src/run/internal.ts";
-import { advance, cancelTurn, canonicalJson, failTurn, kernelRevision, pendingEffects, startHistory, startTurn, storableTurn, callDecision, codeCalls, toolWaits } from "../../src/kernel/internal.ts";
+import type { Cancellation } from "../../src/core/kernel/internal.ts";
+import type { JournalItem, Pinned } from "../../src/core/run/internal.ts";
+import { advance, cancelTurn, canonicalJson, failTurn, kernelRevision, pendingEffects, startHistory, startTurn, storableTurn, callDecision, codeCalls, toolWaits } from "../../src/core/kernel/internal.ts";
 import type { JsonObject, Message } from "everturn/model";
-import type { SuspendedCell } from "../../src/model/internal.ts";
-import { noUsage, runtimeFailure } from "../../src/model/internal.ts";
+import type { SuspendedCell } from "../../src/core/model/internal.ts";
+import { noUsage, runtimeFailure } from "../../src/core/model/internal.ts";
 
 import type { TurnRecord } from "everturn/runtime";
 
 import { chatProtocol, checkpointDelivered, codeFinished, codeProtocol, modelReplied, toolReturned, turnInput } from "everturn/kernel";
 import { adapterFailure, assistant, jsonSchema, modelReply, newSession, storedVersion, toolCall, toolSpec, usage, user } from "everturn/model";
 
-import { configOf } from "../../src/run/plan/pinned.ts";
-import { sha256 } from "../../src/runtime/rows/digest.ts";
-import { writeValue } from "../../src/runtime/rows/stored.ts";
+import { configOf } from "../../src/core/run/plan/pinned.ts";
+import { sha256 } from "../../src/durable/rows/digest.ts";
+import { writeValue } from "../../src/durable/rows/stored.ts";
 import { exhibits } from "./exhibits.ts";
 
 const spent = usage({ inputTokens: 12, outputTokens: 5 });

@@ -1,15 +1,15 @@
 // An implementation of what the handlers need of Restate, in memory and on a clock that a test advances: invocations with idempotency keys and delays, one
 // exclusive invocation at a time for each key, recorded steps, and attempts that are repeated. For tests without a Restate server.
 
-import type { Handler, Handlers } from "../../src/restate/handlers.ts";
-import type { Invocation, SendRequest } from "../../src/restate/invocation.ts";
-import type { RestateServiceOptions } from "../../src/restate/service-context.ts";
+import type { Handler, Handlers } from "../../src/durable/restate/handlers.ts";
+import type { Invocation, SendRequest } from "../../src/durable/restate/invocation.ts";
+import type { RestateServiceOptions } from "../../src/durable/restate/service-context.ts";
 import type { RestateHandlerContext } from "everturn/restate";
 import type { HandClock } from "everturn/testing";
 
-import { sessionHandlers, sweeperHandlers } from "../../src/restate/handlers.ts";
-import { RefusedCall } from "../../src/restate/invocation.ts";
-import { serviceContext } from "../../src/restate/service-context.ts";
+import { sessionHandlers, sweeperHandlers } from "../../src/durable/restate/handlers.ts";
+import { RefusedCall } from "../../src/durable/restate/invocation.ts";
+import { serviceContext } from "../../src/durable/restate/service-context.ts";
 
 /** One invocation and its record. */
 export type HandInvocation = {

@@ -5,7 +5,7 @@
 import type { Http2Proxy } from "./http2-proxy.ts";
 import type { HostStorage } from "everturn/runtime";
 
-import { patienceOf } from "../../src/restate/service-context.ts";
+import { patienceOf } from "../../src/durable/restate/service-context.ts";
 import { faultsOf, performedAgain, ranTwice, resting } from "../long/oracles.ts";
 import { readLog } from "../long/world.ts";
 import { deploy } from "./deployed.ts";

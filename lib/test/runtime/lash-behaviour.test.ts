@@ -12,11 +12,11 @@ import { runtime, storageTables as tables } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
-import { canonicalJson } from "../../src/kernel/internal.ts";
-import { effectiveRows, DurableJournal } from "../../src/runtime/drive/journal.ts";
-import { divergentPaths } from "../../src/runtime/internal.ts";
-import { sha256 } from "../../src/runtime/rows/digest.ts";
-import { claimable } from "../../src/runtime/rows/inbox.ts";
+import { canonicalJson } from "../../src/core/kernel/internal.ts";
+import { effectiveRows, DurableJournal } from "../../src/durable/drive/journal.ts";
+import { divergentPaths } from "../../src/durable/internal.ts";
+import { sha256 } from "../../src/durable/rows/digest.ts";
+import { claimable } from "../../src/durable/rows/inbox.ts";
 import {
   checkedTimings,
   claim,
@@ -27,7 +27,7 @@ import {
   nextToken,
   releasePut,
   tokenCheck,
-} from "../../src/runtime/rows/lease.ts";
+} from "../../src/durable/rows/lease.ts";
 import { handModel } from "../hand-model.ts";
 import { hasHeard, readAll, reading, readUntil } from "../readings.ts";
 import {

@@ -14,7 +14,7 @@ import { quickjs } from "everturn/quickjs";
 import { replayTurn } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { kernelRevision } from "../../src/kernel/internal.ts";
+import { kernelRevision } from "../../src/core/kernel/internal.ts";
 import { line } from "../../src/testing/transcript.ts";
 import { handModel } from "../hand-model.ts";
 import { hasHeard, reading, readUntil } from "../readings.ts";

@@ -1,8 +1,8 @@
 // A simulated world for tests of the durable runtime: the storage, the time and the log of external effects survive the processes. A process
 // that is killed reads and writes nothing any more, as after a power failure: its `finally` blocks have no effect.
 
-import type { TableName } from "../../src/runtime/internal.ts";
-import type { JournalRow } from "../../src/runtime/rows/values.ts";
+import type { TableName } from "../../src/durable/internal.ts";
+import type { JournalRow } from "../../src/durable/rows/values.ts";
 import type { Adapter, Engine, FakeScript } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
 import type { JsonObject, Message, ModelRequest, Session, TurnEvent, Usage } from "everturn/model";
@@ -23,9 +23,9 @@ import { messageText, modelRef } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 
-import { startHistory } from "../../src/kernel/internal.ts";
-import { sha256 } from "../../src/runtime/rows/digest.ts";
-import { readValue, writeValue } from "../../src/runtime/rows/stored.ts";
+import { startHistory } from "../../src/core/kernel/internal.ts";
+import { sha256 } from "../../src/durable/rows/digest.ts";
+import { readValue, writeValue } from "../../src/durable/rows/stored.ts";
 
 /** One write to the storage. */
 export type Write = { readonly batch: Batch };

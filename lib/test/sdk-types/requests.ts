@@ -1,6 +1,6 @@
 // Requests that together use every field of a request, for each API.
 
-import type { UserPart } from "../../src/model/internal.ts";
+import type { UserPart } from "../../src/core/model/internal.ts";
 import type { Target } from "./targets.ts";
 import type { Message, ModelRequest } from "everturn/model";
 
@@ -21,7 +21,7 @@ import {
   user,
 } from "everturn/model";
 
-import { reasoningPart } from "../../src/model/internal.ts";
+import { reasoningPart } from "../../src/core/model/internal.ts";
 import { screenshotCall } from "./targets.ts";
 
 export type Asked = { readonly title: string; readonly request: ModelRequest };

@@ -1,6 +1,6 @@
 // The four APIs, the request types of the official SDKs, and for each API a reply that is sent back with the history.
 
-import type { ProviderTool } from "../../src/model/internal.ts";
+import type { ProviderTool } from "../../src/core/model/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
 import type { Codec, WireContext } from "everturn/wire";
 

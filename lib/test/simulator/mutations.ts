@@ -31,7 +31,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "no-lease-check-before-performing",
     source: {
-      file: "runtime/drive/lease-holder.ts",
+      file: "durable/drive/lease-holder.ts",
       replacements: [
         ["if (!this.isSafe) return this.#renewUntilSafe();", "if (this.#isReleased) return this.#renewUntilSafe();"],
       ],
@@ -47,7 +47,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "publish-before-commit",
     source: {
-      file: "runtime/drive/turn-committer.ts",
+      file: "durable/drive/turn-committer.ts",
       replacements: [
         ["      this.channel.publish(write.events);\n", ""],
         [
@@ -100,7 +100,7 @@ export const mutations: readonly Mutation[] = [
     name: "stored-cancel-ignored-by-the-next-holder",
     rule: "H6",
     source: {
-      file: "runtime/drive/turn-driver.ts",
+      file: "durable/drive/turn-driver.ts",
       replacements: [["    if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);\n", "    void cancel;\n"]],
     },
   },
@@ -108,7 +108,7 @@ export const mutations: readonly Mutation[] = [
     name: "cancels-of-other-processes-not-watched",
     rule: "H6",
     source: {
-      file: "runtime/drive/cancel-watch.ts",
+      file: "durable/drive/cancel-watch.ts",
       replacements: [["      onCancel?.(row);\n", "      void row;\n"]],
     },
   },
@@ -116,7 +116,7 @@ export const mutations: readonly Mutation[] = [
     name: "reader-that-leaves-cancels-the-turn",
     rule: "H6",
     source: {
-      file: "runtime/verbs/handles.ts",
+      file: "durable/sessions/handles.ts",
       replacements: [
         [
           "          stopped.abort();\n",
@@ -129,7 +129,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeovers-not-counted",
     rule: "Q17",
     source: {
-      file: "runtime/drive/session-claims.ts",
+      file: "durable/drive/session-claims.ts",
       replacements: [["const takeovers = force ? 0 : before + 1;", "const takeovers = before;"]],
     },
   },
@@ -137,7 +137,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeovers-without-backoff",
     rule: "Q17",
     source: {
-      file: "runtime/drive/session-claims.ts",
+      file: "durable/drive/session-claims.ts",
       replacements: [["    if (waitMs > 0) {\n", "    if (waitMs > 0 && force) {\n"]],
     },
   },
@@ -145,7 +145,7 @@ export const mutations: readonly Mutation[] = [
     name: "released-lease-counts-as-takeover",
     rule: "Q17",
     source: {
-      file: "runtime/rows/lease.ts",
+      file: "durable/rows/lease.ts",
       replacements: [["const takesOver = held !== null && !held.released;", "const takesOver = held !== null;"]],
     },
   },
@@ -153,7 +153,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeover-limit-ignored",
     rule: "Q17",
     source: {
-      file: "runtime/drive/session-claims.ts",
+      file: "durable/drive/session-claims.ts",
       replacements: [
         [
           "const isLimit = isAtLimit(takeovers, wasAlone, maxTakeovers);",
@@ -166,7 +166,7 @@ export const mutations: readonly Mutation[] = [
     name: "tokens-not-unique",
     extraFaults: ["failover"],
     source: {
-      file: "runtime/rows/lease.ts",
+      file: "durable/rows/lease.ts",
       replacements: [["+ Math.floor(random * noncesPerEpoch);", "+ Math.floor(random * 0);"]],
     },
   },
@@ -174,7 +174,7 @@ export const mutations: readonly Mutation[] = [
     name: "times-of-the-index-from-clients",
     extraFaults: ["far_clocks"],
     source: {
-      file: "runtime/storage-clock.ts",
+      file: "durable/rows/storage-clock.ts",
       replacements: [["  if (ask === undefined)", "  if (ask !== null)"]],
     },
   },
@@ -182,7 +182,7 @@ export const mutations: readonly Mutation[] = [
     name: "suspects-beside-other-turns",
     rule: "Q17",
     source: {
-      file: "runtime/drive/active-turns.ts",
+      file: "durable/drive/active-turns.ts",
       replacements: [
         [
           "(this.#alone !== null && this.#alone !== session)) return null;",
@@ -194,7 +194,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "late-results-kept",
     source: {
-      file: "runtime/drive/journal.ts",
+      file: "durable/drive/journal.ts",
       replacements: [
         [
           "    const response = await perform();\n",
@@ -211,7 +211,7 @@ export const mutations: readonly Mutation[] = [
     name: "late-results-dropped",
     rule: "Q18",
     source: {
-      file: "runtime/drive/lease-holder.ts",
+      file: "durable/drive/lease-holder.ts",
       replacements: [["      await this.#claimAgain(token);\n", "      if (token > 0) throw this.lost();\n"]],
     },
   },
@@ -219,7 +219,7 @@ export const mutations: readonly Mutation[] = [
     name: "storage-error-recorded-by-a-child-turn",
     rule: "Q1",
     source: {
-      file: "runtime/drive/turn-driver.ts",
+      file: "durable/drive/turn-driver.ts",
       replacements: [
         [
           "const { at, records, holder, orStop } = this.#committer;",
@@ -232,14 +232,14 @@ export const mutations: readonly Mutation[] = [
   {
     name: "queued-message-without-its-key",
     source: {
-      file: "runtime/verbs/queue.ts",
+      file: "durable/accept/queue.ts",
       replacements: [['      acceptedPut(key, id, 0, { digest, state: "pending", turn: ownTurn.id }),\n', ""]],
     },
   },
   {
     name: "steered-message-without-its-key",
     source: {
-      file: "runtime/verbs/steer.ts",
+      file: "durable/accept/steer.ts",
       replacements: [['        acceptedPut(key, inputId, 0, { digest, state: "pending", turn: null }),\n', ""]],
     },
   },
@@ -247,7 +247,7 @@ export const mutations: readonly Mutation[] = [
     name: "accepted-key-not-found",
     rule: "keys",
     source: {
-      file: "runtime/verbs/idempotency.ts",
+      file: "durable/accept/idempotency.ts",
       replacements: [
         [
           "  if (key === undefined || row === null) return null;\n",
@@ -260,14 +260,14 @@ export const mutations: readonly Mutation[] = [
     name: "key-with-other-content",
     rule: "keys",
     source: {
-      file: "runtime/verbs/send.ts",
+      file: "durable/accept/send.ts",
       replacements: [["  if (!digests.includes(digest)) throw", "  if (digests.length === 0) throw"]],
     },
   },
   {
     name: "queued-message-starts-twice",
     source: {
-      file: "runtime/drive/new-turn.ts",
+      file: "durable/drive/new-turn.ts",
       replacements: [
         [
           "{ ...noChanges, checks }, settled) };",
@@ -279,7 +279,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "inputs-dropped-at-the-end-of-the-turn",
     source: {
-      file: "runtime/drive/new-turn.ts",
+      file: "durable/drive/new-turn.ts",
       replacements: [
         [
           "settleInputs(storage, key, turn.start.inputs, turn.id)",
@@ -291,7 +291,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "arrival-at-the-end-of-the-turn-not-checked",
     source: {
-      file: "runtime/drive/new-turn.ts",
+      file: "durable/drive/new-turn.ts",
       replacements: [
         [
           '    checks: [{ table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null }],\n',
@@ -304,7 +304,7 @@ export const mutations: readonly Mutation[] = [
     name: "claims-of-inputs-outlive-their-epoch",
     rule: "inputs",
     source: {
-      file: "runtime/rows/inbox.ts",
+      file: "durable/rows/inbox.ts",
       replacements: [['(state === "pending" || claimedBy !== epoch)', '(state === "pending" || claimedBy === -epoch)']],
     },
   },
@@ -312,7 +312,7 @@ export const mutations: readonly Mutation[] = [
     name: "inputs-delivered-newest-first",
     rule: "inputs",
     source: {
-      file: "runtime/drive/claim-inputs.ts",
+      file: "durable/drive/claim-inputs.ts",
       replacements: [
         ["return found.slice(0, maxClaimedInputs);", "return found.slice(0, maxClaimedInputs).reverse();"],
       ],
@@ -322,7 +322,7 @@ export const mutations: readonly Mutation[] = [
     name: "newest-message-starts-the-next-turn",
     rule: "inputs",
     source: {
-      file: "runtime/rows/inbox.ts",
+      file: "durable/rows/inbox.ts",
       replacements: [
         [
           "entry.ownTurn?.interrupts === true) ?? waiting[0];",
@@ -335,7 +335,7 @@ export const mutations: readonly Mutation[] = [
     name: "claimed-input-withdrawn",
     rule: "inputs",
     source: {
-      file: "runtime/verbs/steer.ts",
+      file: "durable/accept/steer.ts",
       replacements: [
         [
           '    if (entry.state === "claimed" && entry.epoch === epochOf(leases[0]?.tag ?? 0)) return "already_claimed";\n',
@@ -347,7 +347,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "records-of-children-without-a-fence",
     source: {
-      file: "runtime/drive/children.ts",
+      file: "durable/drive/children.ts",
       replacements: [
         [
           "await orStop(holder.write(putting(recordPut(at, effectId, name, value))));",
@@ -359,7 +359,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "journals-of-children-without-a-fence",
     source: {
-      file: "runtime/drive/children.ts",
+      file: "durable/drive/children.ts",
       replacements: [
         [
           "const written = await holder.write({ checks: [absent, ...before]",
@@ -372,14 +372,14 @@ export const mutations: readonly Mutation[] = [
     name: "answers-to-children-not-recorded",
     rule: "Q10",
     source: {
-      file: "runtime/drive/children.ts",
+      file: "durable/drive/children.ts",
       replacements: [["        if (recordedAnswer === null) await scope.record(this.#base, name, answer);\n", ""]],
     },
   },
   {
     name: "children-not-replayed",
     source: {
-      file: "runtime/drive/children.ts",
+      file: "durable/drive/children.ts",
       replacements: [
         ["new DurableJournal(effectiveRows(stored), {", "new DurableJournal(effectiveRows(stored.slice(0, 0)), {"],
       ],
@@ -389,7 +389,7 @@ export const mutations: readonly Mutation[] = [
     name: "fork-keeps-decisions",
     rule: "forks",
     source: {
-      file: "runtime/verbs/fork.ts",
+      file: "durable/sessions/fork.ts",
       replacements: [["=> ({ ...call, decision: null }));", "=> ({ ...call }));"]],
     },
   },
@@ -397,14 +397,14 @@ export const mutations: readonly Mutation[] = [
     name: "fork-keeps-idempotency-keys",
     rule: "forks",
     source: {
-      file: "runtime/verbs/fork.ts",
+      file: "durable/sessions/fork.ts",
       replacements: [["withDigest({ ...call, idempotencyKey: null })", "withDigest({ ...call })"]],
     },
   },
   {
     name: "fork-lacks-its-last-message",
     source: {
-      file: "runtime/verbs/fork.ts",
+      file: "durable/sessions/fork.ts",
       replacements: [
         ["const messages = entries.slice(0, at);", "const messages = entries.slice(0, Math.max(1, at - 1));"],
       ],
@@ -419,7 +419,7 @@ export const mutations: readonly Mutation[] = [
     name: "due-row-not-moved-at-release",
     rule: "due",
     source: {
-      file: "runtime/drive/turn-committer.ts",
+      file: "durable/drive/turn-committer.ts",
       replacements: [
         [
           "await this.holder.release(moveDue(key, open, this.#context.clock.now()));",
@@ -436,7 +436,7 @@ export const mutations: readonly Mutation[] = [
     name: "takeovers-not-reset",
     rule: "Q17",
     source: {
-      file: "runtime/rows/session-write.ts",
+      file: "durable/rows/session-write.ts",
       replacements: [
         [
           "change.committed > before.committed ? 0 : before.takeovers;",
@@ -457,14 +457,14 @@ export const mutations: readonly Mutation[] = [
     name: "completion-not-remembered",
     rule: "tokens",
     source: {
-      file: "runtime/verbs/tokens.ts",
+      file: "durable/accept/tokens.ts",
       replacements: [['  if (stored.usedAt !== null) return { type: "already_completed" };\n', ""]],
     },
   },
   {
     name: "commits-not-lasting",
     source: {
-      file: "runtime/drive/lease-holder.ts",
+      file: "durable/drive/lease-holder.ts",
       replacements: [
         [
           "const written = await this.#context.storage.write(batch);",
@@ -483,7 +483,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "claims-not-lasting",
     source: {
-      file: "runtime/drive/session-claims.ts",
+      file: "durable/drive/session-claims.ts",
       replacements: [
         [
           "const written = await this.#context.storage.write(claiming);",
@@ -495,7 +495,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "history-cache-by-length",
     source: {
-      file: "runtime/history-cache.ts",
+      file: "durable/rows/history-cache.ts",
       replacements: [
         ["history?.length === length && history.digest === digest ?", 'history?.length === length && digest !== "" ?'],
       ],
@@ -505,7 +505,7 @@ export const mutations: readonly Mutation[] = [
     name: "no-reset-before-a-newer-attempt",
     rule: "Q7",
     source: {
-      file: "runtime/read/reader.ts",
+      file: "durable/read/reader.ts",
       replacements: [
         [
           "(this.#position?.effectId === effectId || this.#offsets.size > 0)) yield this.#reset(turn, of);",

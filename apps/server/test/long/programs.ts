@@ -28,7 +28,7 @@ export function cleanUp(): void {
 export async function buildPrograms(): Promise<void> {
   mkdirSync(programs, { recursive: true });
   const conditions = ["source", "module", "node"];
-  const sqlite = join(import.meta.dirname, "../../../../lib/src/host/sqlite/sqlite-worker.ts");
+  const sqlite = join(import.meta.dirname, "../../../../lib/src/durable/host/sqlite/sqlite-worker.ts");
   for (const file of [
     ...["server", "bare", "clients", "page-readers"].map((name) => join(import.meta.dirname, `${name}.ts`)),
     sqlite,

@@ -1,6 +1,6 @@
 // The documented rules of the Anthropic Messages API.
 
-import type { Json, JsonObject } from "../../model/internal.ts";
+import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { FieldLimit, LimitWords } from "./field-limits.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 

@@ -1,6 +1,6 @@
 // The documented rules of the Gemini API (`generateContent`, `streamGenerateContent`).
 
-import type { JsonObject } from "../../model/internal.ts";
+import type { JsonObject } from "../../core/model/internal.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
 import { listOf, objectOf, objectsOf, textOf, valuesAt } from "./rule.ts";

@@ -1,6 +1,6 @@
 // The documented rules of the OpenAI Responses API.
 
-import type { JsonObject } from "../../model/internal.ts";
+import type { JsonObject } from "../../core/model/internal.ts";
 import type { FieldLimit } from "./field-limits.ts";
 import type { SchemaPlaces } from "./openai-schema.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";

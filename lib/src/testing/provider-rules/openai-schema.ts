@@ -2,7 +2,7 @@
 //
 // A row names a schema that is refused and a similar one that is accepted; the examples of the rules are requests with these schemas.
 
-import type { Json, JsonObject } from "../../model/internal.ts";
+import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 import type { Subschema } from "./schema-walk.ts";
 

@@ -1,6 +1,6 @@
 // The form of a rule of a provider: what it forbids, where that is documented, and the provider's own words.
 
-import type { Json, JsonObject } from "../../model/internal.ts";
+import type { Json, JsonObject } from "../../core/model/internal.ts";
 
 /** An API whose documented rules are known. */
 export type ProviderApi = "openai-responses" | "openai-chat" | "anthropic-messages" | "gemini";

@@ -1,6 +1,6 @@
 // Walks a JSON Schema: every subschema with its place.
 
-import type { Json, JsonObject } from "../../model/internal.ts";
+import type { Json, JsonObject } from "../../core/model/internal.ts";
 
 import { listOf, objectOf } from "./rule.ts";
 

@@ -1,10 +1,10 @@
 // Checks a request against the documented rules of a provider.
 
-import type { JsonObject } from "../../model/internal.ts";
+import type { JsonObject } from "../../core/model/internal.ts";
 import type { ProviderApi, ProviderRequest, ProviderRule, Violation } from "./rule.ts";
 
-import { MisuseError } from "../../model/internal.ts";
-import { asObject } from "../../wire/internal.ts";
+import { MisuseError } from "../../core/model/internal.ts";
+import { asObject } from "../../core/wire/internal.ts";
 import { anthropicMessagesRules } from "./anthropic-messages.ts";
 import { geminiRules } from "./gemini.ts";
 import { openaiChatRules } from "./openai-chat.ts";

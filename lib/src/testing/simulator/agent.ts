@@ -9,14 +9,14 @@
 // Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool (`executionIn`). So the oracles can tell which execution
 // was recorded, and the texts of two attempts differ.
 
-import type { FakeScript } from "../../adapters/internal.ts";
-import type { Adapter, Engine, Tool } from "../../engine/internal.ts";
-import type { ModelRequest, ReplayPolicy } from "../../model/internal.ts";
+import type { FakeScript } from "../../core/adapters/internal.ts";
+import type { Adapter, Engine, Tool } from "../../core/engine/internal.ts";
+import type { ModelRequest, ReplayPolicy } from "../../core/model/internal.ts";
 import type { SimulatedProcess } from "./process.ts";
 
-import { fake } from "../../adapters/internal.ts";
-import { agentTool, engine, tool } from "../../engine/internal.ts";
-import { messageText } from "../../model/internal.ts";
+import { fake } from "../../core/adapters/internal.ts";
+import { agentTool, engine, tool } from "../../core/engine/internal.ts";
+import { messageText } from "../../core/model/internal.ts";
 import { randomStream } from "./random.ts";
 
 /** The tools that a plan can name. `crash` may end its process. */

@@ -1,15 +1,15 @@
 // The clients of the simulator: perform the operations of a script against the processes, over a network that loses answers and delivers calls twice. A client that
 // gets no answer, or one that says that the storage failed, calls again with the same idempotency key, perhaps at another process.
 
-import type { PendingToolCall } from "../../model/internal.ts";
-import type { Runtime, TurnHandle, Waits } from "../../runtime/internal.ts";
+import type { PendingToolCall } from "../../core/model/internal.ts";
+import type { Runtime, TurnHandle, Waits } from "../../durable/internal.ts";
 import type { Observer } from "./observer.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { Random } from "./random.ts";
 import type { Operation, SimulatedSession } from "./script.ts";
 import type { World } from "./world.ts";
 
-import { isEverturnError, MisuseError, validateSession } from "../../model/internal.ts";
+import { isEverturnError, MisuseError, validateSession } from "../../core/model/internal.ts";
 import { randomStream } from "./random.ts";
 import { ReaderCheck } from "./reader.ts";
 import { nameOfSession } from "./script.ts";

@@ -30,12 +30,12 @@
 // Clocks: the expiry of a lease is judged by the clock of the storage. If that clock jumps forward, it takes the lease from a holder that cannot know; until the lease
 // would have ended, effects of that holder are not judged.
 
-import type { Batch, Put, Row } from "../../runtime/internal.ts";
+import type { Batch, Put, Row } from "../../durable/internal.ts";
 import type { EffectBegin } from "./agent.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
-import { epochOf, readValue } from "../../runtime/internal.ts";
+import { epochOf, readValue } from "../../durable/internal.ts";
 import { executionIn, replyName } from "./agent.ts";
 import { networkError } from "./process.ts";
 import { nameOfKey, rowOf } from "./rows.ts";

@@ -25,13 +25,13 @@
 //   A process is disturbed while a fault concerns it: a pause, or a request that is lost, refused or late. Oracles about what a healthy process does are not
 //   applied to a disturbed one (`isHealthySince`).
 
-import type { Clock } from "../../clock/clock.ts";
-import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../runtime/internal.ts";
+import type { Clock } from "../../core/clock/clock.ts";
+import type { Batch, HostStorage, Query, Row, TableName, Written } from "../../durable/internal.ts";
 import type { Random } from "./random.ts";
 import type { Owner, ScheduledEvent, World } from "./world.ts";
 
-import { RuntimeError } from "../../model/internal.ts";
-import { sessionName, storageTables } from "../../runtime/internal.ts";
+import { RuntimeError } from "../../core/model/internal.ts";
+import { sessionName, storageTables } from "../../durable/internal.ts";
 
 /** Probabilities of network faults for one request, from 0 to 1. */
 export type Faults = {

@@ -1,10 +1,10 @@
 // A reader of the simulator: follows the events of a session, disconnects at random, and continues at any process with its cursor. It checks that stored
 // events come once, in order and without a gap, and that the deltas of a reply add up to the reply (Q7).
 
-import type { RuntimeEvent, TurnEvent } from "../../model/internal.ts";
+import type { RuntimeEvent, TurnEvent } from "../../core/model/internal.ts";
 import type { Observer } from "./observer.ts";
 
-import { messageText } from "../../model/internal.ts";
+import { messageText } from "../../core/model/internal.ts";
 
 /** Checks the events that one reader received, over all its connections. */
 export class ReaderCheck {

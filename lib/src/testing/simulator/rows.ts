@@ -1,6 +1,6 @@
 // Rows of observed batches.
 
-import type { Put, Row } from "../../runtime/internal.ts";
+import type { Put, Row } from "../../durable/internal.ts";
 
 /** The name of the session of a row: its id, after the tenant if it has one. */
 export function nameOfKey([tenant, session]: Put["key"]): string {

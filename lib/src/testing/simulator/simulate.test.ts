@@ -1,5 +1,5 @@
 // The simulator: seeds of the unchanged runtime have no violation, a run depends on its seed only, and broken rules are found. Some seeds also run on a real
-// SQLite file; `host/postgres/postgres.test.ts` has some on a real Postgres server. `npm run test:long` runs many on each.
+// SQLite file; `durable/host/postgres/postgres.test.ts` has some on a real Postgres server. `npm run test:long` runs many on each.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -10,15 +10,15 @@
 //
 // A seed determines its run, event by event, with every storage: operations are applied one at a time, in the order of the scheduler.
 
-import type { Clock } from "../../clock/clock.ts";
-import type { HostStorage, Row } from "../../runtime/internal.ts";
+import type { Clock } from "../../core/clock/clock.ts";
+import type { HostStorage, Row } from "../../durable/internal.ts";
 import type { ClientContext, SentMessage, Server } from "./client.ts";
 import type { Faults, SharedStorage } from "./process.ts";
 import type { Fault, SimulatedSession, SimulationScript } from "./script.ts";
 
-import { checkValue } from "../../engine/internal.ts";
-import { messageText, MisuseError, validateSession } from "../../model/internal.ts";
-import { readValue, runtime } from "../../runtime/internal.ts";
+import { checkValue } from "../../core/engine/internal.ts";
+import { messageText, MisuseError, validateSession } from "../../core/model/internal.ts";
+import { readValue, runtime } from "../../durable/internal.ts";
 import { simulatedAgent } from "./agent.ts";
 import { perform } from "./client.ts";
 import { Observer } from "./observer.ts";

@@ -9,12 +9,12 @@
 //   forks    a fork has the first messages of its origin, no event and no decision; its batch writes nothing of the origin
 //   due      an open turn has its row in `due`, and is due at once when its lease is released. A worker removes older rows
 
-import type { Batch, Put } from "../../runtime/internal.ts";
+import type { Batch, Put } from "../../durable/internal.ts";
 import type { Observer } from "./observer.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
-import { readValue } from "../../runtime/internal.ts";
+import { readValue } from "../../durable/internal.ts";
 import { nameOfKey, rowOf } from "./rows.ts";
 
 type Input = {

@@ -5,7 +5,7 @@
 //
 // A row is restored with its expiry. The expiry of a put is counted from the clock of the storage, so that clock is set for the write of such a row.
 
-import type { Batch, HostStorage, Key, Put, Row, TableName } from "../../runtime/internal.ts";
+import type { Batch, HostStorage, Key, Put, Row, TableName } from "../../durable/internal.ts";
 
 /** How many batches the log keeps at least. */
 const keptBatches = 12;

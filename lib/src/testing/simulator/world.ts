@@ -12,7 +12,7 @@
 //   1. Real time is never read. A run depends on the seed and on the code only.
 //   2. An event runs alone: `run` may return a promise (an operation of a real storage), and the next event waits for it.
 
-import { microtasksDone } from "../../clock/clock.ts";
+import { microtasksDone } from "../../core/clock/clock.ts";
 
 /** Who an event belongs to. */
 export type Owner = {

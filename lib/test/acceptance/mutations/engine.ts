@@ -1,11 +1,11 @@
-// Mutations of lib/src/engine, lib/src/adapters, lib/src/wire and lib/src/testing: engines, the fake model, provider APIs, images, conformance suites.
+// Mutations of lib/src/core/engine, lib/src/core/adapters, lib/src/core/wire and lib/src/testing: engines, the fake model, provider APIs, images, conformance suites.
 
 import type { Mutation } from "../mutation.ts";
 
 import { inFile } from "../mutation.ts";
 
 export const engineMutations: readonly Mutation[] = [
-  ...inFile("lib/src/engine/engine.ts", [
+  ...inFile("lib/src/core/engine/engine.ts", [
     {
       rows: ["allm 35"],
       defect: "an unknown field of an engine is accepted",
@@ -31,7 +31,7 @@ export const engineMutations: readonly Mutation[] = [
       to: '.filter(([name]) => name === "apiKey" || !notParams.has(name))',
     },
   ]),
-  ...inFile("lib/src/engine/describe.ts", [
+  ...inFile("lib/src/core/engine/describe.ts", [
     {
       rows: ["allm 90"],
       defect: "a described engine loses its tools",
@@ -39,7 +39,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "    tools: [],\n    middleware",
     },
   ]),
-  ...inFile("lib/src/engine/model-call/retry.ts", [
+  ...inFile("lib/src/core/engine/model-call/retry.ts", [
     {
       rows: ["allm 104"],
       defect: "the delay does not double",
@@ -47,7 +47,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "policy.baseDelayMs",
     },
   ]),
-  ...inFile("lib/src/engine/model-call/keys.ts", [
+  ...inFile("lib/src/core/engine/model-call/keys.ts", [
     {
       rows: ["allm 103"],
       defect: "the key of the adapter takes precedence over that of the call",
@@ -55,7 +55,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "  if (isKey(call) && source === null) return call.trim();\n",
     },
   ]),
-  ...inFile("lib/src/engine/model-call/transport.ts", [
+  ...inFile("lib/src/core/engine/model-call/transport.ts", [
     {
       rows: ["allm 105"],
       defect: "the time between chunks is not limited",
@@ -63,7 +63,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "    this.#limit = Number.MAX_SAFE_INTEGER;\n",
     },
   ]),
-  ...inFile("lib/src/engine/model-call/pricing.ts", [
+  ...inFile("lib/src/core/engine/model-call/pricing.ts", [
     {
       rows: ["allm 117"],
       defect: "cached tokens have the price of other tokens",
@@ -71,7 +71,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "const reads = 0 * (cachedInputTokens ?? 0);",
     },
   ]),
-  ...inFile("lib/src/engine/tool/schema.ts", [
+  ...inFile("lib/src/core/engine/tool/schema.ts", [
     {
       rows: ["lash 58"],
       defect: "an issue has no path",
@@ -79,7 +79,7 @@ export const engineMutations: readonly Mutation[] = [
       to: 'return { path: [], code: "invalid_value", message: truncateMiddle(message, longestIssue) };',
     },
   ]),
-  ...inFile("lib/src/engine/telemetry.ts", [
+  ...inFile("lib/src/core/engine/telemetry.ts", [
     {
       rows: ["allm 116"],
       defect: "a span has a request id of its own",
@@ -87,7 +87,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "const span: Span = { name, id: lastId, parent: parent?.id ?? null, requestId: `${requestId}-${lastId}`, metadata };",
     },
   ]),
-  ...inFile("lib/src/adapters/fake.ts", [
+  ...inFile("lib/src/core/adapters/fake.ts", [
     {
       rows: ["allm 20"],
       defect: "a scripted reply does not begin with message_started",
@@ -151,7 +151,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "starts.length <= 1",
     },
   ]),
-  ...inFile("lib/src/wire/sse.ts", [
+  ...inFile("lib/src/core/wire/sse.ts", [
     {
       rows: ["allm 106"],
       defect: "a stream without a final blank line loses its last event",
@@ -159,7 +159,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "",
     },
   ]),
-  ...inFile("lib/src/wire/classify.ts", [
+  ...inFile("lib/src/core/wire/classify.ts", [
     {
       rows: ["lash 90"],
       defect: "an exhausted quota is retried",
@@ -167,7 +167,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "",
     },
   ]),
-  ...inFile("lib/src/wire/openai-responses/encode.ts", [
+  ...inFile("lib/src/core/wire/openai-responses/encode.ts", [
     {
       rows: ["allm 107"],
       defect: "requests go to another path",
@@ -181,7 +181,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "    max_tokens: request.maxTokens,",
     },
   ]),
-  ...inFile("lib/src/wire/openai-chat/finish-usage-errors.ts", [
+  ...inFile("lib/src/core/wire/openai-chat/finish-usage-errors.ts", [
     {
       rows: ["allm 109"],
       defect: "filtered output is an error",
@@ -189,7 +189,7 @@ export const engineMutations: readonly Mutation[] = [
       to: '  ["content_filter", "error"],',
     },
   ]),
-  ...inFile("lib/src/wire/anthropic/codec.ts", [
+  ...inFile("lib/src/core/wire/anthropic/codec.ts", [
     {
       rows: ["allm 110"],
       defect: "the default of max_tokens is 1024",
@@ -203,7 +203,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "const format = schema === undefined ? schema : null;",
     },
   ]),
-  ...inFile("lib/src/wire/anthropic/decode.ts", [
+  ...inFile("lib/src/core/wire/anthropic/decode.ts", [
     {
       rows: ["allm 112"],
       defect: "a refusal is an unknown stop reason",
@@ -211,7 +211,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "",
     },
   ]),
-  ...inFile("lib/src/wire/gemini/encode.ts", [
+  ...inFile("lib/src/core/wire/gemini/encode.ts", [
     {
       rows: ["allm 113"],
       defect: "the signature of a call is not returned",
@@ -219,7 +219,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "(isFirstCall",
     },
   ]),
-  ...inFile("lib/src/wire/gemini/decode.ts", [
+  ...inFile("lib/src/core/wire/gemini/decode.ts", [
     {
       rows: ["allm 114"],
       defect: "a reply that reaches the token limit is complete",
@@ -227,7 +227,7 @@ export const engineMutations: readonly Mutation[] = [
       to: '    case "MAX_TOKENS":\n      return "stop";',
     },
   ]),
-  ...inFile("lib/src/run/images.ts", [
+  ...inFile("lib/src/core/run/images.ts", [
     {
       rows: ["allm 118"],
       defect: "the request is checked before the adapter",
@@ -235,7 +235,7 @@ export const engineMutations: readonly Mutation[] = [
       to: '  orThrow(validateImageRequest(request));\n  if (adapter === null) {\n    throw new EngineError("no_image_adapter"',
     },
   ]),
-  ...inFile("lib/src/adapters/openai-images.ts", [
+  ...inFile("lib/src/core/adapters/openai-images.ts", [
     {
       rows: ["allm 119"],
       defect: "a size is sent without its height",
@@ -243,7 +243,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "`${size.width}`",
     },
   ]),
-  ...inFile("lib/src/adapters/fake-images.ts", [
+  ...inFile("lib/src/core/adapters/fake-images.ts", [
     {
       rows: ["allm 120"],
       defect: "the fake does not record its calls",
@@ -251,7 +251,7 @@ export const engineMutations: readonly Mutation[] = [
       to: "",
     },
   ]),
-  ...inFile("lib/src/run/perform/prepare-tool.ts", [
+  ...inFile("lib/src/core/run/perform/prepare-tool.ts", [
     {
       rows: ["lash 33"],
       defect: "arguments that are not JSON are replaced by {} (defect G25)",

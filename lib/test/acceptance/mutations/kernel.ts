@@ -1,11 +1,11 @@
-// Mutations of lib/src/kernel: the turn machine, its protocols, the prompt and the collector.
+// Mutations of lib/src/core/kernel: the turn machine, its protocols, the prompt and the collector.
 
 import type { Mutation } from "../mutation.ts";
 
 import { inFile } from "../mutation.ts";
 
 export const kernelMutations: readonly Mutation[] = [
-  ...inFile("lib/src/kernel/collector.ts", [
+  ...inFile("lib/src/core/kernel/collector.ts", [
     {
       rows: ["allm 28"],
       defect: "an event of an unknown type is refused",
@@ -55,7 +55,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: '? { type: "assistant_message", text: "" }',
     },
   ]),
-  ...inFile("lib/src/kernel/machine/actions.ts", [
+  ...inFile("lib/src/core/kernel/machine/actions.ts", [
     {
       rows: ["lash 61"],
       defect: "the state has values that JSON changes",
@@ -75,7 +75,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "if (directions.length > 1) {",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/reducer.ts", [
+  ...inFile("lib/src/core/kernel/machine/reducer.ts", [
     {
       rows: ["lash 5"],
       defect: "a response without an open effect is accepted",
@@ -83,7 +83,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: 'if (effect === null) return { turn: { ...turn, step: turn.step + 1 }, notices: [], status: "stale" };',
     },
   ]),
-  ...inFile("lib/src/kernel/machine/machine.ts", [
+  ...inFile("lib/src/core/kernel/machine/machine.ts", [
     {
       rows: ["lash 2", "lash 63"],
       defect: "open effects are delivered before notices",
@@ -97,7 +97,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "    const machine = new TurnMachine(config, readCheckpoint(checkpoint));\n    machine.#open = [];\n    return machine;",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/transitions.ts", [
+  ...inFile("lib/src/core/kernel/machine/transitions.ts", [
     {
       rows: ["lash 4"],
       defect: "a model call has no failure response",
@@ -105,7 +105,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/prepare.ts", [
+  ...inFile("lib/src/core/kernel/machine/prepare.ts", [
     {
       rows: ["lash 8"],
       defect: "the environment is synced in the first step only",
@@ -113,7 +113,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "if (policy.syncEnvironment && syncedStep === null) {",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/responses.ts", [
+  ...inFile("lib/src/core/kernel/machine/responses.ts", [
     {
       rows: ["lash 9"],
       defect: "a failed sync has another reason",
@@ -157,7 +157,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "(!deliver(builder, delivery, phase.checkpoint) && delivery.messages.length === 0)",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/transition-builder.ts", [
+  ...inFile("lib/src/core/kernel/machine/transition-builder.ts", [
     {
       rows: ["lash 11"],
       defect: "progress is reported for every message",
@@ -201,7 +201,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "    this.update({ step: Math.floor(Math.random() * 1e9), runOffset: runOffset + free,",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/batch.ts", [
+  ...inFile("lib/src/core/kernel/machine/batch.ts", [
     {
       rows: ["lash 29"],
       defect: "results are passed in the order in which tools finish",
@@ -215,7 +215,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "  if (phase.results.every((result) => result === null)) return;\n",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/deliver.ts", [
+  ...inFile("lib/src/core/kernel/machine/deliver.ts", [
     {
       rows: ["lash 39"],
       defect: "a message of any role is delivered",
@@ -223,7 +223,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "message !== null",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/cells.ts", [
+  ...inFile("lib/src/core/kernel/machine/cells.ts", [
     {
       rows: ["lash 46"],
       defect: "the driver state of a cell is lost",
@@ -231,7 +231,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "handleExecResult(builder.view, result, calls, null)",
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/chat-protocol.ts", [
+  ...inFile("lib/src/core/kernel/protocol/chat-protocol.ts", [
     {
       rows: ["allm 62"],
       defect: "a reply with an unknown finish reason causes another call",
@@ -275,7 +275,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "  return afterTools(options, context, completed, answers);",
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/shared-actions.ts", [
+  ...inFile("lib/src/core/kernel/protocol/shared-actions.ts", [
     {
       rows: ["lash 28"],
       defect: "tool results are followed by another checkpoint",
@@ -289,7 +289,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "free && context.isLastIteration",
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/ending.ts", [
+  ...inFile("lib/src/core/kernel/protocol/ending.ts", [
     {
       rows: ["lash 17"],
       defect: "a truncated reply is a complete one",
@@ -297,7 +297,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: '      return { type: "assistant_message", text };',
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/reply-text.ts", [
+  ...inFile("lib/src/core/kernel/protocol/reply-text.ts", [
     {
       rows: ["lash 19"],
       defect: "the context window is full at 96 percent",
@@ -311,7 +311,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "  if (parts.length > 0) return parts;\n",
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/reply-message.ts", [
+  ...inFile("lib/src/core/kernel/protocol/reply-message.ts", [
     {
       rows: ["lash 30"],
       defect: "the parts of a reply are reordered",
@@ -319,7 +319,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "withoutCommentary(message.content).toReversed();",
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/resume-safety.ts", [
+  ...inFile("lib/src/core/kernel/protocol/resume-safety.ts", [
     {
       rows: ["lash 53"],
       defect: "a history with an open call may be resumed",
@@ -327,7 +327,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "return open.size >= 0;",
     },
   ]),
-  ...inFile("lib/src/kernel/retry-delay.ts", [
+  ...inFile("lib/src/core/kernel/retry-delay.ts", [
     {
       rows: ["lash 57"],
       defect: "the delay does not grow",
@@ -335,7 +335,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "schedule.baseDelayMs",
     },
   ]),
-  ...inFile("lib/src/kernel/history/turn-cause.ts", [
+  ...inFile("lib/src/core/kernel/history/turn-cause.ts", [
     {
       rows: ["lash 43"],
       defect: "an origin is rendered without the id of its turn",
@@ -343,7 +343,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: '"turn input"',
     },
   ]),
-  ...inFile("lib/src/kernel/history/projector.ts", [
+  ...inFile("lib/src/core/kernel/history/projector.ts", [
     {
       rows: ["lash 7"],
       defect: "a request is computed without the history of the state",
@@ -369,7 +369,7 @@ export const kernelMutations: readonly Mutation[] = [
       to: "const projected = ChatContextProjector.project({ config: config as never, turn: turn as never, useTools, overrides });",
     },
   ]),
-  ...inFile("lib/src/kernel/history/prompt.ts", [
+  ...inFile("lib/src/core/kernel/history/prompt.ts", [
     {
       rows: ["lash 50"],
       defect: "reasoning without provider data is sent",

@@ -1,11 +1,11 @@
-// Mutations of lib/src/model: messages, requests, failures, validation, serialization.
+// Mutations of lib/src/core/model: messages, requests, failures, validation, serialization.
 
 import type { Mutation } from "../mutation.ts";
 
 import { inFile } from "../mutation.ts";
 
 export const modelMutations: readonly Mutation[] = [
-  ...inFile("lib/src/model/message/message.ts", [
+  ...inFile("lib/src/core/model/message/message.ts", [
     {
       rows: ["allm 1"],
       defect: "the content of a message may be of any type",
@@ -25,7 +25,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'typeof content === "string" ? [] : content',
     },
   ]),
-  ...inFile("lib/src/model/message/part.ts", [
+  ...inFile("lib/src/core/model/message/part.ts", [
     {
       rows: ["allm 4"],
       defect: "the default detail of an image is low",
@@ -39,7 +39,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "[SUMMARY of original]",
     },
   ]),
-  ...inFile("lib/src/model/message/provider-replay.ts", [
+  ...inFile("lib/src/core/model/message/provider-replay.ts", [
     {
       rows: ["lash 51"],
       defect: "replay data is returned to another model",
@@ -47,7 +47,7 @@ export const modelMutations: readonly Mutation[] = [
       to: ";",
     },
   ]),
-  ...inFile("lib/src/model/message/image.ts", [
+  ...inFile("lib/src/core/model/message/image.ts", [
     {
       rows: ["allm 5"],
       defect: "the extension webp has no MIME type",
@@ -61,7 +61,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'if (source.type === "url" || source.type === "provider_file") return ok("data:");',
     },
   ]),
-  ...inFile("lib/src/model/tool/tool.ts", [
+  ...inFile("lib/src/core/model/tool/tool.ts", [
     {
       rows: ["allm 7"],
       defect: "a tool needs no schema",
@@ -75,7 +75,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "  rawArguments: fallback(() => null, null),",
     },
   ]),
-  ...inFile("lib/src/model/call/request.ts", [
+  ...inFile("lib/src/core/model/call/request.ts", [
     {
       rows: ["allm 9"],
       defect: "a schema is not strict by default",
@@ -83,7 +83,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "strict: fallback(boolean, false)",
     },
   ]),
-  ...inFile("lib/src/model/call/reply.ts", [
+  ...inFile("lib/src/core/model/call/reply.ts", [
     {
       rows: ["allm 10"],
       defect: "the text of the message is preferred to outputText",
@@ -91,7 +91,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "  if (reply.message === null) return reply.outputText;\n",
     },
   ]),
-  ...inFile("lib/src/model/call/usage.ts", [
+  ...inFile("lib/src/core/model/call/usage.ts", [
     {
       rows: ["allm 11"],
       defect: "a total is derived although output is unknown",
@@ -105,7 +105,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "Number.isFinite",
     },
   ]),
-  ...inFile("lib/src/model/message/thread.ts", [
+  ...inFile("lib/src/core/model/message/thread.ts", [
     {
       rows: ["allm 12"],
       defect: "added messages come first",
@@ -113,7 +113,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "messages: [...added.map(message), ...thread.messages]",
     },
   ]),
-  ...inFile("lib/src/model/turn/run-results.ts", [
+  ...inFile("lib/src/core/model/turn/run-results.ts", [
     {
       rows: ["allm 13"],
       defect: "a completed run is halted",
@@ -121,7 +121,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'return result.haltedReason !== "";',
     },
   ]),
-  ...inFile("lib/src/model/session/session.ts", [
+  ...inFile("lib/src/core/model/session/session.ts", [
     {
       rows: ["allm 14"],
       defect: "a new session is completed",
@@ -135,7 +135,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'return { ...session, status: "idle", thread: addMessage(session.thread, added) };',
     },
   ]),
-  ...inFile("lib/src/model/call/model-ref.ts", [
+  ...inFile("lib/src/core/model/call/model-ref.ts", [
     {
       rows: ["allm 15"],
       defect: "a model name is converted",
@@ -143,7 +143,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'either((input) => typeof input === "string", (input) => String(input).toLowerCase(), modelRefShape)',
     },
   ]),
-  ...inFile("lib/src/model/call/image-request.ts", [
+  ...inFile("lib/src/core/model/call/image-request.ts", [
     {
       rows: ["allm 16"],
       defect: "the default number of images is 2",
@@ -151,7 +151,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "  n: fallback(number, 2),",
     },
   ]),
-  ...inFile("lib/src/model/failure/failures.ts", [
+  ...inFile("lib/src/core/model/failure/failures.ts", [
     {
       rows: ["allm 17"],
       defect: "an unknown reason is accepted",
@@ -165,7 +165,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'truncateMiddle(details.raw.trim(), 5000, "chars")',
     },
   ]),
-  ...inFile("lib/src/model/failure/failure.ts", [
+  ...inFile("lib/src/core/model/failure/failure.ts", [
     {
       rows: ["lash 21"],
       defect: "an unknown failure kind is not parsed",
@@ -179,7 +179,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "  retryable: fallback(boolean, true),",
     },
   ]),
-  ...inFile("lib/src/model/failure/failure-reasons.ts", [
+  ...inFile("lib/src/core/model/failure/failure-reasons.ts", [
     {
       rows: ["lash 56"],
       defect: "a missing tool is a failure of execution",
@@ -187,7 +187,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'not_found: { class: "execution" },',
     },
   ]),
-  ...inFile("lib/src/model/turn/event-shape.ts", [
+  ...inFile("lib/src/core/model/turn/event-shape.ts", [
     {
       rows: ["allm 18"],
       defect: "a text_delta needs no text",
@@ -195,7 +195,7 @@ export const modelMutations: readonly Mutation[] = [
       to: 'text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: fallback(string, "") })',
     },
   ]),
-  ...inFile("lib/src/model/parse/validate.ts", [
+  ...inFile("lib/src/core/model/parse/validate.ts", [
     {
       rows: ["allm 85"],
       defect: "a request may have a temperature above 2",
@@ -221,7 +221,7 @@ export const modelMutations: readonly Mutation[] = [
       to: '  system: ["text", "image"],',
     },
   ]),
-  ...inFile("lib/src/model/parse/validate-image-request.ts", [
+  ...inFile("lib/src/core/model/parse/validate-image-request.ts", [
     {
       rows: ["allm 87"],
       defect: "an edit takes three images",
@@ -229,7 +229,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "(inputs < 1 || inputs > 3)",
     },
   ]),
-  ...inFile("lib/src/model/parse/serialize.ts", [
+  ...inFile("lib/src/core/model/parse/serialize.ts", [
     {
       rows: ["allm 89"],
       defect: "a stored value has the tag of another type",
@@ -261,7 +261,7 @@ export const modelMutations: readonly Mutation[] = [
       to: "return { everturn: type, version: storedVersion, data: {} };",
     },
   ]),
-  ...inFile("lib/src/model/tool/tool-value.ts", [
+  ...inFile("lib/src/core/model/tool/tool-value.ts", [
     {
       rows: ["lash 54"],
       defect: "a reserved key is not escaped",

@@ -1,11 +1,11 @@
-// Mutations of lib/src/run and lib/src/session: the verbs, their streams, tool calls and sessions.
+// Mutations of lib/src/core/run and lib/src/core/session: the verbs, their streams, tool calls and sessions.
 
 import type { Mutation } from "../mutation.ts";
 
 import { inFile } from "../mutation.ts";
 
 export const runMutations: readonly Mutation[] = [
-  ...inFile("lib/src/run/turn-stream.ts", [
+  ...inFile("lib/src/core/run/turn-stream.ts", [
     {
       rows: ["allm 19"],
       defect: "a run starts when its stream is created",
@@ -19,7 +19,7 @@ export const runMutations: readonly Mutation[] = [
       to: "    await running.result.then(",
     },
   ]),
-  ...inFile("lib/src/run/run.ts", [
+  ...inFile("lib/src/core/run/run.ts", [
     {
       rows: ["allm 123"],
       defect: "a cancelled run loses the text that was received",
@@ -27,7 +27,7 @@ export const runMutations: readonly Mutation[] = [
       to: "    const received = null;\n",
     },
   ]),
-  ...inFile("lib/src/run/folds.ts", [
+  ...inFile("lib/src/core/run/folds.ts", [
     {
       rows: ["allm 71", "allm 124"],
       defect: "chat collects without the last step",
@@ -53,7 +53,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'if (error?.type === "adapter_error" && error.reason === "unknown") throw',
     },
   ]),
-  ...inFile("lib/src/run/transition-events.ts", [
+  ...inFile("lib/src/core/run/transition-events.ts", [
     {
       rows: ["allm 21", "allm 23", "lash 97"],
       defect: "step_completed is emitted twice",
@@ -85,7 +85,7 @@ export const runMutations: readonly Mutation[] = [
       to: "return { haltToolCallId: outcome.toolCallId };",
     },
   ]),
-  ...inFile("lib/src/run/perform/model.ts", [
+  ...inFile("lib/src/core/run/perform/model.ts", [
     {
       rows: ["allm 25"],
       defect: "filters apply below the collector (defect G5)",
@@ -111,7 +111,7 @@ export const runMutations: readonly Mutation[] = [
       to: "      apiKey: null,\n",
     },
   ]),
-  ...inFile("lib/src/run/plan/plan.ts", [
+  ...inFile("lib/src/core/run/plan/plan.ts", [
     {
       rows: ["allm 26"],
       defect: "usage is filtered with the raw chunks",
@@ -155,7 +155,7 @@ export const runMutations: readonly Mutation[] = [
       to: "Object.keys(context).length === 0 ? context : engine.context",
     },
   ]),
-  ...inFile("lib/src/run/plan/pinned.ts", [
+  ...inFile("lib/src/core/run/plan/pinned.ts", [
     {
       rows: ["allm 48"],
       defect: "the default of maxConcurrency is 15",
@@ -163,7 +163,7 @@ export const runMutations: readonly Mutation[] = [
       to: "export const defaultMaxConcurrency = 15;",
     },
   ]),
-  ...inFile("lib/src/run/plan/plan-options.ts", [
+  ...inFile("lib/src/core/run/plan/plan-options.ts", [
     {
       rows: ["allm 39"],
       defect: "maxTurns is sent to the provider",
@@ -183,7 +183,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'pick(sources, "maxTurns") ??',
     },
   ]),
-  ...inFile("lib/src/run/perform/checkpoint.ts", [
+  ...inFile("lib/src/core/run/perform/checkpoint.ts", [
     {
       rows: ["allm 64"],
       defect: "haltWhen is not asked",
@@ -197,7 +197,7 @@ export const runMutations: readonly Mutation[] = [
       to: "usedTokens > tokens)",
     },
   ]),
-  ...inFile("lib/src/run/perform/run-tool.ts", [
+  ...inFile("lib/src/core/run/perform/run-tool.ts", [
     {
       rows: ["allm 122"],
       defect: "the start of a tool is not emitted",
@@ -223,7 +223,7 @@ export const runMutations: readonly Mutation[] = [
       to: "if (tool !== undefined) return null;",
     },
   ]),
-  ...inFile("lib/src/run/perform/tool-answer.ts", [
+  ...inFile("lib/src/core/run/perform/tool-answer.ts", [
     {
       rows: ["allm 53"],
       defect: "a handler that throws has the reason of a failure that a handler returned",
@@ -255,7 +255,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'outcome: { type: "ask_user", question, answerAs, opts: opts === null ? opts : {} },',
     },
   ]),
-  ...inFile("lib/src/run/perform/encode-result.ts", [
+  ...inFile("lib/src/core/run/perform/encode-result.ts", [
     {
       rows: ["allm 57"],
       defect: "a failure is encoded as its message",
@@ -263,7 +263,7 @@ export const runMutations: readonly Mutation[] = [
       to: "    : result.failure.message;",
     },
   ]),
-  ...inFile("lib/src/run/perform/tool-job.ts", [
+  ...inFile("lib/src/core/run/perform/tool-job.ts", [
     {
       rows: ["allm 52"],
       defect: "a handler does not get the request id",
@@ -271,7 +271,7 @@ export const runMutations: readonly Mutation[] = [
       to: '      requestId: "",\n',
     },
   ]),
-  ...inFile("lib/src/run/perform/records.ts", [
+  ...inFile("lib/src/core/run/perform/records.ts", [
     {
       rows: ["lash 77"],
       defect: "a recorded delay starts again",
@@ -279,7 +279,7 @@ export const runMutations: readonly Mutation[] = [
       to: "const remainingMs = recordedDelay.delayMs;",
     },
   ]),
-  ...inFile("lib/src/kernel/protocol/chat-protocol.ts", [
+  ...inFile("lib/src/core/kernel/protocol/chat-protocol.ts", [
     {
       rows: ["allm 46"],
       defect: "the calls of a truncated reply run",
@@ -311,7 +311,7 @@ export const runMutations: readonly Mutation[] = [
       to: "(left, right) => right.slot - left.slot",
     },
   ]),
-  ...inFile("lib/src/kernel/collector.ts", [
+  ...inFile("lib/src/core/kernel/collector.ts", [
     {
       rows: ["allm 45"],
       defect: "the message has the text of message_completed instead of the streamed one",
@@ -325,7 +325,7 @@ export const runMutations: readonly Mutation[] = [
       to: "",
     },
   ]),
-  ...inFile("lib/src/kernel/machine/actions.ts", [
+  ...inFile("lib/src/core/kernel/machine/actions.ts", [
     {
       rows: ["allm 68"],
       defect: "an empty nudge is sent",
@@ -333,7 +333,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'structured.nudge === "-" ? null :',
     },
   ]),
-  ...inFile("lib/src/session/verbs.ts", [
+  ...inFile("lib/src/core/session/verbs.ts", [
     {
       rows: ["allm 73"],
       defect: "start accepts any input",
@@ -359,7 +359,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'if (message === null) throw new MisuseError("invalid_argument", "continue");\n  return runSession(engine, { ...session, thread }, options);',
     },
   ]),
-  ...inFile("lib/src/session/preconditions.ts", [
+  ...inFile("lib/src/core/session/preconditions.ts", [
     {
       rows: ["allm 75"],
       defect: "start is allowed while a question waits",
@@ -367,7 +367,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'return verb === "reply" || verb === "start" || (verb === "continue" && message?.role === "user");',
     },
   ]),
-  ...inFile("lib/src/session/project.ts", [
+  ...inFile("lib/src/core/session/project.ts", [
     {
       rows: ["allm 76"],
       defect: "a failed run leaves no failure in the session",
@@ -381,7 +381,7 @@ export const runMutations: readonly Mutation[] = [
       to: 'if (metadata.haltedReason === "tool_error") return "idle";',
     },
   ]),
-  ...inFile("lib/src/session/answers.ts", [
+  ...inFile("lib/src/core/session/answers.ts", [
     {
       rows: ["allm 78"],
       defect: "an unknown call id is ignored",
@@ -389,7 +389,7 @@ export const runMutations: readonly Mutation[] = [
       to: '    if (answer === "result") return { ...session.pendingToolCalls[0]! };\n    throw new SessionError("unknown_tool_call_id", {\n      message: `no pending call',
     },
   ]),
-  ...inFile("lib/src/session/stream-reducer.ts", [
+  ...inFile("lib/src/core/session/stream-reducer.ts", [
     {
       rows: ["allm 82"],
       defect: "an unfinished step changes the session",
@@ -397,7 +397,7 @@ export const runMutations: readonly Mutation[] = [
       to: "applyStepResult(this.#session, { ...result, metadata: {} })",
     },
   ]),
-  ...inFile("lib/src/model/message/message.ts", [
+  ...inFile("lib/src/core/model/message/message.ts", [
     {
       rows: ["allm 84"],
       defect: "restored assistant messages lose their calls (defect G17)",

@@ -5,7 +5,7 @@ import type { Mutation } from "../mutation.ts";
 import { inFile } from "../mutation.ts";
 
 export const runtimeMutations: readonly Mutation[] = [
-  ...inFile("lib/src/runtime/rows/lease.ts", [
+  ...inFile("lib/src/durable/rows/lease.ts", [
     {
       rows: ["lash 76"],
       defect: "a lease is claimed while another process holds it",
@@ -19,7 +19,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "ttlMs >= 2 * renewMs",
     },
   ]),
-  ...inFile("lib/src/runtime/drive/journal.ts", [
+  ...inFile("lib/src/durable/drive/journal.ts", [
     {
       rows: ["lash 78"],
       defect: "a strict replay performs effects",
@@ -39,7 +39,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "    if (ordered === undefined) throw diverged(ordinal, id, [`no effect of this id was ordered`]);\n    this.#deferred.get(id)?.();\n    this.#deferred.delete(id);\n",
     },
   ]),
-  ...inFile("lib/src/runtime/verbs/idempotency.ts", [
+  ...inFile("lib/src/durable/accept/idempotency.ts", [
     {
       rows: ["lash 82"],
       defect: "a key may be used again with other content",
@@ -47,7 +47,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "if (accepted.digest === null) throw keyConflict(key);",
     },
   ]),
-  ...inFile("lib/src/host/memory/memory.ts", [
+  ...inFile("lib/src/durable/host/memory/memory.ts", [
     {
       rows: ["lash 81", "lash 83"],
       defect: "a batch is written although a check fails",
@@ -55,7 +55,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "if (failedCheck < -1) return { ok: false, check: failedCheck };",
     },
   ]),
-  ...inFile("lib/src/runtime/verbs/steer.ts", [
+  ...inFile("lib/src/durable/accept/steer.ts", [
     {
       rows: ["lash 85"],
       defect: "claimed input can be withdrawn",
@@ -63,7 +63,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: 'if (entry.state === "void" && entry.epoch ===',
     },
   ]),
-  ...inFile("lib/src/runtime/verbs/tokens.ts", [
+  ...inFile("lib/src/durable/accept/tokens.ts", [
     {
       rows: ["lash 86"],
       defect: "a token works twice",
@@ -71,7 +71,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "void stored.usedAt;",
     },
   ]),
-  ...inFile("lib/src/runtime/verbs/expire.ts", [
+  ...inFile("lib/src/durable/work/expire.ts", [
     {
       rows: ["lash 73"],
       defect: "a deadline with fail_turn answers the call",
@@ -79,7 +79,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: 'if (onTimeout === "never") {',
     },
   ]),
-  ...inFile("lib/src/runtime/verbs/cancel.ts", [
+  ...inFile("lib/src/durable/accept/cancel.ts", [
     {
       rows: ["lash 87"],
       defect: "a cancel after the end of the turn is reported as cancelled",
@@ -87,7 +87,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: 'if (status === "ended") return end === undefined ? "completion_won" : "cancelled";',
     },
   ]),
-  ...inFile("lib/src/runtime/drive/turn-committer.ts", [
+  ...inFile("lib/src/durable/drive/turn-committer.ts", [
     {
       rows: ["lash 75"],
       defect: "a journal row has no text of its effect",
@@ -95,7 +95,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "return { effect: null, hash: effect === null ? null : await sha256(effect), item, epoch, attempt, timing };",
     },
   ]),
-  ...inFile("lib/src/runtime/read/live.ts", [
+  ...inFile("lib/src/durable/read/live.ts", [
     {
       rows: ["lash 91"],
       defect: "the offset of a delta is that of its end",
@@ -103,7 +103,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "    return { part, offset: offset + text.delta.length };\n",
     },
   ]),
-  ...inFile("lib/src/runtime/rows/ledger.ts", [
+  ...inFile("lib/src/durable/rows/ledger.ts", [
     {
       rows: ["lash 94"],
       defect: "the usage of nested turns is not in the ledger",
@@ -111,7 +111,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "return [];",
     },
   ]),
-  ...inFile("lib/src/runtime/context.ts", [
+  ...inFile("lib/src/durable/drive/context.ts", [
     {
       rows: ["lash 100"],
       defect: "a durable runtime accepts a volatile storage",
@@ -119,7 +119,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: 'if (required !== "durable" || storage.durability !== null) return storage;',
     },
   ]),
-  ...inFile("lib/src/runtime/rows/stored.ts", [
+  ...inFile("lib/src/durable/rows/stored.ts", [
     {
       rows: ["lash 65"],
       defect: "rows of older versions need a field that was added later",
@@ -127,7 +127,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "  discarded: required(number),",
     },
   ]),
-  ...inFile("lib/src/restate/drive-handlers.ts", [
+  ...inFile("lib/src/durable/restate/drive-handlers.ts", [
     {
       rows: ["lash 89"],
       defect: "a session that was handed over is not driven again",
@@ -135,7 +135,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "if (tookMs >= shortSliceMs) return null;",
     },
   ]),
-  ...inFile("lib/src/trace/trace-lines.ts", [
+  ...inFile("lib/src/serve/trace/trace-lines.ts", [
     {
       rows: ["lash 92"],
       defect: "a span has no parent",
@@ -143,7 +143,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "parent: null,",
     },
   ]),
-  ...inFile("lib/src/trace/viewer.ts", [
+  ...inFile("lib/src/serve/trace/viewer.ts", [
     {
       rows: ["lash 93"],
       defect: "texts of a trace are not escaped",
@@ -151,7 +151,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "return json.replaceAll(/[\\u2028\\u2029]/g,",
     },
   ]),
-  ...inFile("lib/src/run/perform/start-mark.ts", [
+  ...inFile("lib/src/core/run/perform/start-mark.ts", [
     {
       rows: ["lash 95"],
       defect: "a tool that must not run twice has no start mark",
@@ -167,7 +167,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "if (report !== null) return report;",
     },
   ]),
-  ...inFile("lib/src/kernel/tsconfig.json", [
+  ...inFile("lib/src/core/kernel/tsconfig.json", [
     {
       rows: ["lash 1"],
       defect: "the kernel may use the DOM and Node",

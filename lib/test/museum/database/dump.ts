@@ -3,7 +3,7 @@
 
 import type { EngineName } from "./engines.ts";
 import type { Performed } from "./probe.ts";
-import type { SqliteValue } from "../../../src/host/sqlite/database.ts";
+import type { SqliteValue } from "../../../src/durable/host/sqlite/database.ts";
 import type { SqliteDatabase } from "everturn/host/sqlite";
 import type { Json } from "everturn/model";
 

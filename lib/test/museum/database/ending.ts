@@ -1,7 +1,7 @@
 // How a stored session is finished, and the expected result.
 
 import type { Session } from "everturn/model";
-import type { TurnEnd } from "../../../src/model/internal.ts";
+import type { TurnEnd } from "../../../src/core/model/internal.ts";
 import type { Runtime, TurnHandle } from "everturn/runtime";
 import type { HandClock } from "everturn/testing";
 

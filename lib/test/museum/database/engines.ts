@@ -4,8 +4,8 @@
 import type { Probe } from "./probe.ts";
 import type { Adapter, Engine, FakeScript, JsonObject, ModelRequest, Tool } from "everturn";
 import type { CodeExecutor, ToolDefinition } from "everturn/engine";
-import type { CellResult, EngineFields } from "../../../src/engine/internal.ts";
-import type { ReplayPolicy } from "../../../src/model/internal.ts";
+import type { CellResult, EngineFields } from "../../../src/core/engine/internal.ts";
+import type { ReplayPolicy } from "../../../src/core/model/internal.ts";
 
 import { agentTool, askUser, engine, fail, tool } from "everturn";
 import { steadyModel } from "everturn/testing";

@@ -1,7 +1,7 @@
 // What a reply says, in a form that neither the APIs nor the codecs use. The readers (`read-<api>.ts`) build a `Reading` from the recorded JSON;
 // `decoded.ts` builds one from the events of the codec; `compare.ts` compares the two.
 //
-// The readers share no code with lib/src/wire: a defect in a helper of the codecs must not repeat itself here.
+// The readers share no code with lib/src/core/wire: a defect in a helper of the codecs must not repeat itself here.
 
 import type { Json, JsonObject } from "everturn/model";
 

@@ -3,7 +3,7 @@
 //
 // A file may hold several replies one after the other: recordings of a loop of calls. Each is a reply of its own.
 
-import type { WireApi } from "../../../src/wire/internal.ts";
+import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
 import type { Frame } from "everturn/wire";
 

@@ -1,6 +1,6 @@
 // Recorded requests of Anthropic's Messages API: the converter to the library's request, and the harmless differences.
 
-import type { AssistantPart, TextPart, UserPart } from "../../../src/model/internal.ts";
+import type { AssistantPart, TextPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from "./convert.ts";
 import type { Json, JsonObject, Message, ModelRequest, ReasoningSettings, ToolChoice, ToolSpec } from "everturn/model";
@@ -20,8 +20,8 @@ import {
 } from "everturn/model";
 import { anthropicMessages } from "everturn/wire";
 
-import { toolCallPart } from "../../../src/model/internal.ts";
-import { anthropicStrict } from "../../../src/wire/schema-rules.ts";
+import { toolCallPart } from "../../../src/core/model/internal.ts";
+import { anthropicStrict } from "../../../src/core/wire/schema-rules.ts";
 import { rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, optionNames, ProviderOptions } from "./convert.ts";
 import {

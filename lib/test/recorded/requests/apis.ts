@@ -1,6 +1,6 @@
 // The four APIs of recorded requests, by name.
 
-import type { WireApi } from "../../../src/wire/internal.ts";
+import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { RecordedApi } from "./convert.ts";
 
 import { recordedMessages } from "./anthropic-messages.ts";

@@ -1,6 +1,6 @@
 // Request bodies, written by hand, that together use the fields of each API and need every rule for harmless differences.
 
-import type { WireApi } from "../../../src/wire/internal.ts";
+import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { JsonObject } from "everturn/model";
 
 const png = "iVBORw0KGgo=";

@@ -6,10 +6,10 @@
 //   3. Only what the library leaves to the caller on purpose is a provider option of the request. Every such field is counted, and the report lists it.
 //   4. A reply of the model is what the codec decoded from it (`decoded`): only so are signatures and item ids stored. A reply of nothing but text and calls is
 //      also expressed by constructors (`written`), as in a history of another source.
-//   5. No converter imports code from `lib/src/wire` other than the codec itself.
+//   5. No converter imports code from `lib/src/core/wire` other than the codec itself.
 
-import type { UserPart } from "../../../src/model/internal.ts";
-import type { WireApi } from "../../../src/wire/internal.ts";
+import type { UserPart } from "../../../src/core/model/internal.ts";
+import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Json, JsonObject, Message, ModelRequest, request } from "everturn/model";
 import type { Codec, Quirks, WireContext } from "everturn/wire";

@@ -1,6 +1,6 @@
 // Recorded requests of the Gemini API: the converter to the library's request, and the harmless differences.
 
-import type { AssistantPart, UserPart } from "../../../src/model/internal.ts";
+import type { AssistantPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from "./convert.ts";
 import type {
@@ -18,8 +18,8 @@ import type { WireContext } from "everturn/wire";
 import { assistant, filePart, jsonSchema, request, system, textPart, toolResult, toolSpec, user } from "everturn/model";
 import { geminiGenerateContent } from "everturn/wire";
 
-import { toolCallPart } from "../../../src/model/internal.ts";
-import { geminiJson } from "../../../src/wire/schema-rules.ts";
+import { toolCallPart } from "../../../src/core/model/internal.ts";
+import { geminiJson } from "../../../src/core/wire/schema-rules.ts";
 import { recordedRule, rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, optionNames, ProviderOptions } from "./convert.ts";
 import {

@@ -1,6 +1,6 @@
 // Defects that a codec could have, as changes of the body it wrote. The comparison must find each of them: this shows that its rules hide no content.
 
-import type { WireApi } from "../../../src/wire/internal.ts";
+import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
 
 import { isList, isObject, listOf, mapField, mapObjects, objectOf, objectsOf, textOf, without } from "./json.ts";

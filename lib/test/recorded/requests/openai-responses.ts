@@ -1,6 +1,6 @@
 // Recorded requests of the OpenAI Responses API: the converter to the library's request, and the harmless differences.
 
-import type { AssistantPart, UserPart } from "../../../src/model/internal.ts";
+import type { AssistantPart, UserPart } from "../../../src/core/model/internal.ts";
 import type { Rule } from "./compare.ts";
 import type { Converted, RecordedApi, Recording, ReplyForm, RequestFields } from "./convert.ts";
 import type { Json, JsonObject, Message, ModelRequest, ToolChoice, ToolSpec } from "everturn/model";
@@ -20,8 +20,8 @@ import {
 } from "everturn/model";
 import { openaiResponses } from "everturn/wire";
 
-import { toolCallPart } from "../../../src/model/internal.ts";
-import { openaiStrict } from "../../../src/wire/schema-rules.ts";
+import { toolCallPart } from "../../../src/core/model/internal.ts";
+import { openaiStrict } from "../../../src/core/wire/schema-rules.ts";
 import { recordedRule, rule } from "./compare.ts";
 import { contextFor, decodeTurn, isBlank, mediaOf, optionNames, ProviderOptions, writtenArguments } from "./convert.ts";
 import {

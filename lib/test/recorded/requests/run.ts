@@ -3,7 +3,7 @@
 // name of a Gemini model, items that a body refers to by id, and whether the API refused the request. Exits with 1 if a body is different, or if a defect
 // that was put into an encoded body was not found (mutations.ts), or if the provider would refuse a body that it had accepted.
 
-import type { WireApi } from "../../../src/wire/internal.ts";
+import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Difference } from "./compare.ts";
 import type { Json, JsonObject } from "everturn/model";
 

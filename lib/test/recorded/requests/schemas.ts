@@ -1,10 +1,10 @@
 // Harmless differences of schemas. Recorded requests have schemas that are looser than the documented rules of strict mode, or have keywords that the API ignores; the library
-// writes them in the documented form (`lib/src/wire/schema-rules.ts`). `schema-adaptation.test.ts` checks that form by rules of its own.
+// writes them in the documented form (`lib/src/core/wire/schema-rules.ts`). `schema-adaptation.test.ts` checks that form by rules of its own.
 
-import type { SchemaRules } from "../../../src/wire/schema-rules.ts";
+import type { SchemaRules } from "../../../src/core/wire/schema-rules.ts";
 import type { JsonObject } from "everturn/model";
 
-import { adaptSchema } from "../../../src/wire/schema-adaptation.ts";
+import { adaptSchema } from "../../../src/core/wire/schema-adaptation.ts";
 import { isEmpty, isObject, listOf, objectOf, without } from "./json.ts";
 
 /** An object with a field `strict` and a schema, in the documented form. Without `strict: true` it stays. */

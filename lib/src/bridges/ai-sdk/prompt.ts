@@ -1,0 +1,180 @@
+// Reads the prompt of a call to an engine that serves as an AI SDK model: AI SDK messages become messages of a thread.
+//
+// Theory of operation
+//   One assistant message of the AI SDK can hold several replies of the engine: text, calls of the engine's own tools with their results, more text. Every part that
+//   model-reply.ts emits carries the number of its step in its metadata, and the last part of a step carries the whole reply as JSON. The AI SDK returns the metadata as
+//   `providerOptions`. The parts of one step become one reply, followed by the results of its calls.
+//
+//   The stored reply is used if its text and its calls are those of the parts, so that signatures, order and content without a counterpart in the AI SDK survive. If the program has
+//   changed the parts, they are converted themselves.
+//
+// Invariant: the metadata comes back from the caller, possibly from a browser. It is parsed like any input; a reply that does not match its parts is ignored.
+
+import type { AssistantPart, Json, Message, ToolCallInput, ToolMessage, UserPart } from "../../core/model/internal.ts";
+
+import {
+  assistant,
+  filePart,
+  imagePart,
+  MisuseError,
+  messageText,
+  parse,
+  parseJson,
+  reasoningPart,
+  system,
+  textPart,
+  toolCallPart,
+  toolResult,
+  user,
+} from "../../core/model/internal.ts";
+import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
+
+/** The key of the metadata that this library adds to parts. */
+export const metadataKey = "everturn";
+
+/** The messages of a prompt. Throws `MisuseError` for content that has no counterpart. */
+export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
+  return prompt.flatMap((message, index): readonly Message[] => {
+    const content = fieldOf(message, "content");
+    const path = `prompt[${index}]`;
+    switch (textOf(message, "role")) {
+      case "system":
+        return [system(typeof content === "string" ? content : "")];
+      case "user":
+        return [user(listOf(message, "content").map((part) => userPartOf(part, path)))];
+      case "assistant":
+        return stepsOf(listOf(message, "content")).flatMap((parts) => readStep(parts, path));
+      case "tool":
+        return listOf(message, "content").flatMap((part) => resultOf(part, path) ?? []);
+      default:
+        throw new MisuseError("invalid_argument", `${path} has a role that an engine does not have`);
+    }
+  });
+}
+
+function userPartOf(part: unknown, path: string): UserPart {
+  const text = textOf(part, "text");
+  if (textOf(part, "type") === "text" && text !== null) return textPart(text);
+  return mediaPartOf(part, path);
+}
+
+function mediaPartOf(part: unknown, path: string): UserPart {
+  const data = fieldOf(part, "data");
+  const source = data instanceof URL ? { type: "url" as const, url: data.href } : sourceOf(data);
+  if (source === null) {
+    const message = `${path} has a part of the type ${textOf(part, "type") ?? "unknown"}, which an engine cannot take; pass text, bytes or a URL`;
+    throw new MisuseError("invalid_argument", message);
+  }
+  const mediaType = textOf(part, "mediaType") ?? "application/octet-stream";
+  const mimeType = mediaType.includes("/") && !mediaType.endsWith("*") ? mediaType : null;
+  if (mediaType.startsWith("image")) return imagePart({ source, mimeType });
+  return filePart(source, { mimeType, name: textOf(part, "filename") });
+}
+
+/** Groups the parts of an assistant message by step. Parts without a number begin a step when they follow a result. */
+function stepsOf(parts: readonly unknown[]): readonly (readonly unknown[])[] {
+  const steps: unknown[][] = [];
+  let current: string | null = null;
+  let hasResult = false;
+  for (const part of parts) {
+    const isResult = textOf(part, "type") === "tool-result";
+    const step = textOf(metadataOf(part), "step");
+    const begins = step === null ? hasResult && !isResult : step !== current;
+    if (steps.length === 0 || begins) steps.push([]);
+    steps.at(-1)?.push(part);
+    current = step ?? current;
+    hasResult = isResult;
+  }
+  return steps;
+}
+
+function metadataOf(part: unknown): unknown {
+  return fieldOf(fieldOf(part, "providerOptions"), metadataKey);
+}
+
+/** The reply of one step and the results of the calls that the engine ran. */
+function readStep(parts: readonly unknown[], path: string): readonly Message[] {
+  const results = parts.flatMap((part) => (textOf(part, "type") === "tool-result" ? (resultOf(part, path) ?? []) : []));
+  const content = parts.flatMap((part) => replyPartOf(part, path) ?? []);
+  const toolCalls = parts.flatMap((part) => callOf(part) ?? []);
+  if (content.length === 0) return results;
+  const converted = assistant(content, { toolCalls });
+  const stored = parts.map(storedReply).findLast((reply) => reply !== null) ?? null;
+  const isUnchanged =
+    stored !== null &&
+    messageText(stored) === messageText(converted) &&
+    stored.toolCalls.map(({ id }) => id).join() === toolCalls.map(({ id }) => id).join();
+  return [isUnchanged ? stored : converted, ...results];
+}
+
+function storedReply(part: unknown) {
+  const json = parseJson(textOf(metadataOf(part), "message") ?? "");
+  const parsed = json === null ? null : parse("message", json.value);
+  return parsed?.ok === true && parsed.value.role === "assistant" ? parsed.value : null;
+}
+
+function replyPartOf(part: unknown, path: string): AssistantPart | null {
+  switch (textOf(part, "type")) {
+    case "text":
+      return textPart(textOf(part, "text") ?? "");
+    case "reasoning":
+      return reasoningPart(textOf(part, "text") ?? "");
+    case "tool-call":
+      return toolCallPart(textOf(part, "toolCallId") ?? "");
+    case "file":
+      return mediaPartOf(part, path);
+    default:
+      return null;
+  }
+}
+
+function callOf(part: unknown): ToolCallInput | null {
+  if (textOf(part, "type") !== "tool-call") return null;
+  const [id, name] = [textOf(part, "toolCallId") ?? "", textOf(part, "toolName") ?? ""];
+  return { id, name, arguments: objectOf(fieldOf(part, "input")) ?? {} };
+}
+
+/** The message that answers a call; `null` for other parts, such as an approval. */
+function resultOf(part: unknown, path: string): ToolMessage | null {
+  if (textOf(part, "type") !== "tool-result") return null;
+  const output = fieldOf(part, "output");
+  const type = textOf(output, "type") ?? "";
+  const name = textOf(part, "toolName");
+  const isDenied = type === "execution-denied";
+  const status = isDenied || type.startsWith("error") ? "failure" : "success";
+  const code = isDenied ? "denied" : null;
+  const value = fieldOf(output, "value");
+  const content =
+    type === "content"
+      ? listOf(output, "value").map((item) => contentPartOf(item, path))
+      : isDenied
+        ? (textOf(output, "reason") ?? "The call was not approved.")
+        : typeof value === "string"
+          ? value
+          : JSON.stringify(jsonOf(value));
+  return toolResult(textOf(part, "toolCallId") ?? "", content, { name, status, code });
+}
+
+function contentPartOf(item: unknown, path: string): UserPart {
+  const text = textOf(item, "text");
+  if (text !== null) return textPart(text);
+  const url = textOf(item, "url");
+  return mediaPartOf(
+    {
+      type: textOf(item, "type"),
+      data: fieldOf(item, "data") ?? { url },
+      mediaType: textOf(item, "mediaType") ?? (textOf(item, "type")?.startsWith("image") === true ? "image/*" : null),
+      filename: textOf(item, "filename"),
+    },
+    path,
+  );
+}
+
+/** A value as the JSON types of the AI SDK have it: with mutable lists. */
+export type PlainJson = null | string | number | boolean | PlainJson[] | { [key: string]: PlainJson | undefined };
+
+/** A copy of a JSON value with mutable lists. */
+export function plainJson(value: Json): PlainJson {
+  const copy: PlainJson = JSON.parse(JSON.stringify(value));
+  return copy;
+}

@@ -1,0 +1,120 @@
+// What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs, telemetry.
+
+import type { Clock } from "../../core/clock/clock.ts";
+import type { AdapterCall, AdapterOptions, RetryPolicy, RetrySetting } from "../../core/engine/internal.ts";
+import type { JsonObject, Usage } from "../../core/model/internal.ts";
+
+import { checkOptionNames } from "../../core/adapters/internal.ts";
+import { systemClock } from "../../core/clock/clock.ts";
+import { delayBefore, emitTelemetry, isRetryable, retryPolicy, startSpan } from "../../core/engine/internal.ts";
+import { isEverturnError, MisuseError } from "../../core/model/internal.ts";
+import { newRequestId } from "../../core/run/internal.ts";
+
+/** Options of every call. */
+export type EmbeddingCallOptions = {
+  /** How failed requests are retried. Default: the default policy, 3 attempts. */
+  readonly retry?: RetrySetting;
+  /** The key for this call only. It is never stored or logged. */
+  readonly apiKey?: string;
+  /** Headers for this call. */
+  readonly adapterOptions?: AdapterOptions;
+  /** Fields of the provider's API, merged into the body of each request last. */
+  readonly options?: JsonObject;
+  /** Aborts the requests of the call. */
+  readonly signal?: AbortSignal;
+  /** Waits between attempts and timeouts use it. Default: the system clock. */
+  readonly clock?: Clock;
+};
+
+export const callSettingNames: { readonly [Name in keyof EmbeddingCallOptions]-?: true } = {
+  retry: true,
+  apiKey: true,
+  adapterOptions: true,
+  options: true,
+  signal: true,
+  clock: true,
+};
+
+/** A call with its defaults. */
+export type Call = { readonly policy: RetryPolicy; readonly of: Omit<AdapterCall, "attempt"> };
+
+/** Checks the names of the options and fills in defaults. Throws `MisuseError`. */
+export function callOf<Settings extends EmbeddingCallOptions>(
+  verb: string,
+  settings: Settings,
+  names: { readonly [Name in keyof Settings]-?: true },
+): Call {
+  checkOptionNames(verb, settings, names);
+  const { retry = "default", apiKey = null, adapterOptions = {}, signal, clock = systemClock } = settings;
+  return {
+    policy: retryPolicy(retry),
+    of: {
+      signal: signal ?? new AbortController().signal,
+      requestId: newRequestId(),
+      options: adapterOptions,
+      apiKey,
+      rawChunks: false,
+      clock,
+    },
+  };
+}
+
+/** What the spans of a call measure. */
+export type Measured = {
+  readonly name: "embeddings" | "rerank";
+  readonly model: { readonly provider: string; readonly model: string; readonly price: number | null };
+  /** Sizes of the request. Never its texts. */
+  readonly metadata: JsonObject;
+};
+
+/** An answer, and the facts about it that its span reports. */
+type Attempted = { readonly usage: Usage; readonly facts?: JsonObject };
+
+/**
+ * Makes attempts until one succeeds or the policy gives up, each with a span. Returns the answer with the cost of its tokens. Throws the error of the last attempt.
+ */
+export async function withRetries<T extends Attempted>(
+  { policy, of }: Call,
+  { name, model: { provider, model, price }, metadata }: Measured,
+  attempt: (call: AdapterCall) => Promise<T>,
+): Promise<T> {
+  const { clock, signal, requestId } = of;
+  for (let number = 1; ; number += 1) {
+    const span = startSpan(name, requestId, { provider, model, attempt: number, ...metadata }, null, clock.now);
+    try {
+      const answer = await span.within(() => attempt({ ...of, attempt: number }));
+      const usage = priced(answer.usage, price);
+      span.stop({ usage, ...answer.facts });
+      return { ...answer, usage };
+    } catch (error) {
+      span.fail(error);
+      const mayRetry = isEverturnError(error) && number < policy.maxAttempts && isRetryable(policy, error.failure);
+      if (!mayRetry || signal.aborted) throw error;
+      const delayMs = delayBefore(policy, number, error.failure, clock.random());
+      emitTelemetry({ type: "retry", requestId, provider, attempt: number, delayMs, reason: error.failure.reason });
+      await clock.sleep(delayMs, signal);
+    }
+  }
+}
+
+/** Adds the cost of the tokens, unless the provider reported one. `price` is in US dollars for a million tokens. */
+function priced(usage: Usage, price: number | null): Usage {
+  const tokens = usage.inputTokens ?? usage.totalTokens;
+  if (usage.totalCost !== null || price === null || tokens === null) return usage;
+  const inputCost = (tokens * price) / 1_000_000;
+  return { ...usage, inputCost, outputCost: 0, totalCost: inputCost };
+}
+
+/** Throws `MisuseError` for a text that is not a string or is empty: servers reject it, some of them with an unclear error. */
+export function checkText(verb: string, text: string, path: readonly (string | number)[]): void {
+  if (typeof text === "string" && text !== "") return;
+  const what = typeof text === "string" ? "is empty" : "is not a string";
+  throw new MisuseError("invalid_argument", `${verb}: ${path.join(".")} ${what}`, { path: [...path] });
+}
+
+/** Throws `MisuseError` for a number that is not a positive whole number. */
+export function checkCount(verb: string, name: string, count: number | null): void {
+  if (count === null || (Number.isSafeInteger(count) && count > 0)) return;
+  const message = `${verb}: ${name} is ${String(count)}; it must be a whole number of at least 1`;
+  throw new MisuseError("invalid_argument", message, { path: [name] });
+}

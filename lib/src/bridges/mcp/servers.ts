@@ -1,0 +1,170 @@
+// Several MCP servers, described in the JSON form that MCP clients share: `{ "mcpServers": { "files": { "command": "npx", "args": ["…"] }, "web": { "url": "https://…" } } }`.
+//
+// `${NAME}` and `${NAME:-default}` in texts are replaced by variables of the environment, so that a file contains no secrets. A variable that is not set and has no
+// default is an error: an empty token would be sent otherwise.
+
+import type { ReplayPolicy } from "../../core/model/internal.ts";
+import type { Shape } from "../../core/model/parse/reading.ts";
+import type { McpClient, McpOptions } from "./types.ts";
+
+import { MisuseError, renderIssue, replayPolicies } from "../../core/model/internal.ts";
+import {
+  array,
+  boolean,
+  isPlainObject,
+  number,
+  object,
+  oneOf,
+  optional,
+  read,
+  string,
+} from "../../core/model/parse/reading.ts";
+import { connectMcp } from "./client.ts";
+
+/** One entry of `mcpServers`. It has either `command` or `url`. */
+export type McpServerEntry = {
+  /** How the server is reached. Default: `stdio` with `command`, `http` with `url`. */
+  readonly type?: "stdio" | "http" | "streamable-http";
+  /** The program to start. */
+  readonly command?: string;
+  readonly args?: readonly string[];
+  /** Variables for the program, besides `PATH`, `HOME` and similar. */
+  readonly env?: { readonly [name: string]: string };
+  /** The working directory of the program. */
+  readonly cwd?: string;
+  /** The URL of the MCP endpoint. */
+  readonly url?: string;
+  /** Headers of every request. */
+  readonly headers?: { readonly [name: string]: string };
+  /** `true`: the entry is ignored. Default: false. */
+  readonly disabled?: boolean;
+  /** The names of the tools that the model may call. Default: all. */
+  readonly include?: readonly string[];
+  /** Whether calls need an approval. Default: by the annotations of each tool. */
+  readonly needsApproval?: boolean;
+  /** What recovery does with a call that was running when the process died. Default: by the annotations of each tool. */
+  readonly replay?: ReplayPolicy;
+  /** The time limit of a call, in milliseconds. Default: that of the run. */
+  readonly timeoutMs?: number;
+  /** `legacy`: only protocol versions before 2026-07-28, so that a program is started once and not twice. Default: `auto`. */
+  readonly protocol?: "auto" | "legacy";
+};
+
+/** Options of {@link connectMcpServers}. The others apply to every server. */
+export type McpServersOptions = Omit<McpOptions, "server" | "name" | "prefix" | "include"> & {
+  /** Variables for `${NAME}`. Default: those of the process. */
+  readonly environment?: { readonly [name: string]: string | undefined };
+  /** The working directory of programs whose entry has none. Default: that of this process. */
+  readonly cwd?: string;
+};
+
+const texts: Shape<{ readonly [name: string]: string }> = (input, reading) => {
+  if (!isPlainObject(input)) return reading.report("invalid_type", "must be an object of texts");
+  const entries = Object.entries(input).map(([name, value]) => [name, reading.at(name, string, value)] as const);
+  const valid = entries.flatMap(([name, value]) => (typeof value === "string" ? [[name, value] as const] : []));
+  return valid.length === entries.length
+    ? Object.fromEntries(valid)
+    : reading.report("invalid_type", "must be an object of texts");
+};
+
+const entryShape = object<McpServerEntry>({
+  type: optional(oneOf(["stdio", "http", "streamable-http"])),
+  command: optional(string),
+  args: optional(array(string)),
+  env: optional(texts),
+  cwd: optional(string),
+  url: optional(string),
+  headers: optional(texts),
+  disabled: optional(boolean),
+  include: optional(array(string)),
+  needsApproval: optional(boolean),
+  replay: optional(oneOf(replayPolicies)),
+  timeoutMs: optional(number),
+  protocol: optional(oneOf(["auto", "legacy"])),
+});
+
+/**
+ * Connects to all servers of an object in the form of `mcpServers`. The tools of a server have its name and an underscore as prefix. Rejects with `MisuseError` for an entry that is not valid, and
+ * with the error of a server that cannot be reached; connections that were opened are then closed.
+ */
+export async function connectMcpServers(
+  servers: { readonly [name: string]: McpServerEntry },
+  options: McpServersOptions = {},
+): Promise<readonly McpClient[]> {
+  const { environment = process.env, cwd, ...shared } = options;
+  const described = Object.entries(servers).flatMap(([name, entry]) => {
+    const described = describe(name, entry, environment, cwd);
+    return described === null ? [] : [described];
+  });
+  const connected = await Promise.allSettled(described.map((own) => connectMcp({ ...shared, ...own })));
+  const failed = connected.findIndex(({ status }) => status === "rejected");
+  const clients = connected.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+  if (failed === -1) return clients;
+  await Promise.all(clients.map(({ close }) => close()));
+  const reason: unknown = Reflect.get(connected[failed] ?? {}, "reason");
+  throw new Error(
+    `the MCP server ${described[failed]?.name ?? ""} cannot be reached: ${reason instanceof Error ? reason.message : String(reason)}`,
+    { cause: reason },
+  );
+}
+
+/** The options of a client for an entry; `null`: it is disabled. */
+function describe(
+  name: string,
+  given: unknown,
+  environment: NonNullable<McpServersOptions["environment"]>,
+  folder: string | undefined,
+): McpOptions | null {
+  const refuse = (problem: string) =>
+    new MisuseError("invalid_argument", `mcpServers.${name}: ${problem}`, { path: ["mcpServers", name] });
+  const parsed = read(entryShape, given);
+  if (!("value" in parsed)) throw refuse(parsed.issues.map(renderIssue).join("; "));
+  const {
+    type,
+    command,
+    url,
+    args = [],
+    env = {},
+    headers,
+    cwd = folder,
+    disabled = false,
+    protocol,
+    include,
+    needsApproval,
+    replay,
+    timeoutMs,
+  } = parsed.value;
+  if (disabled) return null;
+  const expand = (text: string) =>
+    text.replaceAll(
+      /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g,
+      (_, variable: string, fallbackText: string | undefined) => {
+        const value = environment[variable] ?? fallbackText;
+        if (value === undefined) throw refuse(`the variable ${variable} is not set`);
+        return value;
+      },
+    );
+  const expandAll = (values: { readonly [key: string]: string }) =>
+    Object.fromEntries(Object.entries(values).map(([key, value]) => [key, expand(value)]));
+  const policies = {
+    ...(protocol === undefined ? {} : { protocol }),
+    ...(include === undefined ? {} : { include }),
+    ...(needsApproval === undefined ? {} : { needsApproval }),
+    ...(replay === undefined ? {} : { replay }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  };
+  const named = { name, prefix: `${name}_`, ...policies };
+  if (command !== undefined && url === undefined && (type ?? "stdio") === "stdio") {
+    const folderOption = cwd === undefined ? {} : { cwd: expand(cwd) };
+    return {
+      ...named,
+      server: { command: expand(command), args: args.map(expand), env: expandAll(env), ...folderOption },
+    };
+  }
+  if (url !== undefined && command === undefined && type !== "stdio") {
+    const address = expand(url);
+    if (!URL.canParse(address)) throw refuse("the url is not a URL");
+    return { ...named, server: { url: address, ...(headers === undefined ? {} : { headers: expandAll(headers) }) } };
+  }
+  throw refuse("an entry has either command (stdio) or url (http)");
+}

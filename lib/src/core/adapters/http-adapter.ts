@@ -1,0 +1,155 @@
+// The HTTP adapter: a codec, a server and a key become an `Adapter`. Every chat provider (openai, anthropic, gemini, the presets) is this function with another
+// `ProviderProfile`.
+//
+// This file has what is checked before a call: base URL, timeouts, model name, options. The first call loads the codec of the API (core/wire/codec-loaders.ts);
+// http-call.ts makes calls.
+
+import type { Adapter, AdapterCall, FetchLike, KeySource, Timeouts, TransportLimits } from "../engine/internal.ts";
+import type { ModelEvent, ModelRequest } from "../model/internal.ts";
+import type { CodecLoader, EncodedRequest, Quirks } from "../wire/internal.ts";
+import type { BaseURLVariable } from "./base-url.ts";
+import type { McpPlace } from "./mcp-authorization.ts";
+import type { ModelOwner } from "./model-name.ts";
+
+import { defaultTimeouts } from "../engine/internal.ts";
+import { MisuseError } from "../model/internal.ts";
+import { noQuirks } from "../wire/internal.ts";
+import { resolveBaseURL } from "./base-url.ts";
+import { checkCallOptions } from "./call-options.ts";
+import { cancelReply, countTokens, limited, resumeReply, streamReply } from "./http-call.ts";
+import { requiredModelName } from "./model-name.ts";
+import { checkUserContent } from "./user-content.ts";
+
+/** Options of every provider adapter. */
+export type ProviderOptions = {
+  /**
+   * The API key, or a function that returns it for each call. Default: an environment variable of the provider.
+   * Never stored.
+   */
+  readonly apiKey?: KeySource;
+  /**
+   * A bearer token in place of the API key, or a function that returns it for each call: a token of Entra ID for `azure`, of Google's OAuth for Vertex AI. Sent as
+   * `Authorization: Bearer …`. Environment variables are not searched then. Default: none. Never stored.
+   */
+  readonly authToken?: KeySource;
+  /** The base URL of the API. Default: an environment variable of the provider (`OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`, …), then its public server. */
+  readonly baseURL?: string;
+  /** Additional headers of every request. They override the adapter's own headers of the same name, in any letter case. */
+  readonly headers?: { readonly [name: string]: string };
+  /** The fetch implementation. Default: the global `fetch`. */
+  readonly fetch?: FetchLike;
+  /**
+   * In milliseconds. Defaults: `connect` 60,000, `firstByte` 120,000, `betweenChunks` 60,000, `total` without a
+   * limit.
+   */
+  readonly timeouts?: Partial<Timeouts>;
+  /** Limits on the size of responses and streams. */
+  readonly limits?: Partial<TransportLimits>;
+  /**
+   * Reads the key from this `.env` file if it is in no environment variable; `true`: from the one in the working
+   * directory. Off by default.
+   */
+  readonly dotenv?: boolean | string;
+};
+
+/** A provider as data. */
+export type ProviderProfile = ModelOwner & {
+  /** The name in routes, failures and key lookups. */
+  readonly provider: string;
+  /** Loaded by the first call. */
+  readonly codec: CodecLoader;
+  readonly baseURL: string;
+  /** Environment variables that may hold another base URL, in order. */
+  readonly baseURLVariables: readonly BaseURLVariable[];
+  readonly auth: KeyHeader;
+  /** Environment variables that may hold the key, in order. */
+  readonly variables: readonly string[];
+  readonly quirks?: Quirks;
+  /** The server works without a key. Default: `false`, a missing key is an error. */
+  readonly keyless?: boolean;
+  /** A query that is appended to every path, with its `?`. */
+  readonly query?: string;
+  /** The model name that is sent in place of that of the request: the name of a deployment. Default: the name of the request. */
+  readonly sentModel?: string;
+  /** Does the model need a second call for structured output? */
+  readonly needsFinalize?: (request: ModelRequest) => boolean;
+  /** Start responses in the background unless a request decides. Default: `false`. */
+  readonly background?: boolean;
+  /** Where the API lists MCP servers, and the sources of their tokens. Default: it calls none. */
+  readonly mcp?: McpPlace & { readonly sources: { readonly [server: string]: KeySource } };
+  /** Changes the encoded request of a server whose paths or bodies differ from the API. `model` is the requested model. Default: nothing is changed. */
+  readonly rewrite?: (encoded: EncodedRequest, model: string) => EncodedRequest;
+  /** The header for beta features, in lower case. Default: the provider has none. */
+  readonly betaHeader?: string;
+};
+
+/** The header that carries the key. `bearer`: `Authorization: Bearer <key>`. */
+export type KeyHeader = "bearer" | "x-api-key" | "x-goog-api-key" | "api-key";
+
+/** A provider with the options of its adapter, checked. */
+export type Server = {
+  readonly profile: ProviderProfile;
+  readonly options: ProviderOptions;
+  readonly baseURL: string;
+  readonly timeouts: Timeouts;
+  readonly quirks: Quirks;
+};
+
+/** Creates the adapter of a provider. Throws `MisuseError` for an invalid `baseURL` or timeout. */
+export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
+  const { provider, quirks = noQuirks, needsFinalize } = profile;
+  const baseURL = resolveBaseURL(provider, options.baseURL, profile);
+  const timeouts = resolveTimeouts(provider, options.timeouts ?? {});
+  const server: Server = { profile, options, baseURL, timeouts, quirks };
+  return {
+    provider,
+    // Of deployments at one URL, each is a server of its own.
+    endpoint: `${baseURL}${profile.query ?? ""}${profile.sentModel === undefined ? "" : `#${profile.sentModel}`}`,
+    checkModel: (model, options = {}) => void requiredModelName(profile, model, options),
+    ...(needsFinalize === undefined ? {} : { needsFinalize }),
+    checkOptions: (options) => checkCallOptions(provider, options),
+    stream: (request, call) => ({ [Symbol.asyncIterator]: () => stream(server, request, call) }),
+    ...(profile.codec.hasBackground ? backgroundMethods(server) : {}),
+    ...(profile.codec.countsTokens
+      ? {
+          countTokens: async (request: ModelRequest, call: AdapterCall) => {
+            return countTokens(server, await profile.codec.load(), request, call);
+          },
+        }
+      : {}),
+  };
+}
+
+/** The methods that continue or cancel a background response by its reference. */
+function backgroundMethods(server: Server): Pick<Adapter, "resume" | "cancel"> {
+  return {
+    resume: async function* (reference, request, call) {
+      const codec = await server.profile.codec.load();
+      yield* limited(server, resumeReply(server, codec, reference, request, call));
+    },
+    cancel: async (reference, call) => {
+      await cancelReply(server, await server.profile.codec.load(), reference, call);
+    },
+  };
+}
+
+async function* stream(
+  server: Server,
+  request: ModelRequest,
+  call: AdapterCall,
+): AsyncGenerator<readonly ModelEvent[]> {
+  checkUserContent(request);
+  const codec = await server.profile.codec.load();
+  yield* limited(server, streamReply(server, codec, request, call));
+}
+
+/** The timeouts with defaults for absent ones. Throws `MisuseError` for a value that is not above 0; only `total` may be `null`. */
+export function resolveTimeouts(provider: string, overrides: Partial<Timeouts>, defaults = defaultTimeouts): Timeouts {
+  const givenTimeouts = Object.fromEntries(Object.entries(overrides).filter(([, limit]) => limit !== undefined));
+  for (const [name, limit] of Object.entries(givenTimeouts)) {
+    if ((typeof limit === "number" && limit > 0) || (name === "total" && limit === null)) continue;
+    const message = `${provider}: timeouts.${name} must be a number of milliseconds above 0; it is ${String(limit)}`;
+    throw new MisuseError("invalid_argument", message, { path: ["timeouts", name] });
+  }
+  return { ...defaults, ...givenTimeouts };
+}

@@ -1,0 +1,136 @@
+// Checks the transition table against the turn machine: one test for each pair of a phase and a response. An accepted response
+// leads to exactly the phases that the table lists.
+
+import type { DriverAction, EffectResponse, Phase, Turn, TurnMachineConfig } from "everturn/kernel";
+
+import { codeFailed, codeFinished, modelFailed } from "everturn/kernel";
+import { adapterFailure } from "everturn/model";
+import { describe, expect, test } from "vitest";
+
+import { calls, config, delivered, input, replied, result, says } from "../../../../test/turns.ts";
+import { keysOf } from "../../model/parse/json.ts";
+import { advance, startTurn } from "./reducer.ts";
+import { codeCalls, toolWaits } from "./respond.ts";
+import { transitionFor, transitions } from "./transitions.ts";
+import { pendingEffects } from "./turn.ts";
+
+type PhaseType = Phase["type"];
+type ResponseType = EffectResponse["type"];
+
+/** The action with which a protocol sends a turn to each phase. Only the machine itself goes to `awaiting_environment`. */
+const directions: { readonly [P in PhaseType]: DriverAction | null } = {
+  awaiting_environment: null,
+  awaiting_model: { type: "start_llm", useTools: true, overrides: {}, driverState: null },
+  awaiting_tools: {
+    type: "start_tools",
+    calls: calls("weather").toolCalls.map((call, slot) => ({ call, slot, decision: null, idempotencyKey: null })),
+  },
+  awaiting_code: { type: "start_exec", language: "javascript", code: "1", driverState: null },
+  awaiting_checkpoint: { type: "start_checkpoint", checkpoint: "after_work", onEmpty: { type: "prepare_iteration" } },
+  ended: {
+    type: "finish",
+    ending: {
+      outcome: { type: "empty" },
+      pendingToolCalls: [],
+      suspendedCell: null,
+      partial: null,
+      pass1: null,
+      pass2Error: null,
+    },
+  },
+};
+
+/** A protocol that goes to this phase whatever happens, in a step of its own. */
+function goingTo(phase: PhaseType, syncEnvironment = false): TurnMachineConfig {
+  const direction = directions[phase];
+  const go = (): readonly DriverAction[] =>
+    direction === null ? [] : [{ type: "advance_protocol_iteration", free: false }, direction];
+  const protocolDriver = {
+    prepareProtocolIteration: go,
+    handleLlmSuccess: go,
+    handleToolResults: go,
+    handleExecResult: go,
+  };
+  return config({}, { protocolDriver, syncEnvironment });
+}
+
+/** A turn that waits in a phase. `syncEnvironment`: its steps begin with the environment. */
+function turnIn(phase: PhaseType, syncEnvironment: boolean): Turn {
+  const settings = goingTo(phase, syncEnvironment);
+  const { turn } = startTurn(settings, input());
+  if (turn.phase.type === phase) return turn;
+  return advance(settings, turn, { type: "environment_synced", id: "t/0/environment", environment: null }).turn;
+}
+
+const executor = { name: "test", version: "1" };
+const responses: { readonly [R in ResponseType]: (id: string, tool?: string) => EffectResponse } = {
+  environment_synced: (id) => ({ type: "environment_synced", id, environment: null }),
+  environment_failed: (id) => ({ type: "environment_failed", id, message: "nope" }),
+  model_replied: (id) => replied(id, says("Hi.")),
+  model_failed: (id) => modelFailed(id, adapterFailure("timeout")),
+  tool_returned: (id) => result(id, "sunny"),
+  tool_waits: (id) => toolWaits(id, "approval"),
+  code_finished: (id) => codeFinished(id),
+  code_calls: (id, tool = "weather") => codeCalls(id, calls(tool).toolCalls, executor),
+  code_failed: (id) => codeFailed(id, "boom"),
+  checkpoint_delivered: (id) => delivered(id),
+};
+
+const phaseTypes = keysOf(transitions);
+const responseTypes = keysOf(responses);
+
+/** The phases a turn is in after this response, over all protocols and policies, and calls of tools of each sort. */
+function phasesAfter(phase: PhaseType, type: ResponseType): readonly PhaseType[] {
+  const turns = [turnIn(phase, false), turnIn(phase, true)].filter((turn) => turn.phase.type === phase);
+  const after = turns.flatMap((turn) =>
+    phaseTypes.flatMap((to) =>
+      // One tool that runs, one that does not exist, one that the caller runs.
+      ["weather", "teleport", "pay"].map((tool) => {
+        const response = responses[type](pendingEffects(turn)[0]?.id ?? "", tool);
+        return advance(goingTo(to), turn, response).turn.phase.type;
+      }),
+    ),
+  );
+  return phaseTypes.filter((one) => after.includes(one));
+}
+
+describe.each(phaseTypes)("[lash 4] %s", (phase) => {
+  const turn = turnIn(phase, phase === "awaiting_environment");
+  const [awaited] = pendingEffects(turn);
+
+  test("waits for an effect unless the turn has ended", () => {
+    expect([turn.phase.type, awaited === undefined]).toEqual([phase, phase === "ended"]);
+  });
+
+  test.each(responseTypes)("on %s", (type) => {
+    const rejected = (id: string) => {
+      const { turn: after, notices, status } = advance(goingTo("ended"), turn, responses[type](id));
+      expect([after === turn, notices]).toEqual([true, []]);
+      return status;
+    };
+    const row = transitionFor(phase, type);
+    expect(rejected("t/9/model")).toBe("stale");
+    if (phase === "ended") {
+      expect([row, rejected("t/1/model")]).toEqual([undefined, "stale"]);
+    } else if (row === undefined) {
+      expect(rejected(awaited?.id ?? "")).toBe("wrong_kind");
+    } else {
+      expect(advance(goingTo("ended"), turn, responses[type](awaited?.id ?? "")).status).toBe("accepted");
+      expect(phasesAfter(phase, type)).toEqual(phaseTypes.filter((one) => row.next.includes(one)));
+    }
+  });
+});
+
+test("[lash 4] every response is accepted in exactly one phase", () => {
+  const accepting = responseTypes.map((type) => phaseTypes.filter((phase) => transitionFor(phase, type) !== undefined));
+  expect(accepting.map((phases) => phases.length)).toEqual(responseTypes.map(() => 1));
+});
+
+test("a response of an unknown type is of the wrong kind", () => {
+  const turn = turnIn("awaiting_model", false);
+  for (const type of ["model_dreamed", "toString", "__proto__"]) {
+    // A program without a compiler may send anything.
+    const response: EffectResponse = JSON.parse(JSON.stringify({ type, id: "t/1/model" }));
+    expect(advance(config(), turn, response).status).toBe("wrong_kind");
+  }
+});

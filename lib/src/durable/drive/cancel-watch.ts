@@ -1,0 +1,116 @@
+// Finds cancels that other processes have stored for the turns driven here (H6). One watch serves all turns: after a write to `cancels` the
+// table is read once, at most every `pollMs`, so the cost does not grow with the number of turns. The table holds only unsettled cancels.
+// A read that fails is repeated, and so is one without an answer: one lost answer must not delay a cancel until the connection times out.
+
+import type { Clock } from "../../core/engine/internal.ts";
+import type { HostStorage, Key, Row } from "../rows/storage.ts";
+
+import { ChangeSignal } from "../rows/change-signal.ts";
+import { readOne } from "./context.ts";
+
+/** The shortest time between two reads of the table `cancels`, in milliseconds. */
+const pollMs = 100;
+
+/** How long the answer to a read is awaited before the table is read again, in milliseconds. Doubled up to `longestAnswerMs`, so that a slow storage is not flooded. */
+const firstAnswerMs = 400;
+const longestAnswerMs = 6400;
+/** How many reads may be without an answer at a time. */
+const maxUnanswered = 5;
+
+/** Delivers each stored cancel of a watched turn once. */
+export class CancelWatch {
+  readonly #storage: HostStorage;
+  readonly #clock: Clock;
+  /** Callbacks of the watched turns, by the JSON of the turn's key. */
+  readonly #turns = new Map<string, (row: Row) => void>();
+  #watching: AbortController | null = null;
+  #changes: ChangeSignal | null = null;
+  readonly #unanswered = new Set<Promise<"done" | "failed">>();
+
+  constructor(storage: HostStorage, clock: Clock) {
+    this.#storage = storage;
+    this.#clock = clock;
+  }
+
+  /** Calls back once with the cancel row of the turn, when there is one. Returns the function that ends the watch. */
+  watch(turn: Key, onCancel: (row: Row) => void): () => void {
+    const name = JSON.stringify(turn);
+    this.#turns.set(name, onCancel);
+    if (this.#watching === null) {
+      this.#watching = new AbortController();
+      this.#watch(this.#watching.signal).catch(() => undefined);
+    }
+    // A cancel may have been stored between the load of the turn and the start of the watch.
+    readOne(this.#storage, { table: "cancels", prefix: turn }).then(
+      (row) => row !== null && this.#deliver(name, row),
+      () => this.#changes?.notify(),
+    );
+    return () => {
+      // Compares the callback: a later drive of the same turn may have replaced it.
+      if (this.#turns.get(name) === onCancel) this.#turns.delete(name);
+      if (this.#turns.size > 0) return;
+      this.#watching?.abort();
+      this.#watching = null;
+    };
+  }
+
+  #deliver(name: string, row: Row): void {
+    const onCancel = this.#turns.get(name);
+    this.#turns.delete(name);
+    try {
+      onCancel?.(row);
+    } catch {
+      // A row that cannot be read cancels nothing, and must not prevent the delivery of other cancels.
+    }
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const changes = new ChangeSignal(this.#storage, null, ["cancels"]);
+    this.#changes = changes;
+    signal.addEventListener("abort", changes.notify);
+    try {
+      for (let answerMs = firstAnswerMs; ;) {
+        await changes.changed();
+        changes.clear();
+        if (signal.aborted) return;
+        const read = await this.#read(answerMs, signal);
+        answerMs = read === "unanswered" ? Math.min(longestAnswerMs, 2 * answerMs) : firstAnswerMs;
+        // The storage does not report the same write again, so the read is repeated after the pause.
+        if (read !== "done") changes.notify();
+        await this.#clock.sleep(pollMs, signal).catch(() => undefined);
+      }
+    } finally {
+      changes.stop();
+      signal.removeEventListener("abort", changes.notify);
+    }
+  }
+
+  /** Reads the table and delivers its cancels. Waits at most `answerMs` for the answer; a later answer is still delivered. */
+  async #read(answerMs: number, signal: AbortSignal): Promise<"done" | "failed" | "unanswered"> {
+    const waiting = new AbortController();
+    const stopWaiting = (): void => waiting.abort();
+    signal.addEventListener("abort", stopWaiting);
+    if (this.#unanswered.size >= maxUnanswered) await Promise.race(this.#unanswered);
+    const read = this.#storage
+      .read([{ table: "cancels", prefix: [] }])
+      .then(
+        ([rows = []]) => {
+          for (const row of rows) this.#deliver(JSON.stringify(row.key), row);
+          return "done" as const;
+        },
+        () => "failed" as const,
+      )
+      .finally(() => this.#unanswered.delete(read));
+    this.#unanswered.add(read);
+    const timeout = this.#clock.sleep(answerMs, waiting.signal).then(
+      () => "unanswered" as const,
+      () => "unanswered" as const,
+    );
+    try {
+      return await Promise.race([read, timeout]);
+    } finally {
+      waiting.abort();
+      signal.removeEventListener("abort", stopWaiting);
+    }
+  }
+}

@@ -1,0 +1,138 @@
+// Records inside effects (Q2, Q3): attempts, delays, child turns, and the start marks of tools. The durable form of the `scope` port.
+//
+// A record is a row of its own, keyed by turn, effect and name, and written under the lease before the performer continues. The process that
+// takes the turn over finds it and does not repeat what is recorded. Records are not ordered against journal rows.
+//
+// A start mark is written before a `never` or `ask` tool runs. A tool without one has not run, so recovery runs it; a tool with one is
+// answered by its replay policy (H4).
+
+import type { CallTool, Effect, SlottedCall, Turn } from "../../core/kernel/internal.ts";
+import type { Json, ToolSpec } from "../../core/model/internal.ts";
+import type { Scope } from "../../core/run/internal.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { Key, Put } from "../rows/storage.ts";
+import type { TurnStart } from "../rows/values.ts";
+import type { RuntimeContext } from "./context.ts";
+import type { LeaseHolder } from "./lease-holder.ts";
+
+import { pendingEffects } from "../../core/kernel/internal.ts";
+import { startMark } from "../../core/run/internal.ts";
+import { putting } from "../rows/batch.ts";
+import { recordName, recordPut } from "../rows/journal-rows.ts";
+import { engineOf } from "./context.ts";
+
+/** The name of the record that is the start mark of a tool. */
+const started = "started";
+
+/** The records of one turn. */
+export class EffectRecords implements Scope {
+  readonly #context: Pick<RuntimeContext, "engines">;
+  readonly #at: Key;
+  readonly #start: TurnStart;
+  /** Records of earlier holders of the lease, by `recordName`. */
+  readonly #before: ReadonlyMap<string, Json>;
+  /** Records that this process has written, by `recordName`. */
+  readonly #written = new Set<string>();
+  readonly #holder: LeaseHolder;
+  readonly #write: (changes: Changes) => Promise<void>;
+  readonly #ensure: () => void | Promise<void>;
+  /** How many tools of a batch run at once (a semaphore in `core/run/perform/semaphore.ts`), by the pinned limits of the turn. */
+  maxConcurrency = Number.POSITIVE_INFINITY;
+  /** The batch of calls whose start marks have been built. */
+  #marked: readonly SlottedCall[] | null = null;
+
+  /** `write` writes a batch under the lease; `ensure` checks the lease before an effect. Both reject if the lease is lost. */
+  constructor(
+    context: Pick<RuntimeContext, "engines">,
+    at: Key,
+    start: TurnStart,
+    holder: LeaseHolder,
+    before: ReadonlyMap<string, Json>,
+    write: (changes: Changes) => Promise<void>,
+    ensure: () => void | Promise<void>,
+  ) {
+    this.#context = context;
+    this.#at = at;
+    this.#start = start;
+    this.#holder = holder;
+    this.#before = before;
+    this.#write = write;
+    this.#ensure = ensure;
+  }
+
+  get tenant(): string {
+    return String(this.#at[0]);
+  }
+
+  get epoch(): number {
+    return this.#holder.epoch;
+  }
+
+  /** Checks the lease before an effect. */
+  readonly ensure = (): void | Promise<void> => this.#ensure();
+
+  /** Returns a record of an earlier holder; `null`: there is none. Records of this process are not found: the performer has the value. */
+  readonly find = (effectId: string, name: string): Json => this.#before.get(recordName(effectId, name)) ?? null;
+
+  /** Writes a record once. */
+  readonly record = async (effectId: string, name: string, value: Json): Promise<void> => {
+    const id = recordName(effectId, name);
+    if (this.#written.has(id)) return;
+    await this.#write(putting(recordPut(this.#at, effectId, name, value)));
+    this.#written.add(id);
+  };
+
+  /** Returns whether the tool of this effect may have run under an earlier holder of the lease. */
+  hasStarted(effectId: string): boolean {
+    return this.find(effectId, started) !== null;
+  }
+
+  /** The names of the child turns that a call ran under earlier holders of the lease. */
+  childrenOf(effectId: string): readonly string[] {
+    return [...this.#before.keys()].flatMap((id) => {
+      const [effect, name = ""]: readonly string[] = JSON.parse(id);
+      return effect === effectId && name.startsWith("child/") ? [name] : [];
+    });
+  }
+
+  /**
+   * The start marks of the tools that begin at once: they share the commit of the response that caused them (Q3), which saves a write for
+   * each. Built once for each batch of calls; building them at every response would be quadratic in the number of calls.
+   */
+  startMarks(turn: Turn): readonly Put[] {
+    const { phase } = turn;
+    if (phase.type !== "awaiting_tools" || phase.calls === this.#marked) return [];
+    this.#marked = phase.calls;
+    // When a batch begins all slots are free, and calls that need no decision take them in order. The performer marks later ones when they
+    // get a slot.
+    let slots = this.maxConcurrency;
+    return pendingEffects(turn).flatMap((effect) => {
+      if (!this.#startsAtOnce(effect, turn)) return [];
+      slots -= 1;
+      const mark = slots < 0 ? null : this.#markOf(effect, turn);
+      const id = recordName(effect.id, started);
+      if (mark === null || this.#written.has(id) || this.#before.has(id)) return [];
+      this.#written.add(id);
+      return [recordPut(this.#at, effect.id, started, mark)];
+    });
+  }
+
+  /** Returns whether the call takes a slot without waiting for an approval or a hook. */
+  #startsAtOnce(effect: Effect, turn: Turn): effect is CallTool {
+    if (effect.type !== "call_tool") return false;
+    const { options } = engineOf(this.#context, this.#start.engine);
+    const spec = specOf(effect, turn);
+    if (spec === undefined || options.hooks?.beforeTool !== undefined) return false;
+    return effect.decision !== null || (!spec.needsApproval && !spec.manual);
+  }
+
+  /** The start mark of a call; `null`: its tool needs none. */
+  #markOf(effect: CallTool, turn: Turn): Json {
+    const spec = specOf(effect, turn);
+    return spec === undefined ? null : startMark(effect, spec, this.epoch);
+  }
+}
+
+function specOf({ call }: CallTool, { environment }: Turn): ToolSpec | undefined {
+  return environment.tools.find(({ name }) => name === call.name);
+}

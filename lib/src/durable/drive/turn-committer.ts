@@ -1,0 +1,643 @@
+// Commits the transitions of one open turn to the storage, and is the durable form of the loop's ports (`run/ports`).
+//
+// Theory of operation
+//   `TurnDriver` builds one committer for each turn it drives and hands its `ports` to the one loop (`core/run/driver.ts`). The loop repeats:
+//   order effects, take the next item from the journal (a response or a cancel), advance the kernel, call `sink.commit`. While the journal
+//   replays recorded rows, `commit` writes nothing and returns `replayed`. After that, one accepted item is one conditional batch (Q1):
+//     - the journal row (ordinal = number of committed rows + 1) and its ledger lines,
+//     - the turn row (commit count + 1); at a boundary also the session row, its entry in `recent` and the new message rows,
+//     - the events that readers will see, numbered after the newest event of the session,
+//     - start marks of the tools that begin at once (Q3), and the inbox inputs that the item delivered (Q11),
+//     - the removal of the live pieces that the events replace, and records with the text of attempts that were thrown away,
+//     - at the end of the turn, the line that it adds to the rollups (`rows/rollup.ts`),
+//     - the lease row, extended by one lease time.
+//   `writeSession` builds the rows of the session, `LeaseHolder.write` adds the fencing check and the lease row. The batch checks the lease
+//   token, the commit count of the turn and, where it writes the session row, the version of the session. A process that lost the lease
+//   therefore cannot write (fencing, H3).
+//
+//   A boundary is a commit that adds messages to the session. The messages of a step are added together when the step is over
+//   (`turn.openReply` is `null`); until then they exist only as journal rows. The first commit of a turn adds the messages of its input.
+//
+// Order of one commit
+//   1. Wait for piece writes of this turn that are in flight, so that the batch can remove them.
+//   2. Build the batch. Reads the inbox if the item delivered input or ends the turn. Repeated if input arrives before step 3.
+//   3. Write the batch.
+//   4. Update what this process knows: the stored rows, the history cache, the next turn.
+//   5. Publish the events to readers in this process.
+//   6. Return. Only then does the loop order the effects that follow from the item.
+//
+// Merged checkpoints
+//   The result of the last tool of a step and the checkpoint after it are one batch: the rows of the result are held in memory (`#held`)
+//   until the checkpoint is answered, which takes one read of the inbox. If the loop stops in between, `flush` writes the held item alone.
+//   The result is a batch of its own in two cases:
+//     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks), which must see only
+//       committed results;
+//     - the turn is handed over: it stops after this commit.
+//
+// The end of the turn
+//   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more: input that arrived too
+//   late for the last checkpoint becomes the next turn in the same batch. The process keeps the session for that turn under the next epoch,
+//   if the limits admit it; otherwise the batch releases the lease. The slots of the ended turn are released in the same batch.
+//
+// Crash points, and what the next holder does. The next holder is the process that claims the session after the lease was released or has
+// expired (`ActiveTurns`, from `recover`, `work` or a verb). It loads the turn and replays the journal.
+//   accepted, before `#begin`        the turn is `queued`; it is planned again from its start row and the pinned configuration
+//   after `#begin`                   start marks are stored although the tools may not have run; the replay policy answers them (H4)
+//   an effect runs or has returned   its response is not recorded. A model call is performed again, or continued from a recorded reference
+//                                    to the provider's work; recorded attempts keep their usage (Q2). A tool without a start mark runs: it
+//                                    has not started, or its policy is `safe` and it runs again under the same idempotency key. With a
+//                                    start mark, `never` is answered `outcome_unknown` and `ask` becomes a pending call (H4)
+//   an item is held                  the same as for an effect that has returned: the result of the tool was in memory only
+//   inputs claimed, not committed    the claims belong to the old epoch and are void; the inputs are claimed again
+//   during the batch                 the storage applies all of it or nothing
+//   after the batch                  the row is replayed, and the turn continues after it; nothing is performed again (H1). Readers find the
+//                                    events in the storage
+//   the answer to the batch is lost  the batch is written again while this process lives. It cannot write the rows twice: the commit count no longer
+//                                    matches, and `LeaseHolder` recognises its own rows. The next holder reads what was written
+//   after the ending batch           the turn has ended. The next turn, if there is one, is open, and due when its lease expires
+//   after the parking batch          the turn is in neither `open` nor `due`; only `recover`, `cancel` or `delete` touches it
+//
+// Invariants
+//   1. No effect is ordered before the batch that caused it is written (Q1).
+//   2. Readers never see an event that is not stored, except live events, which follow the stored event they belong to (H2).
+//   3. Each journal ordinal is written once, by the holder of the lease at that time (H3).
+//   4. The rows written by a commit do not depend on the number of earlier steps (H5).
+//   5. Storage errors and a lost lease stop the loop; they are never recorded as the response of an effect.
+//   6. An input is settled in the batch that records its delivery, or in the one that makes it the next turn: never lost, never delivered twice.
+
+import type {
+  Effect,
+  EffectResponse,
+  ToolReturned,
+  ToolWaits,
+  Transition,
+  Turn,
+  TurnHistory,
+} from "../../core/kernel/internal.ts";
+import type { ChatResult, JsonObject, Session, TurnEvent } from "../../core/model/internal.ts";
+import type { Committed, JournalItem, LiveOrigin, Ports } from "../../core/run/internal.ts";
+import type { Changes } from "../rows/batch.ts";
+import type { Lease } from "../rows/lease.ts";
+import type { SessionKey } from "../rows/session-key.ts";
+import type { SessionChange, StoredSession } from "../rows/session-write.ts";
+import type { Key, Put, Removal } from "../rows/storage.ts";
+import type { TableName } from "../rows/tables.ts";
+import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/values.ts";
+import type { Decision } from "./admission.ts";
+import type { RuntimeContext } from "./context.ts";
+import type { DrivenTurn } from "./driven-turn.ts";
+import type { NextPlannedTurn } from "./new-turn.ts";
+
+import { appendHistory } from "../../core/kernel/internal.ts";
+import { exactSum, RuntimeError } from "../../core/model/internal.ts";
+import { isPlainObject } from "../../core/model/parse/reading.ts";
+import { applyChatResult, applyStepResult, recover } from "../../core/session/internal.ts";
+import { Channel } from "../read/hub.ts";
+import { merge, noChanges, putting } from "../rows/batch.ts";
+import { sha256 } from "../rows/digest.ts";
+import { settleInputs } from "../rows/inbox.ts";
+import { journalPut } from "../rows/journal-rows.ts";
+import { leasePut, nextLease, releasePut } from "../rows/lease.ts";
+import { ledgerPuts } from "../rows/ledger.ts";
+import { freedScopes } from "../rows/limits.ts";
+import { outcomeClassOf } from "../rows/rollup.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
+import { limitKeyOf, moveDue, writeSession } from "../rows/session-write.ts";
+import { summaryOf } from "../rows/summary.ts";
+import { eventsOfItem, eventsOfStart, ofTurn, turnStartedByInput } from "../rows/turn-events.ts";
+import { openCallDeadlines } from "../rows/waits.ts";
+import { admit } from "./admission.ts";
+import { childUsage } from "./children.ts";
+import { claimInputs } from "./claim-inputs.ts";
+import { discardedPuts, itemsLeftBefore } from "./discarded-texts.ts";
+import { acceptedTurn } from "./driven-turn.ts";
+import { EffectRecords } from "./effect-records.ts";
+import { EffectTimes } from "./effect-times.ts";
+import { effectiveRows, DurableJournal } from "./journal.ts";
+import { LeaseHolder } from "./lease-holder.ts";
+import { followingTurn } from "./new-turn.ts";
+import { TurnRollup } from "./turn-rollup.ts";
+
+/** Stops the loop because this process shuts down. The turn is left at its last commit for another process. */
+export class HandedOver extends Error {
+  constructor() {
+    super("this process is shutting down; another process continues the turn");
+  }
+}
+
+/** The turn that this process drives next, and the lease for it. */
+export type NextTurn = { readonly turn: DrivenTurn; readonly lease: Lease };
+
+/** The durable ports of one turn. Used for one drive of the turn and then discarded. */
+export class TurnCommitter {
+  /** Publishes events to readers in this process. */
+  readonly channel: Channel;
+  readonly journal: DurableJournal;
+  readonly records: EffectRecords;
+  /** Set by `TurnDriver.handOver`: the turn stops after its next commit. */
+  draining = false;
+  /**
+   * Whether the last tool result of a step is committed together with the checkpoint after it. Set if neither the checkpoint nor the end of
+   * the step calls a function of the program.
+   */
+  mergesCheckpoints = false;
+  /** Whether the turn has a protocol of one's own. */
+  hasOwnProtocol = false;
+  /** Called after each commit that adds a journal row, ends the turn or parks it. */
+  onProgress: (() => void) | null = null;
+  /** Set by the commit that ends the turn, if this process keeps the session for another turn. */
+  next: NextTurn | null = null;
+  /** Set by the commit that ends or parks the turn: the scopes of limits in which it freed a slot, and the one that the next turn waits for. */
+  servedScopes: readonly string[] = [];
+  readonly #context: RuntimeContext;
+  readonly #turn: string;
+  readonly #start: TurnStart;
+  readonly #times: EffectTimes;
+  readonly #rollup: TurnRollup;
+  /** The lease. Every write of the turn goes through it. */
+  readonly holder: LeaseHolder;
+  /** The session row and the turn row as of the last commit. */
+  #stored: StoredSession;
+  /** An accepted item that is written with the checkpoint after it. */
+  #held: HeldItem | null = null;
+  /** The turn is being ended without its engine (Q16): no tool begins, and the session after it is usable. */
+  readonly #isEnding: boolean;
+  /** How often the ending batch was refused because another turn had taken a slot of a limit. */
+  #refusedSlots = 0;
+  /** An earlier holder may have left pieces, which the first commit removes. */
+  #mayHavePieces: boolean;
+  /** Attempts that were thrown away since the last commit. */
+  #discarded = 0;
+  /** The next journal row is the first one after a takeover: the attempt of the process that crashed was thrown away. */
+  #followsTakeover: boolean;
+
+  /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
+  constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
+    const { id, stored, start, rows, records, events, mayHavePieces } = turn;
+    this.#context = context;
+    this.#turn = id;
+    this.#start = start;
+    this.holder = new LeaseHolder(context, stored.key, lease);
+    this.#times = new EffectTimes(context.clock);
+    this.#rollup = new TurnRollup(
+      {
+        engine: start.engine,
+        acceptedAt: start.acceptedAt,
+        isParked: stored.turn?.progress.status === "parked",
+        rows,
+        takeovers: stored.turn?.progress.takeovers ?? 0,
+      },
+      lease,
+    );
+    this.#stored = stored;
+    this.#mayHavePieces = mayHavePieces;
+    this.#followsTakeover = lease.takesOver;
+    this.channel = new Channel(id, this.#progress.sequence, events);
+    this.#isEnding = ending !== null;
+    this.journal = new DurableJournal(effectiveRows(rows), {
+      before: (effect) => {
+        this.#times.start(effect);
+        return this.#ensure();
+      },
+      finish: (effect, response) => {
+        this.#times.end(effect);
+        return this.orStop(this.#withChildUsage(effect, response));
+      },
+      ending:
+        ending === null ? null : { performs: ({ id: effectId }) => this.records.hasStarted(effectId), item: ending },
+    });
+    this.records = new EffectRecords(
+      context,
+      this.at,
+      start,
+      this.holder,
+      records,
+      (changes) => this.orStop(this.holder.write(changes).then(() => undefined)),
+      () => this.#ensure(),
+    );
+  }
+
+  /** The ports of the loop. */
+  get ports(): Ports {
+    return {
+      journal: this.journal,
+      scope: this.records,
+      accepted: true,
+      inbox: { claim: () => this.orStop(claimInputs(this.#context.storage, this.holder, this.#turn)) },
+      sink: {
+        live: (events, of) => this.#live(events, of),
+        commit: (transition, reported, item) =>
+          item === null ? this.#begin(transition, reported) : this.#commit(transition, reported, item),
+      },
+    };
+  }
+
+  /** The key of the turn: the first parts of the keys of its rows. */
+  get at(): Key {
+    return turnKey(this.#key, this.#turn);
+  }
+
+  get #key(): SessionKey {
+    return this.#stored.key;
+  }
+
+  get #progress(): TurnProgress {
+    const { turn } = this.#stored;
+    if (turn === null) throw new Error("the turn row of a driven turn has not been read");
+    return turn.progress;
+  }
+
+  // Commits.
+
+  /** Commits an accepted item, or holds it for the checkpoint that follows. */
+  async #commit(transition: Transition, reported: readonly TurnEvent[], item: JournalItem): Promise<Committed> {
+    if (this.journal.replayed !== null) return "replayed";
+    const { turn } = transition;
+    const held = this.#held;
+    const ordinal = (held?.ordinal ?? this.#progress.committed) + 1;
+    const row = await this.#journalRow(item);
+    this.#rollup.add(row);
+    const itemEvents = eventsOfItem(this.#turn, ordinal, item, row, reported, this.channel.tail.lastAttempt);
+    const events = [...(held?.events ?? []), ...itemEvents];
+    const handsOver = this.draining;
+    // No start mark for a turn that is handed over now: this process does not run the tools, the next holder does.
+    const marks = handsOver || this.#isEnding ? [] : this.records.startMarks(turn);
+    const discarded = await this.#discard(row, item);
+    const rows = merge(
+      held?.rows ?? noChanges,
+      putting(journalPut(this.at, ordinal, row), ...ledgerPuts(this.at, item, ordinal), ...marks, ...discarded),
+    );
+    const ended = turn.phase.type === "ended";
+    if (item.type === "response") this.#reportNotRun(item.response);
+    if (!handsOver && this.mergesCheckpoints && awaitsCheckpoint(turn)) {
+      this.#held = { ordinal, rows, events, turn };
+      return "held";
+    }
+    await this.#write(async (now) => {
+      const also = merge(rows, await this.#delivered(item));
+      return ended
+        ? this.#ending(turn, resultIn(reported), ordinal, events, also, now)
+        : this.#advancing(turn, ordinal, events, also, now);
+    });
+    // Cleared after the write: if the write fails, `flush` can still write the held item alone.
+    this.#held = null;
+    if (handsOver && !ended) this.stop(new HandedOver());
+    return "fresh";
+  }
+
+  /** Writes the held item alone. Called when the loop stops before the checkpoint is answered. */
+  async flush(): Promise<void> {
+    const held = this.#held;
+    if (held === null) return;
+    this.#held = null;
+    await this.#write(async (now) => this.#advancing(held.turn, held.ordinal, held.events, held.rows, now));
+  }
+
+  /**
+   * The commit of the first transition, which no journal item causes. Acceptance has stored the start of the turn already, so a batch is
+   * written only if there are start marks, new messages or inbox input.
+   */
+  async #begin({ turn }: Transition, reported: readonly TurnEvent[]): Promise<Committed> {
+    if (turn.phase.type === "ended") return this.#endAtOnce(turn, reported);
+    if (this.#progress.status !== "queued") return "replayed";
+    const marks = this.draining || this.#isEnding ? [] : this.records.startMarks(turn);
+    const { inputs } = this.#start;
+    const hasNewMessages = turn.history.length > this.#stored.head.length;
+    if (marks.length === 0 && !hasNewMessages && inputs.length === 0) return "fresh";
+    const events = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
+    await this.#write(async (now) => this.#advancing(turn, 0, events, putting(...marks), now));
+    return "fresh";
+  }
+
+  /** The commit of a turn that ends in its first transition: its protocol orders no effect, or returned actions that are not valid. */
+  async #endAtOnce(turn: Turn, reported: readonly TurnEvent[]): Promise<Committed> {
+    const { inputs } = this.#start;
+    const started = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
+    const events = [...started, ...eventsOfStart(this.#turn, started.length, reported)];
+    await this.#write(async (now) => this.#ending(turn, resultIn(reported), 0, events, noChanges, now));
+    return "fresh";
+  }
+
+  /** The change of a commit after which the turn continues. */
+  #advancing(turn: Turn, committed: number, events: readonly StoredEvent[], also: Changes, now: number): Commit {
+    const advance = { type: "advance", committed, step: turn.step, discarded: this.#discarded } as const;
+    const change = { now, turn: advance, events, also } as const;
+    const { history } = turn;
+    const { session, length } = this.#stored.head;
+    // Messages of an open step belong to the turn; the session gets them at the boundary, when the step is over.
+    const isBoundary = history.length > length && (committed === 0 || turn.openReply === null);
+    if (!isBoundary) return { change };
+    const messages = history.entries.slice(length, history.length);
+    return { change: { ...change, session: { after: session, messages, history } }, history };
+  }
+
+  /** The change of the commit that ends the turn: the session after it, the deadlines of pending calls, and the next turn. */
+  async #ending(
+    turn: Turn,
+    result: ChatResult,
+    committed: number,
+    events: readonly StoredEvent[],
+    also: Changes,
+    now: number,
+  ): Promise<Commit> {
+    const { head } = this.#stored;
+    const { retentionMs } = this.#context;
+    const after = this.#sessionAfter(result);
+    const history = appendHistory(turn.history, after.thread.messages);
+    const messages = history.entries.slice(head.length, history.length);
+    const last = { ...this.#start, id: this.#turn };
+    const { turn: next, changes } = await followingTurn(this.#context, this.#key, last, after, history, now);
+    // A turn without a plan is for a process that has its engine.
+    const drivesNext = next !== null && next.plan !== null && !this.draining;
+    const decision = drivesNext ? await this.#admitNext(next) : null;
+    const keepsLease = decision !== null && decision.limit?.type !== "waiting";
+    const deadlines = openCallDeadlines(this.#key, this.#turn, after.pendingToolCalls, this.#start.options, now, after);
+    const change: SessionChange = {
+      now,
+      session: { after, messages, history },
+      turn: {
+        type: "end",
+        committed,
+        step: turn.step,
+        discarded: this.#discarded,
+        end: summaryOf(result),
+        next,
+        nextDue: keepsLease ? now + this.#context.lease.ttlMs : now,
+        nextLimit: decision?.limit ?? null,
+        retainedUntil: retentionMs === null ? null : now + retentionMs,
+        rollup: this.#rollup.line(outcomeClassOf(result.outcome), now),
+      },
+      events,
+      also: merge(also, changes, putting(...deadlines), decision?.changes ?? noChanges),
+    };
+    return { change, history, next: keepsLease ? next : null, releases: !keepsLease };
+  }
+
+  /** What the limits decide about the next turn. The slots of this turn count as free, unless other turns wait for them. */
+  async #admitNext({ id, start: { engine, options } }: NextPlannedTurn): Promise<Decision> {
+    const limitKey = limitKeyOf(options);
+    const subject = { key: this.#key, engine, limitKey, limit: null };
+    return admit(this.#context, subject, { turn: id, replaces: this.#turn, attempt: this.#refusedSlots });
+  }
+
+  /** The session after the turn, without messages that are stored already. */
+  #sessionAfter(result: ChatResult): Session<JsonObject> {
+    const { session } = this.#stored.head;
+    // The operations of `session/` compute the session. They get an empty thread, because the messages of the turn are stored already; what
+    // they append is what is left to store.
+    const emptyThread = { ...session.thread, messages: [] };
+    const step = result.steps.at(-1);
+    // How a step of a protocol of one's own ends the turn does not follow from its reply.
+    const isStep = this.#start.verb === "step" && !this.hasOwnProtocol;
+    const after =
+      isStep && step !== undefined && result.outcome.type !== "cancelled"
+        ? applyStepResult(session, { ...step, thread: emptyThread })
+        : applyChatResult(session, { ...result, thread: emptyThread });
+    const usable = this.#isEnding ? recover(after) : after;
+    return usable.lastRun === null ? usable : { ...usable, lastRun: { ...usable.lastRun, turnId: this.#turn } };
+  }
+
+  /** Parks the turn with a failure: no process drives it until `recover`. The session gets the status `error`, and the lease is released. */
+  async park({ failure }: RuntimeError): Promise<void> {
+    const { session: before, length, digest } = this.#stored.head;
+    const metadata = { ...before.metadata, error: { ...failure } };
+    const after: Session<JsonObject> = { ...before, status: "error", metadata };
+    const event = ofTurn(this.#turn, this.#progress.committed, -1, { type: "error", error: failure });
+    const session = { after, messages: [], history: { length, digest } };
+    await this.#write(async (now) => ({
+      change: {
+        now,
+        session,
+        turn: { type: "park", failure, rollup: this.#rollup.line("parked", now) },
+        events: [event],
+      },
+      releases: true,
+    }));
+  }
+
+  /** The journal row of an item. The text of the effect and its hash let a replay detect divergence and damage. */
+  async #journalRow(item: JournalItem): Promise<JournalRow> {
+    const { epoch } = this.holder;
+    const id = item.type === "response" ? item.response.id : null;
+    const timing = this.#times.take(id, this.holder.lease);
+    if (id === null) return { effect: null, hash: null, item, epoch, attempt: 1, timing };
+    const effect = this.journal.effectText(id);
+    const attempt = this.channel.tail.attemptOf(id);
+    return { effect, hash: effect === null ? null : await sha256(effect), item, epoch, attempt, timing };
+  }
+
+  /**
+   * Counts the attempts that were thrown away before the row, and returns the records with their texts. Failed attempts of this process are in the live tail;
+   * those that crashes have ended are read from the storage, in the first commit after a takeover.
+   */
+  async #discard({ epoch, attempt }: JournalRow, item: JournalItem): Promise<readonly Put[]> {
+    const isTakeover = this.#followsTakeover;
+    this.#followsTakeover = false;
+    // An explicit `recover` resets the count of takeovers.
+    this.#discarded += attempt - 1 + (isTakeover ? Math.max(1, this.#progress.takeovers) : 0);
+    if (attempt === 1 && !isTakeover) return [];
+    const earlier = isTakeover
+      ? await this.orStop(this.holder.whenFree(() => itemsLeftBefore(this.#context.storage, this.at, epoch)))
+      : [];
+    const settled = item.type === "response" ? { effectId: item.response.id, epoch, n: attempt } : null;
+    const kept = item.type === "cancel" ? this.channel.tail.lastAttempt : settled;
+    return discardedPuts(this.at, [...earlier, ...this.channel.tail.from(0).items], kept);
+  }
+
+  /** The changes that settle the inputs which the item delivered (invariant 6). */
+  async #delivered(item: JournalItem): Promise<Changes> {
+    if (item.type !== "response" || item.response.type !== "checkpoint_delivered") return noChanges;
+    const { inputs } = item.response.delivery;
+    if (inputs.length === 0) return noChanges;
+    return settleInputs(this.#context.storage, this.#key, inputs, this.#turn);
+  }
+
+  /**
+   * Settle, commit, publish, as one batch (steps 1 to 5 of the header). `build` is called again if an inbox check refuses the batch, which
+   * means that input arrived or was withdrawn between its reads and the write. Any other refused check is a conflict and stops the turn.
+   */
+  async #write(build: (now: number) => Promise<Commit>): Promise<void> {
+    const { pieces, clock, histories } = this.#context;
+    const hadPieces = await pieces.settle(this.at);
+    const removals: readonly Removal[] = hadPieces || this.#mayHavePieces ? [{ table: "pieces", prefix: this.at }] : [];
+    for (;;) {
+      const commit = await this.orStop(this.holder.whenFree(() => build(clock.now())));
+      const { change, history, next = null, releases = false } = commit;
+      const write = writeSession(this.#stored, change);
+      const batch = merge({ checks: [], removals, puts: [] }, write.changes);
+      const random = clock.random();
+      // Keeps the session for the next turn, under the next epoch.
+      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random));
+      const put = next !== null ? keepPut : releases ? this.#releasePut : null;
+      const isProgress = hasProgress(change, this.#progress);
+      // Other turns may start after this commit. A late renewal cannot undo one that releases the lease or keeps it under another token.
+      const mayBeUndone = isProgress && this.holder.endAlone() && put === null;
+      const written = await this.orStop(this.holder.write(batch, { put }));
+      if (!written.ok) {
+        const { table } = written.check;
+        if (table === "slots") this.#refusedSlots += 1;
+        if (table === "inboxes" || table === "inbox" || table === "slots") continue;
+        throw this.#conflict(table);
+      }
+      if (isProgress) this.#reportProgress(mayBeUndone);
+      if (change.turn?.type === "end" || change.turn?.type === "park") {
+        const nextLimit = change.turn.type === "end" ? change.turn.nextLimit : null;
+        const waitsFor = nextLimit?.type === "waiting" ? [nextLimit.scope] : [];
+        this.servedScopes = [...freedScopes(this.#stored.turn?.limit ?? null), ...waitsFor];
+      }
+      this.#stored = write.after;
+      this.#mayHavePieces = false;
+      this.#discarded = 0;
+      pieces.dropped(this.at);
+      if (history !== undefined) histories.keep(nameOf(this.#key), history);
+      if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease, random) };
+      this.channel.publish(write.events);
+      this.#reportFailure(change);
+      return;
+    }
+  }
+
+  /** Reports a written commit with progress. `mayBeUndone`: a renewal that was sent before may have written after it that the process drives no other turn. */
+  #reportProgress(mayBeUndone: boolean): void {
+    if (!mayBeUndone) return this.onProgress?.();
+    // If this fails, `ActiveTurns` writes it after one lease time.
+    void this.holder.writeEndOfAlone().then(
+      () => this.onProgress?.(),
+      () => undefined,
+    );
+  }
+
+  /** Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked before is not reported again. */
+  #reportFailure({ turn }: SessionChange): void {
+    const { tenant, session: sessionId } = this.#key;
+    const report = { tenant, sessionId, turnId: this.#turn, error: null };
+    if (turn?.type === "park") this.#context.reportFailure({ ...report, status: "parked", failure: turn.failure });
+    if (turn?.type !== "end" || this.#isEnding || !("failure" in turn.end.outcome)) return;
+    this.#context.reportFailure({ ...report, status: "failed", failure: turn.end.outcome.failure });
+  }
+
+  /** Reports an approved call that did not run, because its tool is gone: the person who approved it expects that it ran (Q8). */
+  #reportNotRun(response: EffectResponse): void {
+    if (response.type !== "tool_returned" || response.outcome.type !== "failure") return;
+    const { failure } = response.outcome;
+    if (failure.reason !== "not_found") return;
+    const effect: unknown = JSON.parse(this.journal.effectText(response.id) ?? "null");
+    const decision = isPlainObject(effect) ? effect["decision"] : null;
+    if (!isPlainObject(decision) || decision["type"] !== "approve") return;
+    const { tenant, session: sessionId } = this.#key;
+    this.#context.reportFailure({
+      tenant,
+      sessionId,
+      turnId: this.#turn,
+      status: "call_not_run",
+      failure,
+      error: null,
+    });
+  }
+
+  /** The lease row of a commit that releases the session. */
+  readonly #releasePut = (lease: Lease): Put => releasePut(keyOf(this.#key), lease);
+
+  // Live events.
+
+  /** Publishes live events: to readers here through the channel, to readers in other processes as pieces. */
+  #live(events: readonly TurnEvent[], of: LiveOrigin): void {
+    // `message_completed` and `warning` are published by the commit that stores the reply (H2).
+    const liveEvents = events.filter(({ type }) => type !== "message_completed" && type !== "warning");
+    if (liveEvents.length === 0) return;
+    this.#times.live(liveEvents, of);
+    const items = this.channel.tail.add(liveEvents, of);
+    this.#context.pieces.add(this.at, this.channel.sequence, items);
+    this.channel.wake();
+  }
+
+  /** Checks the lease before an effect is performed; a lost lease stops the loop. */
+  #ensure(): void | Promise<void> {
+    const renewed = this.holder.ensure();
+    if (renewed instanceof Promise) return this.orStop(renewed);
+  }
+
+  /** Releases the lease and makes the open turn due now, so that another process can take it at once. */
+  async release(): Promise<void> {
+    const { turn, key } = this.#stored;
+    if (turn === null) return this.holder.release();
+    const { id, engine, due, limitKey, limit } = turn;
+    const open = { turn: id, engine, due, limitKey, limit };
+    await this.holder.release(moveDue(key, open, this.#context.clock.now()));
+  }
+
+  // Stopping.
+
+  /** Stops the loop without recording anything. The turn stays at its last commit. */
+  stop<E extends Error>(reason: E): E {
+    this.journal.stop(reason);
+    return reason;
+  }
+
+  #conflict(table: TableName): RuntimeError {
+    const message = `another process has written to session ${this.#key.session} (table ${table}); this process stops driving the turn`;
+    return this.stop(new RuntimeError("conflict", { message }));
+  }
+
+  /** Awaits work that the turn cannot continue without: a rejection also stops the loop (invariant 5). */
+  readonly orStop = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      this.journal.stop(error);
+      throw error;
+    }
+  };
+
+  /** Adds the usage of abandoned child turns to a call whose outcome is unknown: it is booked with the answer to the call (Q10). */
+  async #withChildUsage(effect: Effect, response: EffectResponse): Promise<EffectResponse> {
+    if (effect.type !== "call_tool" || !isOutcomeUnknown(response)) return response;
+    const children = this.records.childrenOf(effect.id);
+    const usage = await this.holder.whenFree(() => childUsage(this.#context, this.#key, effect, children));
+    return { ...response, spent: exactSum(response.spent, usage) ?? response.spent };
+  }
+}
+
+/** An accepted item whose rows and events are not written yet. */
+type HeldItem = {
+  readonly ordinal: number;
+  readonly rows: Changes;
+  readonly events: readonly StoredEvent[];
+  readonly turn: Turn;
+};
+
+/** Returns whether the only effect that the turn awaits is the checkpoint after the work of a step. */
+function awaitsCheckpoint(turn: Turn): boolean {
+  const { phase } = turn;
+  return phase.type === "awaiting_checkpoint" && phase.checkpoint === "after_work";
+}
+
+/** Returns whether a change adds a journal row, ends the turn or parks it. */
+function hasProgress({ turn }: SessionChange, before: TurnProgress): boolean {
+  return turn !== undefined && (turn.type !== "advance" || turn.committed > before.committed);
+}
+
+/** A change to write, and what this process knows once it is written. */
+type Commit = {
+  readonly change: SessionChange;
+  /** The history of the session after the change, if it got messages. */
+  readonly history?: TurnHistory;
+  /** The turn that this process drives next. */
+  readonly next?: NextPlannedTurn | null;
+  /** The batch releases the lease. */
+  readonly releases?: boolean;
+};
+
+/** The result of the run, from the event that reports it. */
+function resultIn(reported: readonly TurnEvent[]): ChatResult {
+  const result = reported.findLast((event) => event.type === "chat_completed")?.result;
+  if (result === undefined) throw new Error("a turn ended without a chat_completed event");
+  return result;
+}
+
+/** Returns whether recovery answered the call with `outcome_unknown`, or made it pending for that reason. */
+function isOutcomeUnknown(response: EffectResponse): response is ToolReturned | ToolWaits {
+  if (response.type === "tool_waits") return response.reason === "outcome_unknown";
+  if (response.type !== "tool_returned") return false;
+  return response.outcome.type === "failure" && response.outcome.failure.reason === "outcome_unknown";
+}

@@ -1,0 +1,160 @@
+// Drives one turn of one session in this process: runs the one loop (`core/run/driver.ts`) on the durable ports of a `TurnCommitter`, renews the
+// lease meanwhile, and delivers stored cancels to the loop.
+//
+// How a drive ends
+//   the turn ends            the ending commit has released the lease or kept it for the next turn (`next`)
+//   the turn is parked       every process would fail at it: divergence, a corrupt row, a missing record. A commit sets its status
+//   hand-over                this process shuts down: `HandedOver`, after the next commit or at once
+//   the lease is lost        another process drives the turn; nothing more is written here
+//   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may try again
+// In the last three cases `drive` rejects, and the turn stays at its last commit.
+
+import type { JournalItem, Plan, RunPlan, Started } from "../../core/run/internal.ts";
+import type { Lease } from "../rows/lease.ts";
+import type { RuntimeContext } from "./context.ts";
+import type { DrivenTurn } from "./driven-turn.ts";
+import type { NextTurn } from "./turn-committer.ts";
+
+import { RuntimeError } from "../../core/model/internal.ts";
+import { startRun } from "../../core/run/internal.ts";
+import { nameOf } from "../rows/session-key.ts";
+import { readValue } from "../rows/stored.ts";
+import { childrenOf, openChildrenOf } from "./children.ts";
+import { storedPlan } from "./driven-turn.ts";
+import { endingEngine } from "./offline-engine.ts";
+import { HandedOver, TurnCommitter } from "./turn-committer.ts";
+
+/** Used once for each drive of a turn. */
+export class TurnDriver {
+  readonly #context: RuntimeContext;
+  readonly #turn: DrivenTurn;
+  readonly #committer: TurnCommitter;
+  readonly #isEnding: boolean;
+  readonly #over = new AbortController();
+  #run: Started | null = null;
+
+  /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
+  constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
+    this.#context = context;
+    this.#turn = turn;
+    this.#isEnding = ending !== null;
+    this.#committer = new TurnCommitter(context, turn, lease, ending);
+  }
+
+  /** The turn that this process drives next, once this one has ended; `null`: none. */
+  get next(): NextTurn | null {
+    return this.#committer.next;
+  }
+
+  /** The scopes of limits whose waiting turns may start because this turn has ended. */
+  get servedScopes(): readonly string[] {
+    return this.#committer.servedScopes;
+  }
+
+  /** The current lease. Its epoch may be higher than at the start, because an expired lease is claimed again (Q18). */
+  get lease(): Lease {
+    return this.#committer.holder.lease;
+  }
+
+  /** Calls back after each commit that adds a journal row or ends the turn. */
+  onProgress(listener: () => void): void {
+    this.#committer.onProgress = listener;
+  }
+
+  /** Stores that this process may drive other turns beside this one. */
+  async endAlone(): Promise<void> {
+    await this.#committer.holder.writeEndOfAlone();
+  }
+
+  /**
+   * Drives the turn to its end. Rejects with the error that stopped it; the turn is then at its last commit, and the lease is released.
+   * With `ending` the lease is not released on an error: the caller holds it until it is done.
+   */
+  async drive(): Promise<void> {
+    const { hub, pieces } = this.#context;
+    const { channel, at } = this.#committer;
+    const name = nameOf(this.#turn.stored.key);
+    hub.open(name, channel);
+    // Also while the history is read.
+    const renewing = this.#committer.holder.keep(this.#over.signal, (error) => this.#committer.stop(error));
+    try {
+      await this.#runTurn(await this.#plan());
+    } catch (error) {
+      this.#over.abort();
+      await renewing;
+      // Writes a held tool result although the turn stops before its checkpoint. The storage refuses it if the lease is lost.
+      await this.#committer.flush().then(
+        () => this.#run?.recordHeld(),
+        () => undefined,
+      );
+      if (mustBeParked(error) && !this.#isEnding) await this.#committer.park(error);
+      else {
+        if (!this.#isEnding) await this.#committer.release();
+        throw error;
+      }
+    } finally {
+      this.#over.abort();
+      await renewing;
+      pieces.forget(at);
+      hub.close(name, channel);
+    }
+  }
+
+  /** Hands the turn over to another process: at once if `now`, otherwise after its next commit. */
+  handOver(now: boolean): void {
+    this.#committer.draining = true;
+    if (!now) return;
+    this.#committer.holder.limitBusyWait();
+    this.#committer.stop(new HandedOver());
+  }
+
+  /** Cancels the run at once. The caller has stored the cancel before. */
+  cancel(origin: string, reason: string): void {
+    this.#run?.cancel({ origin, reason });
+  }
+
+  #plan(): Plan | Promise<Plan> {
+    if (this.#isEnding) return storedPlan(this.#context, this.#turn, endingEngine(this.#context, this.#turn.start));
+    return this.#turn.plan ?? storedPlan(this.#context, this.#turn);
+  }
+
+  async #runTurn(plan: Plan): Promise<void> {
+    const { stored, cancel } = this.#turn;
+    const { at, records, holder, orStop } = this.#committer;
+    const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder, orStop });
+    this.#committer.mergesCheckpoints = !callsProgram(plan);
+    this.#committer.hasOwnProtocol = plan.pinned.protocol.type === "own";
+    records.maxConcurrency = plan.maxConcurrency;
+    const { trace, acceptedAt, engine: agent } = this.#turn.start;
+    const openChildren = openChildrenOf({ context: this.#context, key: stored.key, scope: records });
+    const origin = { parent: null, durable: true, trace, acceptedAt, agent, openChildren };
+    const checkedPlan = this.#context.outputChecks.inTurn(plan, stored.key.tenant);
+    this.#run = startRun(checkedPlan, () => this.#committer.ports, children, origin);
+    // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
+    if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
+    const unwatch = this.#context.cancels.watch(at, (row) => {
+      const { origin, reason } = readValue("cancels", row).evidence;
+      if (!this.#isEnding) this.#run?.cancel({ origin, reason });
+    });
+    try {
+      await this.#run.result;
+    } finally {
+      unwatch();
+      this.#over.abort();
+    }
+  }
+}
+
+/**
+ * Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results, so the
+ * checkpoint is then not merged with the tool result before it (`turn-committer.ts`, "Merged checkpoints").
+ */
+function callsProgram({ haltWhen, onCheckpoint, loopHooks }: RunPlan): boolean {
+  const functions = [haltWhen, onCheckpoint, loopHooks.beforeStep, loopHooks.afterStep];
+  return functions.some((callback) => callback !== null && callback !== undefined);
+}
+
+/** Returns whether every process would fail at this turn in the same way. It is then parked until `recover`. */
+function mustBeParked(error: unknown): error is RuntimeError {
+  return error instanceof RuntimeError && ["diverged", "replay_missing", "corrupt_row"].includes(error.reason);
+}

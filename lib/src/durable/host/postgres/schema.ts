@@ -1,0 +1,251 @@
+// The tables in Postgres, the function that writes batches, and the migration of what an older release created.
+//
+// Theory of operation
+//   `<prefix>schema` holds one row with the version of the tables. `migrate` runs the steps between that version and `schemaVersion` in one
+//   transaction, under an advisory lock, so of several processes that start at once the first one migrates and the others wait. Without advisory
+//   locks (`mode: "transaction"`) a process that finds an object created by another one begins again.
+//   The writing function has the version in its name. A process of an older release that still runs during a deploy calls its own.
+//
+// The writing function
+//   1. Locks: the sessions and single rows of the batch, as advisory locks of the transaction, in ascending order of their numbers, so that two
+//      batches cannot wait for each other. Those that are only checked are shared. A removal that spans sessions locks everything; every other
+//      batch shares that lock.
+//   2. Checks. Each statement of a function takes a new snapshot (READ COMMITTED), so the checks see what was committed before the locks were
+//      granted. A single statement would see the state before it waited.
+//   3. Removals, then puts.
+//   The time of expiry is read after the locks were granted.
+
+import type { Column, TableName } from "../../rows/internal.ts";
+import type { PostgresConnection } from "./client.ts";
+import type { Names } from "./statements.ts";
+
+import { RuntimeError } from "../../../core/model/internal.ts";
+import { tableNames, tables } from "../../rows/internal.ts";
+import { addName, searchFunction, searchSchema } from "./search-schema.ts";
+import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
+
+/** The version of the tables that this release writes. */
+export const schemaVersion = 5;
+
+/** The name of the writing function, without the prefix. */
+const writeName = `write_${schemaVersion}`;
+
+/** The name of the function that also writes words. */
+const writeSearchName = `write_search_${schemaVersion}`;
+
+/** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
+const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes", "rollups"];
+
+/** `portable`: no function that writes batches, and no advisory lock. `search`: also the search index (`search.ts`). */
+type SchemaOptions = { readonly portable: boolean; readonly search: boolean };
+
+/** Creates the tables and the functions, or migrates them. */
+export async function migrate(
+  connection: PostgresConnection,
+  names: Names,
+  storage: string,
+  options: SchemaOptions,
+): Promise<void> {
+  for (let conflicts = 0; !(await isCurrent(connection, names, storage, options)); conflicts += 1) {
+    try {
+      await createAll(connection, names, storage, options);
+      return;
+    } catch (error) {
+      if (!isCreatedByOther(error) || conflicts === maxConflicts) throw error;
+    }
+  }
+}
+
+/** How often the creation is tried again after another process has created the same object. */
+const maxConflicts = 20;
+
+/**
+ * Another transaction created the schema or a table between the question whether it exists and its creation; `IF NOT EXISTS` does not prevent that. The
+ * statement waited for that transaction, which has committed. Happens without an advisory lock, and for the schema of two prefixes.
+ */
+function isCreatedByOther(error: unknown): boolean {
+  const code: unknown = typeof error === "object" && error !== null ? Reflect.get(error, "code") : null;
+  return code === "23505" || code === "42P06" || code === "42P07" || code === "42710";
+}
+
+/** Returns whether the tables have the version of this release, and the function exists. A process with `mode: "transaction"` creates no function. */
+async function isCurrent(
+  connection: PostgresConnection,
+  names: Names,
+  storage: string,
+  options: SchemaOptions,
+): Promise<boolean> {
+  if ((await versionOf(connection, names, storage)) !== schemaVersion) return false;
+  const { portable, search } = options;
+  const functions = [...(portable ? [] : [writeName]), ...(search ? [portable ? addName : writeSearchName] : [])];
+  for (const name of functions) {
+    const { rows } = await connection.query({
+      text: "SELECT 1 FROM information_schema.routines WHERE routine_schema = $1 AND routine_name = $2",
+      values: [names.schema, `${names.tablePrefix}${name}`],
+    });
+    if (rows.length === 0) return false;
+  }
+  return true;
+}
+
+/** Creates what is missing, in one transaction. */
+async function createAll(
+  connection: PostgresConnection,
+  names: Names,
+  storage: string,
+  options: SchemaOptions,
+): Promise<void> {
+  const { portable, search } = options;
+  const run = (text: string) => connection.query({ text, values: [] });
+  await run("BEGIN");
+  try {
+    if (!portable) {
+      const lock = `hashtextextended('${names.schema}.${names.tablePrefix}schema', 0)`;
+      await run(`SELECT pg_advisory_xact_lock(${lock})`);
+    }
+    if (!(await isCurrent(connection, names, storage, options))) {
+      // Creating a schema needs a permission that a role without one may not have, also if the schema exists.
+      const schemas = await run(`SELECT 1 FROM information_schema.schemata WHERE schema_name = '${names.schema}'`);
+      if (schemas.rows.length === 0) await run(`CREATE SCHEMA IF NOT EXISTS "${names.schema}"`);
+      for (const table of tableNames()) await run(createTable(names, table, portable));
+      if (search) for (const text of searchSchema(names)) await run(text);
+      if (!portable) await run(createFunction(names));
+      if (!portable && search) await run(searchFunction(names, writeSearchFunction(names), writeFunction(names)));
+      const schemaTable = qualified(names, "schema");
+      await run(
+        `CREATE TABLE IF NOT EXISTS ${schemaTable} ("id" integer PRIMARY KEY CHECK ("id" = 1), "version" integer NOT NULL)`,
+      );
+      await run(
+        `INSERT INTO ${schemaTable} ("id", "version") VALUES (1, ${schemaVersion}) ON CONFLICT ("id") DO UPDATE SET "version" = excluded."version"`,
+      );
+    }
+    await run("COMMIT");
+  } catch (error) {
+    await run("ROLLBACK").catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Returns the version of the tables; 0: there are none. Throws `newer_schema` if a newer release wrote them. */
+export async function versionOf(connection: PostgresConnection, names: Names, storage: string): Promise<number> {
+  const existing = await connection.query({
+    text: "SELECT 1 FROM information_schema.tables WHERE table_schema = $1 AND table_name = $2",
+    values: [names.schema, `${names.tablePrefix}schema`],
+  });
+  if (existing.rows.length === 0) return 0;
+  const { rows } = await connection.query({
+    text: `SELECT "version"::text AS version FROM ${qualified(names, "schema")}`,
+    values: [],
+  });
+  const version = Number(textOf(rows[0], "version"));
+  if (!Number.isSafeInteger(version) || version < 1) {
+    throw new RuntimeError("corrupt_row", {
+      message: `the version of the tables of the storage "${storage}" is unknown: the row of ${qualified(names, "schema")} cannot be read. Restore a backup, or use another schema or tablePrefix.`,
+      metadata: { storage },
+    });
+  }
+  if (version > schemaVersion) {
+    throw new RuntimeError("newer_schema", {
+      message: `the tables ${qualified(names, "…")} of the storage "${storage}" have version ${version}; this release supports versions up to ${schemaVersion}. Nothing was changed. Use the release that wrote them or a newer one, or another schema or tablePrefix.`,
+      metadata: { storage, found: version, known: schemaVersion },
+    });
+  }
+  return version;
+}
+
+/** A column of a result row as text; `null`: it is absent or `NULL`. */
+export function textOf(row: unknown, column: string): string | null {
+  if (typeof row !== "object" || row === null) return null;
+  const value: unknown = Reflect.get(row, column);
+  return typeof value === "string" ? value : value === null || value === undefined ? null : String(value);
+}
+
+/** Text sorts by code point: the order of bytes in UTF-8, which is the collation "C". */
+function createTable(names: Names, table: TableName, portable: boolean): string {
+  const columns: readonly Column[] = tables[table];
+  const definitions = columns.map(({ name, type }) =>
+    type === "text" ? `"${name}" text COLLATE "C" NOT NULL` : `"${name}" bigint NOT NULL`,
+  );
+  const primary = columns.map(({ name }) => `"${name}"`).join(", ");
+  const settings = portable ? "" : ` WITH (${settingsOf(table)})`;
+  return `CREATE TABLE IF NOT EXISTS ${qualified(names, table)} (${definitions.join(", ")}, "tag" bigint NOT NULL, "expires" bigint, "value" text NOT NULL, PRIMARY KEY (${primary}))${settings}`;
+}
+
+/** Rows of most tables are short-lived. The default of 20 % dead rows before a vacuum is too late for the indexes of due work. */
+function settingsOf(table: TableName): string {
+  const vacuum = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02";
+  return rewritten.includes(table) ? `fillfactor = 70, ${vacuum}` : vacuum;
+}
+
+/** The name of the writing function of this release. */
+export function writeFunction(names: Names): string {
+  return qualified(names, writeName);
+}
+
+/** The name of the function of this release that writes a batch and the words of its messages. */
+export function writeSearchFunction(names: Names): string {
+  return qualified(names, writeSearchName);
+}
+
+/** The function takes a batch as `batch.ts` encodes it. It returns the index of the first check that failed; -1: the batch was written. */
+function createFunction(names: Names): string {
+  const { schema, tablePrefix } = names;
+  const everything = `hashtextextended('${schema}.${tablePrefix} everything', 0)`;
+  const checks = tableNames().map(
+    (table) => `IF checks ? '${table}' THEN
+        ${checkSql(names, table, `checks->'${table}'`, "moment").replace("AS failed", "INTO found")};
+        failed := least(failed, found);
+      END IF;`,
+  );
+  const removals = tableNames().flatMap((table) =>
+    Array.from({ length: tables[table].length + 1 }, (_, length) => {
+      const group = `${table} ${length}`;
+      return `IF removals ? '${group}' THEN ${removeSql(names, table, length, `removals->'${group}'`)}; END IF;`;
+    }),
+  );
+  const puts = tableNames().map(
+    (table) => `IF puts ? '${table}' THEN ${putSql(names, table, `puts->'${table}'`, "moment")}; END IF;`,
+  );
+  return `CREATE OR REPLACE FUNCTION ${writeFunction(names)}(batch jsonb) RETURNS integer LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    AS $body$
+    DECLARE
+      lock_number bigint;
+      lock_is_shared boolean;
+      moment bigint;
+      found integer;
+      failed integer;
+      checks jsonb := batch->'checks';
+      removals jsonb := batch->'removals';
+      puts jsonb := batch->'puts';
+    BEGIN
+      IF batch ? 'relaxed' THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
+      IF batch ? 'everything' THEN PERFORM pg_advisory_xact_lock(${everything});
+      ELSE PERFORM pg_advisory_xact_lock_shared(${everything});
+      END IF;
+      FOR lock_number, lock_is_shared IN
+        SELECT hashtextextended('${schema}.${tablePrefix}' || name, 0) AS number, bool_and(is_shared)
+        FROM (
+          SELECT jsonb_array_elements_text(batch->'locks') AS name, false AS is_shared
+          UNION ALL SELECT jsonb_array_elements_text(batch->'shared'), true
+        ) AS names GROUP BY number ORDER BY number
+      LOOP
+        IF lock_is_shared THEN PERFORM pg_advisory_xact_lock_shared(lock_number);
+        ELSE PERFORM pg_advisory_xact_lock(lock_number);
+        END IF;
+      END LOOP;
+      moment := ${nowSql};
+      IF checks IS NOT NULL THEN
+      ${checks.join("\n      ")}
+      END IF;
+      IF failed IS NOT NULL THEN RETURN failed; END IF;
+      IF removals IS NOT NULL THEN
+      ${removals.join("\n      ")}
+      END IF;
+      IF puts IS NOT NULL THEN
+      ${puts.join("\n      ")}
+      END IF;
+      RETURN -1;
+    END
+    $body$`;
+}

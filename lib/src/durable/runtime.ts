@@ -1,0 +1,529 @@
+// The durable runtime: the public interface (`Runtime`) and the function that builds it.
+//
+// Theory of operation
+//   `runtime` builds one `RuntimeContext`, which all verbs and all turns of this process share: the storage, the engines, the lease
+//   timings, the channels of local readers (`Hub`), the writer of live text (`PieceWriter`), the watch for stored cancels and the cache of
+//   histories. `runtimeOf` binds the functions of `verbs/` to that context and a tenant.
+//   A verb that starts a turn (1) reads the session, (2) writes one conditional batch that accepts the turn, and (3) hands the turn to
+//   `ActiveTurns`, which drives it in the background under the lease that the batch has claimed. Any process that shares the storage and
+//   has the engine can drive the turn instead, after the lease is released or has expired.
+//
+// Invariants
+//   1. A verb has either written its whole batch or changed nothing. Once a verb resolves, the turn survives a crash of this process.
+//   2. No state that a result depends on lives in this process: caches, channels and timers only avoid reads.
+//   3. Verbs see the rows of one tenant, because the tenant is the first part of every session's key. `work`, `close`, `recover` without an
+//      id, and `complete`, whose token names the tenant, concern all tenants.
+
+import type { Engine } from "../core/engine/internal.ts";
+import type {
+  Cancelled,
+  EffectDetail,
+  EngineView,
+  Json,
+  JsonObject,
+  LedgerSum,
+  Message,
+  Overview,
+  Page,
+  Recovered,
+  RuntimeEvent,
+  SearchHit,
+  Session,
+  SessionSummary,
+  SessionView,
+  TurnSummaryView,
+  TurnTimeline,
+  Usage,
+  Withdrawn,
+  WorkerView,
+  UserMessage,
+} from "../core/model/internal.ts";
+import type { DecisionInput } from "../core/session/internal.ts";
+import type { CancelOptions } from "./accept/cancel.ts";
+import type { SteerOptions } from "./accept/steer.ts";
+import type { Completion, TokenAnswer, TokenOptions } from "./accept/tokens.ts";
+import type { RuntimeContext, VerbContext } from "./drive/context.ts";
+import type {
+  AnswerOptions,
+  DurableOptions,
+  EventOptions,
+  MessageOptions,
+  OutputOption,
+  RuntimeOptions,
+  StartOptions,
+  SteerInput,
+  TurnHandle,
+} from "./drive/types.ts";
+import type { OverviewOptions } from "./inspect/overview.ts";
+import type { TimelineOptions } from "./inspect/read-timeline.ts";
+import type { TurnRecord, TurnRecordPart } from "./inspect/record.ts";
+import type { SearchOptions } from "./inspect/search.ts";
+import type { TurnPageOptions } from "./inspect/turn-list.ts";
+import type { LeaseTimings } from "./rows/lease.ts";
+import type { HostStorage } from "./rows/storage.ts";
+import type { MessagePageOptions, SessionPageOptions } from "./sessions/browse.ts";
+import type { ForkOptions } from "./sessions/fork.ts";
+import type { Driven, DriveOptions } from "./work/drive-session.ts";
+import type { Swept, SweepOptions } from "./work/sweep.ts";
+import type { WorkOptions } from "./work/work.ts";
+
+import { systemClock } from "../core/engine/internal.ts";
+import { MisuseError } from "../core/model/internal.ts";
+import { admitRun } from "./accept/admit-run.ts";
+import { decide, submitToolResults } from "./accept/answers.ts";
+import { cancel } from "./accept/cancel.ts";
+import { continueSession, start, step } from "./accept/drive-verbs.ts";
+import { reply, send } from "./accept/send.ts";
+import { steer, withdraw } from "./accept/steer.ts";
+import { complete, token } from "./accept/tokens.ts";
+import { ActiveTurns } from "./drive/active-turns.ts";
+import { CancelWatch } from "./drive/cancel-watch.ts";
+import { checkedStorage } from "./drive/context.ts";
+import { GrowingLease } from "./drive/growing-lease.ts";
+import { OutputChecks } from "./drive/output-checks.ts";
+import { engineViews } from "./inspect/engine-views.ts";
+import { overview } from "./inspect/overview.ts";
+import { readEffect, readTimeline } from "./inspect/read-timeline.ts";
+import { exportParts, exportTurn } from "./inspect/record.ts";
+import { search } from "./inspect/search.ts";
+import { listTurns } from "./inspect/turn-list.ts";
+import { listWorkers } from "./inspect/workers.ts";
+import { Hub } from "./read/hub.ts";
+import { JoinedReads } from "./read/joined-reads.ts";
+import { PageBudget, ReadSlots } from "./read/page-budget.ts";
+import { PieceWriter, pieceTimings } from "./read/pieces.ts";
+import { randomText } from "./rows/digest.ts";
+import { HistoryCache } from "./rows/history-cache.ts";
+import { withLargeValues } from "./rows/large-values.ts";
+import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
+import { checkedLimitKey, checkedLimits } from "./rows/limits.ts";
+import { storageClock } from "./rows/storage-clock.ts";
+import { StoredPinned } from "./rows/stored-pinned.ts";
+import { bookUsage, getSession, listMessages, listSessions, usageOf } from "./sessions/browse.ts";
+import { deleteSession } from "./sessions/delete.ts";
+import { fork } from "./sessions/fork.ts";
+import { attach, typedHandle, watch } from "./sessions/handles.ts";
+import { driveSession } from "./work/drive-session.ts";
+import { recover } from "./work/recover.ts";
+import { sweep } from "./work/sweep.ts";
+import { work } from "./work/work.ts";
+
+/**
+ * Durable sessions over a storage. A verb that starts a turn is accepted by one atomic write; any process that shares the storage and has
+ * the engine can drive the turn. Verbs reject with `RuntimeError` (`not_found`, `conflict`, `storage_…`) or throw `MisuseError` for
+ * arguments that can never be valid.
+ */
+export type Runtime = {
+  // Verbs that start a turn. Each stores the turn before it returns the handle.
+
+  /** Creates a session from text, messages or a complete session, and runs its first turn. */
+  readonly start: <Output = Json>(
+    input: string | readonly Message[] | Session<JsonObject>,
+    options?: StartOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
+  /**
+   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question, the message is the answer. While a turn is
+   * open, `whenBusy` decides; by default the call rejects with `conflict`.
+   */
+  readonly reply: <Output = Json>(
+    id: string,
+    message: string | UserMessage,
+    options?: MessageOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
+  /** Runs the next turn, with one more message or without. */
+  readonly continue: <Output = Json>(
+    id: string,
+    message?: Message | null,
+    options?: DurableOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
+  /** Runs a turn of one step: a model reply and its tool calls. */
+  readonly step: <Output = Json>(id: string, options?: DurableOptions<Output>) => Promise<TurnHandle<Output>>;
+  /**
+   * Records the results of pending tool calls. The result that answers the last pending call starts a turn, unless `continue` is
+   * `false`. Options override those of the turn that made the calls.
+   */
+  readonly submitToolResults: <Output = Json>(
+    id: string,
+    results: readonly (readonly [toolCallId: string, content: unknown])[],
+    options?: AnswerOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
+  /**
+   * Approves a pending tool call, with edited arguments if given, or denies it. The decision that answers the last pending call starts a
+   * turn, unless `continue` is `false`. Options override those of the turn that made the call.
+   */
+  readonly decide: <Output = Json>(
+    id: string,
+    toolCallId: string,
+    decision: DecisionInput,
+    options?: AnswerOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
+  /** Sends a user message like `reply`, but steers an open turn by default. The returned handle is that of the turn which reads the message. */
+  readonly send: <Output = Json>(
+    id: string,
+    message: string | UserMessage,
+    options?: MessageOptions<Output>,
+  ) => Promise<TurnHandle<Output>>;
+
+  // Commands for the open turn.
+
+  /**
+   * Adds input to the open turn at its next checkpoint, or to the next turn if no checkpoint follows or no turn is open. Returns
+   * the id of the input and the turn that is expected to accept it. `id` makes the call idempotent. `turnContext` is that of a turn which the input
+   * starts; if the open turn has another one, the call rejects with `conflict`.
+   */
+  readonly steer: (
+    id: string,
+    input: SteerInput,
+    options?: SteerOptions,
+  ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
+  /**
+   * Withdraws input that no turn has accepted yet: the `id` of a `steer`, or the `key` of a message that steers a turn or is queued. The cancel of an
+   * interrupted turn is not undone.
+   */
+  readonly withdraw: (id: string, inputId: string) => Promise<Withdrawn>;
+  /**
+   * Cancels the open turn. The command is stored, so it takes effect whichever process drives the turn (H6). Waits for the end
+   * of the turn, for up to `waitMs` (default 60,000), and returns `cancelled`; `completion_won` if the end of the turn was committed first (Q9);
+   * `stored` if the turn has not ended in time; or `nothing_open`.
+   */
+  readonly cancel: (id: string, options?: CancelOptions) => Promise<Cancelled>;
+
+  // Reading and managing sessions.
+
+  /**
+   * Returns the session as of its last boundary commit, and its open turn; `null` if there is no such session. `messages` limits the
+   * thread to that many of the newest messages; `"all"` returns all of them. `maxLength` limits it to the newest messages whose JSON has at most that
+   * many characters together, and to at least one message.
+   */
+  readonly get: (
+    id: string,
+    options?: { readonly messages?: number | "all"; readonly maxLength?: number },
+  ) => Promise<SessionView | null>;
+  /**
+   * Returns a page of messages, oldest first. `after` is the index of a message, counted from 0, or the cursor `next` of the previous
+   * page. `before` reads backwards: the page ends before that index, and its `next` is the `before` of the page before it. A page has at most `limit`
+   * messages (default 100), and at most `maxLength` characters of JSON (default: no limit) or one message.
+   */
+  readonly messages: (id: string, options?: MessagePageOptions) => Promise<Page<Message>>;
+  /**
+   * Returns a page of sessions, most recently changed first. `after` is the cursor `next` of the previous page. A session whose row
+   * cannot be read is left out; `get` reports the reason. `status`, `engine`, `owner` and the function `where` select sessions. The statuses `waiting` and `parked` and the owner have an index. Other
+   * filters examine at most 1,024 sessions for a page, which may have fewer items than `limit`, also none, and a `next`.
+   */
+  readonly list: (options?: SessionPageOptions) => Promise<Page<SessionSummary>>;
+  /**
+   * Deletes a session, also one whose row cannot be read. A tombstone remains, so that a process that still drives the session cannot
+   * write it again. Retention entries and tokens hold ids and digests only; workers remove them later. Pinned configurations of engines are
+   * shared by content and remain; those with texts of a call, such as `instructions`, are deleted. The branches of a chat (`useChat`) are deleted with it, and replies
+   * that `responseCache` has stored for the session in this storage; forks of a program are sessions of their own and remain.
+   */
+  readonly delete: (id: string) => Promise<void>;
+  /**
+   * Creates a session with the messages of this one, or with the first `at` messages, and returns its id.
+   * Approvals are not copied while a turn uses them: the call is pending again in the fork. Calls there have
+   * idempotency keys of their own.
+   */
+  readonly fork: (id: string, options?: ForkOptions) => Promise<string>;
+  /** Returns the usage that was booked to a session, by source and by model. `null`: what `book` has booked without a session. */
+  readonly usage: (id: string | null) => Promise<LedgerSum>;
+  /**
+   * Books usage that belongs to no session, such as that of a stateless run, in the ledger of the tenant: one line for each `model`, to which
+   * the usage is added. `model`: the model that caused it; default: none.
+   */
+  readonly book: (usage: Usage, options?: { readonly model?: string | null }) => Promise<void>;
+  /**
+   * Takes the slots that `limits` require for a run of `engine` that is no turn, such as a stateless completion, and returns the function that releases them. `name` is the name of the engine if
+   * this runtime does not have it. Rejects with `quota_exceeded` if a limit has no free slot: such a run does not wait, and `metadata.retryAfterMs` says when to try again. Slots of a process that
+   * died expire after the lease time. Call the function once, also if the run failed.
+   */
+  readonly admit: (engine: Engine, name: string) => Promise<() => Promise<void>>;
+
+  /**
+   * Sums over the turns that ended in a period, by default in the last 24 hours: outcomes, latencies, tokens and cost, by engine, tool and tenant. Sums are
+   * kept for 90 days; deleting a session does not change them. Sums of the last 24 hours are exact to five minutes, older ones to the hour. A turn that was
+   * parked counts when it is parked, and again when it ends. The cost of the call depends on the period, not on the number of turns.
+   */
+  readonly overview: (options?: OverviewOptions) => Promise<Overview>;
+
+  /**
+   * Finds messages that contain all words of a text, of the most recently changed sessions first. The last word may be the beginning of a word; case and
+   * diacritics are ignored. Rejects with `not_found` if the storage cannot search (`canSearch`).
+   */
+  readonly search: (text: string, options?: SearchOptions) => Promise<readonly SearchHit[]>;
+  /** Whether the storage can search: `sqliteStorage` and `postgresStorage` with the option `search`. */
+  readonly canSearch: boolean;
+
+  // Reading events.
+
+  /**
+   * Reads the events of a session, from the first one or after a cursor, and follows new ones until the reader
+   * leaves.
+   */
+  readonly events: (id: string, options?: EventOptions) => AsyncIterable<RuntimeEvent>;
+  /**
+   * Returns a handle on the open turn, or on the given turn, whichever process drives it. `output` is the schema that the turn was started with: it
+   * gives the output of the result its type and its conversions.
+   */
+  readonly attach: <Output = Json>(
+    id: string,
+    turnId?: string | null,
+    options?: OutputOption<Output>,
+  ) => TurnHandle<Output>;
+
+  /**
+   * Returns a turn as one JSON value: the open one, the latest, or the given one. `replayTurn` runs it again
+   * offline.
+   */
+  readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
+
+  /**
+   * Returns a turn like `export`, in parts: first the record without its messages and rows, then these in pages of about 64 KiB. A page is read from the storage when it is asked
+   * for, so a long turn needs the memory of one page. Rejects with `not_found` if the session or the journal of the turn is removed meanwhile.
+   */
+  readonly exportParts: (id: string, turnId?: string) => AsyncGenerator<TurnRecordPart, void>;
+
+  // Completing a pending call from outside.
+
+  /**
+   * Returns a capability token that completes this pending call once, while the call is pending with its current arguments. Whoever has
+   * the token can answer the call and nothing else.
+   */
+  readonly token: (id: string, toolCallId: string, options?: TokenOptions) => Promise<string>;
+  /**
+   * Completes the call of a token. The first answer is recorded; later ones change nothing, and the result says so.
+   */
+  readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
+
+  // Inspection, for pages that show what the runtime does.
+
+  /** The engines of this runtime with their models, instructions and tools. Performs no I/O. */
+  readonly engines: () => readonly EngineView[];
+  /**
+   * Returns a page of the turns of a session, newest first: at most `limit` (default 50, at most 100). `after` is the cursor `next` of the previous page. Queued input
+   * is no turn until its turn starts.
+   */
+  readonly turns: (id: string, options?: TurnPageOptions) => Promise<Page<TurnSummaryView>>;
+  /**
+   * Returns what a turn did and when, from its journal: up to `limit` rows (default 500, which is the maximum) after the row `after`. A page is bounded in characters too, so
+   * it may have fewer rows; `next` is the `after` of the next page. Also for turns that are open, and for turns inside tool calls, whose ids are in `children`.
+   */
+  readonly timeline: (id: string, turnId: string, options?: TimelineOptions) => Promise<TurnTimeline>;
+  /** Returns everything that is stored about one row of the journal of a turn. `ordinal`: the number of the row, from 1. */
+  readonly effect: (id: string, turnId: string, ordinal: number) => Promise<EffectDetail>;
+  /** Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most 10,000 open turns. */
+  readonly workers: () => Promise<readonly WorkerView[]>;
+  /** Whether written rows outlive the process. */
+  readonly durability: HostStorage["durability"];
+
+  // Driving turns of other processes.
+
+  /**
+   * Without an id: drives every open turn that no process holds, and returns their number. With an id: drives the open turn of that
+   * session, makes a failed session usable again, or ends a parked turn. `from: "step"` restarts the open step of a parked turn and
+   * names the effects that may be performed twice (Q14).
+   */
+  readonly recover: (id?: string, options?: { readonly from?: "step" }) => Promise<Recovered>;
+  /**
+   * Runs a worker until the signal aborts: drives open turns that no process holds, which are turns of crashed processes and turns that
+   * were only accepted; applies deadlines; removes expired journals. It continues after errors, and reports them ({@link WorkOptions}).
+   */
+  readonly work: (options: WorkOptions) => Promise<void>;
+  /**
+   * How long the leases of this process last and how often it renews them, in milliseconds (`lease` of {@link RuntimeOptions}). For a system that calls
+   * `drive`: it derives from `ttlMs` how soon it calls another process if one does not answer.
+   */
+  readonly lease: LeaseTimings;
+  /**
+   * Drives one session until no turn is open (`idle`), until `deadlineMs` is over (`handed_over`), or not at all because another process holds it (`busy`)
+   * or because the turn is parked (`parked`). For a queue, a cron job or a serverless function that decides where sessions run. Whether and how often it is
+   * called affects when a turn runs, and nothing else. Rejects with the error that stopped the turn here; the turn stays open.
+   */
+  readonly drive: (id: string, options?: DriveOptions) => Promise<Driven>;
+  /**
+   * Does once what a worker does besides driving turns: applies deadlines, removes expired journals and unreferenced rows. Lists the sessions that are due,
+   * of all tenants, at most `limit` (default 256), for `drive`. For deployments without a worker.
+   */
+  readonly sweep: (options?: SweepOptions) => Promise<Swept>;
+  /**
+   * Hands over every turn that this process drives: each at its next commit, or during an effect after `graceMs` milliseconds (default
+   * 10,000). The leases are released, so other processes continue the turns at once; no turn fails.
+   * Resolves when the leases are released, at the latest 5 seconds after `graceMs`: a lease that a busy storage kept from being released
+   * expires. `result` of an open turn of this process rejects with `lease_lost`. A verb that is called later only accepts its turn.
+   */
+  readonly close: (options?: { readonly graceMs?: number }) => Promise<void>;
+
+  /**
+   * Returns the same runtime for one tenant, whose verbs cannot reach sessions of other tenants. `work`, `sweep`, `close`, `recover` without an
+   * id and `complete` concern all tenants. The default tenant is the empty string.
+   */
+  readonly tenant: (name: string) => Runtime;
+  /**
+   * Returns the same runtime with a limit key for the turns of its verbs, unless a verb has its own or continues a turn that has one. For a request handler: the
+   * key of the authenticated user. Throws `MisuseError` for a key that is empty or longer than 256 characters.
+   */
+  readonly limitedBy: (limitKey: string) => Runtime;
+  /**
+   * Returns the same runtime for one caller of the tenant, which `everturn/http` does for the caller of each request. Sessions that its verbs start belong to the caller
+   * (`owner`), and turns are stored as started by it (`startedBy`). Its verbs still reach every session of the tenant; the rules of `createHandler` say who may do what
+   * over HTTP. Throws `MisuseError` for a name that is longer than 256 characters.
+   */
+  readonly calledBy: (caller: string) => Runtime;
+};
+
+/**
+ * Builds a runtime over a storage. Performs no I/O. Throws `MisuseError` if there is no engine or an option is out of range, and
+ * `RuntimeError` (`volatile_storage`) if `durability: "durable"` is required and the storage is volatile.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake } from "everturn";
+ * import { memoryStorage } from "everturn/host/memory";
+ * import { runtime } from "everturn/runtime";
+ *
+ * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
+ * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+ * const turn = await sessions.start("hi", { id: "s1" });
+ * (await turn.result).text; // => "Hello!"
+ * (await sessions.get("s1"))?.session.status; // => "completed"
+ * ```
+ */
+export function runtime(options: RuntimeOptions): Runtime {
+  const { engines, clock = systemClock, lease = {}, live = {} } = options;
+  const growingLease = new GrowingLease(checkedTimings({ ...leaseTimings, ...lease }));
+  const maxActiveTurns = checkedCount("maxActiveTurns", options.maxActiveTurns ?? 4096);
+  const { storage: host, clock: storageTime } = storageClock(
+    growingLease.measured(checkedStorage(options.host, options.durability ?? null), clock),
+    clock,
+  );
+  const storage = withLargeValues(host);
+  if (Object.keys(engines).length === 0) {
+    throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
+      path: ["engines"],
+    });
+  }
+  let { owner } = options;
+  const timings = live === false ? null : { ...pieceTimings, ...live };
+  const context: RuntimeContext = {
+    storage,
+    engines,
+    clock: storageTime,
+    // Created at first use: some edge platforms refuse random numbers outside of a request.
+    owner: () => (owner ??= `process-${randomText(8)}`),
+    lease: growingLease,
+    maxTakeovers: checkedCount("maxTakeovers", options.maxTakeovers ?? 5),
+    maxActiveTurns: () => Math.min(maxActiveTurns, growingLease.places),
+    limits: checkedLimits(options.limits),
+    retentionMs: checkedRetention(options.retentionMs),
+    reportFailure: (report) => {
+      try {
+        options.onTurnFailure?.(report);
+      } catch {
+        // A function of the program that reports failures must not cause one.
+      }
+    },
+    hub: new Hub(),
+    pieces: new PieceWriter(storage, clock, timings),
+    reads: new JoinedReads(storage),
+    cancels: new CancelWatch(storage, clock),
+    histories: new HistoryCache(),
+    pages: new PageBudget(),
+    readSlots: new ReadSlots(),
+    outputChecks: new OutputChecks(),
+    forkSlots: new ReadSlots(1),
+    endWaits: new Map(),
+    pinned: new StoredPinned(clock),
+  };
+  const drives = options.drive ?? true;
+  return runtimeOf({
+    ...context,
+    turns: new ActiveTurns(context, drives),
+    tenant: "",
+    limitKey: null,
+    caller: null,
+    drives,
+  });
+}
+
+function runtimeOf(context: VerbContext): Runtime {
+  return {
+    start: async (input, options) => typedHandle(await start(context, input, options), options?.output),
+    reply: async (id, message, options) => typedHandle(await reply(context, id, message, options), options?.output),
+    continue: async (id, message, options) =>
+      typedHandle(await continueSession(context, id, message, options), options?.output),
+    step: async (id, options) => typedHandle(await step(context, id, options), options?.output),
+    submitToolResults: async (id, results, options) =>
+      typedHandle(await submitToolResults(context, id, results, options), options?.output),
+    decide: async (id, callId, decision, options) =>
+      typedHandle(await decide(context, id, callId, decision, options), options?.output),
+    send: async (id, message, options) => typedHandle(await send(context, id, message, options), options?.output),
+    steer: (...args) => steer(context, ...args),
+    withdraw: (...args) => withdraw(context, ...args),
+    cancel: (...args) => cancel(context, ...args),
+    get: (...args) => getSession(context, ...args),
+    messages: (...args) => listMessages(context, ...args),
+    list: (...args) => listSessions(context, ...args),
+    delete: (...args) => deleteSession(context, ...args),
+    fork: (...args) => fork(context, ...args),
+    usage: (...args) => usageOf(context, ...args),
+    book: (...args) => bookUsage(context, ...args),
+    admit: (...args) => admitRun(context, ...args),
+    overview: (...args) => overview(context, ...args),
+    search: (...args) => search(context, ...args),
+    canSearch: context.storage.search !== undefined,
+    lease: context.lease,
+    events: (...args) => watch(context, ...args),
+    attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
+    export: (...args) => exportTurn(context, ...args),
+    exportParts: (...args) => exportParts(context, ...args),
+    token: (...args) => token(context, ...args),
+    complete: (...args) => complete(context, ...args),
+    engines: () => engineViews(context.engines),
+    turns: (...args) => listTurns(context, ...args),
+    timeline: (...args) => readTimeline(context, ...args),
+    effect: (...args) => readEffect(context, ...args),
+    workers: () => listWorkers(context),
+    durability: context.storage.durability,
+    recover: (...args) => recover(context, ...args),
+    work: (...args) => work(context, ...args),
+    drive: (...args) => driveSession(context, ...args),
+    sweep: (...args) => sweep(context, ...args),
+    close: async ({ graceMs = 10_000 } = {}) => {
+      await context.turns.close(graceMs);
+      context.pieces.flush();
+    },
+    tenant: (name) => runtimeOf({ ...context, tenant: name }),
+    limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }),
+    calledBy: (caller) => runtimeOf({ ...context, caller: checkedCaller(caller) }),
+  };
+}
+
+/** The longest name of a caller, in UTF-16 code units: it is part of the key of a row. */
+export const longestCallerName = 256;
+
+function checkedCaller(caller: string): string {
+  if (typeof caller === "string" && caller.length <= longestCallerName) return caller;
+  throw new MisuseError(
+    "invalid_argument",
+    `calledBy: the name of a caller must be a string of up to ${longestCallerName} characters`,
+  );
+}
+
+function checkedCount(name: "maxTakeovers" | "maxActiveTurns", count: number): number {
+  if (Number.isSafeInteger(count) && count >= 1) return count;
+  throw new MisuseError("invalid_argument", `${name} must be a whole number of 1 or more, not ${String(count)}`, {
+    path: [name],
+  });
+}
+
+/** Validates `retentionMs`. `null`: journals are kept without limit. */
+function checkedRetention(retentionMs: number | undefined): number | null {
+  if (retentionMs === undefined || retentionMs === Number.POSITIVE_INFINITY) return null;
+  if (typeof retentionMs === "number" && retentionMs >= 0 && retentionMs <= tenYearsMs) return retentionMs;
+  throw new MisuseError(
+    "invalid_argument",
+    `retentionMs must be a number of milliseconds from 0 to ten years, or Infinity, not ${String(retentionMs)}`,
+    {
+      path: ["retentionMs"],
+    },
+  );
+}

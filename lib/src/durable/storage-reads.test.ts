@@ -1,0 +1,141 @@
+// The number of storage reads: a process that accepts a turn and drives it does not read back what it wrote.
+
+import type { HostStorage, RuntimeEvent } from "./index.ts";
+import type { Query } from "./rows/storage.ts";
+
+import { expect, test } from "vitest";
+
+import { fake } from "../core/adapters/internal.ts";
+import { engine } from "../core/engine/internal.ts";
+import { handClock } from "../testing/hand-clock.ts";
+import { memoryStorage } from "./host/memory/index.ts";
+import { runtime } from "./index.ts";
+import { epochOf } from "./rows/lease.ts";
+
+/** A storage that lists the tables of every read. */
+function counted(storage: HostStorage) {
+  const reads: (readonly Query["table"][])[] = [];
+  const counting: HostStorage = {
+    ...storage,
+    read: (queries) => {
+      reads.push(queries.map(({ table }) => table));
+      return storage.read(queries);
+    },
+  };
+  return { storage: counting, reads };
+}
+
+async function until(events: AsyncIterable<RuntimeEvent>, type: string): Promise<void> {
+  for await (const { event } of events) if (event.type === type) return;
+  throw new Error(`there was no ${type}`);
+}
+
+const text = (words: string) => [{ type: "text", text: words } as const];
+
+test.each([
+  ["without an idempotency key", {}],
+  ["with an idempotency key", { key: "k" }],
+])("a reply is driven to its first delta with at most 3 reads (%s)", async (_, options) => {
+  const { storage, reads } = counted(memoryStorage());
+  const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
+  const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+  await (
+    await sessions.start("hi", { id: "s" })
+  ).result;
+  reads.length = 0;
+  const turn = await sessions.reply("s", "more", options);
+  await until(turn.events, "text_delta");
+  expect(reads.length).toBeLessThanOrEqual(3);
+  // The process has the rows that it wrote: neither the turn nor its configuration nor the history is read.
+  expect(reads.flat()).not.toEqual(expect.arrayContaining([expect.stringMatching(/starts|turns|contents|entries/)]));
+  expect((await turn.result).text).toBe("two");
+});
+
+test("a turn built from late input is driven without reading back its rows", async () => {
+  const { storage, reads } = counted(memoryStorage());
+  const late = { isSteered: false };
+  const scripts = [text("one"), text("two")];
+  const agent = engine({ adapter: fake({ scripts }), model: "fake:m" });
+  const sessions = runtime({
+    host: {
+      ...storage,
+      write: async (batch) => {
+        // Input that arrives after the last checkpoint and before the commit that ends the turn.
+        const ends = batch.puts.some(({ table, value }) => table === "turns" && value.includes('"status":"ended"'));
+        if (ends && !late.isSteered) {
+          late.isSteered = true;
+          await sessions.steer("s", "and more", { id: "i1" });
+          reads.length = 0;
+        }
+        return storage.write(batch);
+      },
+    },
+    engines: { default: agent },
+    live: false,
+  });
+  const turn = await sessions.start("hi", { id: "s" });
+  let ended = 0;
+  for await (const { event } of sessions.events("s")) {
+    if (event.type === "chat_completed") ended += 1;
+    if (ended === 2) break;
+  }
+  // Neither its configuration nor its history is read.
+  expect(reads.flat()).not.toEqual(expect.arrayContaining([expect.stringMatching(/contents|entries|starts/)]));
+  expect((await turn.result).text).toBe("one");
+  expect((await sessions.messages("s")).items.map(({ role }) => role)).toEqual([
+    "user",
+    "assistant",
+    "user",
+    "assistant",
+  ]);
+  // The lease was kept under the next epoch, and is released at the end.
+  const [[lease] = []] = await storage.read([{ table: "leases", prefix: ["", "s"] }]);
+  expect(epochOf(lease?.tag ?? 0)).toBe(2);
+  expect(lease?.remainingMs).toBeLessThanOrEqual(0);
+});
+
+test("a stored turn is claimed and loaded without the reads that only a takeover or a limit needs", async () => {
+  const memory = memoryStorage();
+  const { storage, reads } = counted(memory);
+  const agent = engine({ adapter: fake({ scripts: [text("one")] }), model: "fake:m" });
+  const accepting = runtime({ host: memory, engines: { default: agent }, live: false, drive: false });
+  await accepting.start("hi", { id: "s" });
+  const driving = runtime({ host: storage, engines: { default: agent }, live: false });
+  await driving.recover();
+  await driving.close();
+  const ofTurn = reads.filter((tables) => tables.some((table) => ["turns", "contents", "entries"].includes(table)));
+  expect(ofTurn).toEqual([
+    ["sessions", "open", "starts", "turns", "records", "cancels", "journal"],
+    ["contents", "entries"],
+  ]);
+});
+
+test("the upkeep of an idle worker is one read for deadlines, retention and open turns", async () => {
+  const clock = handClock();
+  const { storage, reads } = counted(memoryStorage({ clock }));
+  const liveness = { process: "one", hasEnded: () => false };
+  const agent = engine({ adapter: fake({ scripts: [] }), model: "fake:m" });
+  const sessions = runtime({ host: { ...storage, liveness }, engines: { default: agent }, clock, live: false });
+  const stop = new AbortController();
+  const working = sessions.work({ signal: stop.signal });
+  await clock.advance(5000);
+  stop.abort();
+  await clock.advance(0);
+  await working;
+  const upkeep = reads.filter((tables) => tables.includes("deadlines"));
+  expect(upkeep.length).toBeGreaterThanOrEqual(5);
+  expect(upkeep.every((tables) => tables.includes("retained") && tables.includes("open"))).toBe(true);
+});
+
+test("the end of a turn does not wake processes that wait for cancels", async () => {
+  const storage = memoryStorage();
+  const written = new Set<string>();
+  storage.watch((_, tables) => tables?.forEach((table) => written.add(table)));
+  const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
+  const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
+  await (
+    await sessions.start("hi", { id: "s" })
+  ).result;
+  expect(written.has("turns")).toBe(true);
+  expect(written.has("cancels")).toBe(false);
+});

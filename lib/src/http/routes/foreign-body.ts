@@ -1,9 +1,0 @@
-// The body of routes in the formats of other libraries.
-
-import type { JsonObject } from "../../model/internal.ts";
-import type { BodySchema } from "../openapi/body-schema.ts";
-
-import { jsonObject } from "../../model/parse/reading.ts";
-
-/** A body that is checked by ag-ui/, ui/ or openai/: any JSON object. */
-export const foreignBody: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };

@@ -1,0 +1,30 @@
+// Entry point `everturn/client`: a client for `everturn/http`, a reader of its inspection routes, and a `fetch` for the chat of the AI SDK. Runs wherever `fetch` exists.
+
+export type { ClientErrorReason } from "./errors.ts";
+export type { Inspector } from "./inspector.ts";
+export type { ClientOptions, ClientTurn, EverturnClient, TurnOptions } from "./types.ts";
+export type {
+  DiscardedAttempt,
+  EffectDetail,
+  EngineView,
+  LeaseView,
+  Overview,
+  OverviewSum,
+  Quantiles,
+  ScenarioView,
+  SearchHit,
+  ServerView,
+  SessionFilter,
+  TimelineEffect,
+  ToolSum,
+  ToolView,
+  TurnClaim,
+  TurnSummaryView,
+  TurnTimeline,
+  WorkerView,
+} from "../../core/model/internal.ts";
+
+export { chatFetch } from "./chat-fetch.ts";
+export { createClient } from "./client.ts";
+export { ClientError } from "./errors.ts";
+export { createInspector } from "./inspector.ts";

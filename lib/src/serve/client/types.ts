@@ -1,0 +1,358 @@
+// The public types of the client. The verbs have the names and meanings of the durable runtime; values on the wire have the types of
+// `everturn/model`.
+
+import type { Clock } from "../../core/clock/clock.ts";
+import type {
+  Cancelled,
+  Json,
+  JsonObject,
+  LedgerSum,
+  Message,
+  MessageInput,
+  ModelName,
+  Page,
+  PendingReason,
+  Recovered,
+  ResponseFormat,
+  RuntimeEvent,
+  SessionFilter,
+  SessionSummary,
+  SessionView,
+  ToolChoice,
+  ToolMode,
+  TurnEnd,
+  Withdrawn,
+} from "../../core/model/internal.ts";
+
+/** Options of {@link createClient}. `url` is required. */
+export type ClientOptions = {
+  /**
+   * The base URL of the API with its mount path: `https://example.com/api/everturn`. In a browser a path is
+   * enough.
+   */
+  readonly url: string;
+  /**
+   * The bearer token, or a function that returns one, called before every request. It appears in no error and no
+   * URL.
+   */
+  readonly token?: string | (() => string | Promise<string>);
+  /** The fetch implementation. Default: the global `fetch`. */
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
+  /** Headers sent with every request. */
+  readonly headers?: { readonly [name: string]: string };
+  /** Retry counts and delays. Delays double from `baseMs` to `maxMs` with jitter; `Retry-After` is respected. */
+  readonly retry?: Partial<ClientRetry>;
+  /** A stream without data or heartbeat for this many milliseconds counts as cut. Default: 60,000. */
+  readonly silenceMs?: number;
+  /** Waits, timeouts and the randomness of backoff come from it; its times are in milliseconds. Default: the system clock. */
+  readonly clock?: Clock;
+};
+
+/**
+ * Retry with exponential backoff and jitter: the delay doubles from `baseMs` to `maxMs`, of which a random half to
+ * whole is waited. `Retry-After` of the server is respected up to 60 seconds; a longer one fails the request.
+ */
+export type ClientRetry = {
+  /** How often a request is sent again before it fails. Default: 4. A request that is not idempotent is not repeated once the server may have processed it. */
+  readonly requests: number;
+  /** How often in a row a stream, or a wait for a result, reconnects without receiving data. Default: 12, which is about a minute. */
+  readonly streams: number;
+  /** The first delay, in milliseconds. Default: 200. */
+  readonly baseMs: number;
+  /** The longest delay, in milliseconds. Default: 10,000. */
+  readonly maxMs: number;
+};
+
+/** Options of every request. */
+export type CallOptions = {
+  /** Aborts the request and everything that is read from it. It does not affect the turn; `cancel` ends a turn. */
+  readonly signal?: AbortSignal;
+};
+
+/**
+ * Options of a turn. `engine`, `version` and `waits` are always accepted, the others if the operator of the server
+ * allows them.
+ */
+export type TurnOptions = {
+  /** The name of an engine on the server. */
+  readonly engine?: string;
+  /** The request is rejected with a conflict unless the session has this version. */
+  readonly version?: number;
+  /** How long calls may stay pending, by reason. */
+  readonly waits?: { readonly [R in PendingReason]?: WaitPolicy };
+  /** The model, as `provider:model`. */
+  readonly model?: ModelName;
+  /** Instructions that replace those of the engine. */
+  readonly instructions?: string;
+  /** A JSON Schema that the answer must conform to. */
+  readonly output?: { readonly [keyword: string]: unknown };
+  /** The format of the reply, if there is no `output`. */
+  readonly responseFormat?: ResponseFormat;
+  /** How often the model may correct an answer that does not conform to `output`. */
+  readonly repair?: number;
+  /** Whether the model must, may or must not call a tool. */
+  readonly toolChoice?: ToolChoice;
+  /** The names of the tools of the engine that the turn has. Default: all. */
+  readonly activeTools?: readonly string[];
+  /** Whether one reply may contain several tool calls. */
+  readonly parallelToolCalls?: boolean;
+  /** Randomness of the reply. */
+  readonly temperature?: number;
+  /** Nucleus sampling, from 0 to 1. */
+  readonly topP?: number;
+  /** Longest reply of one model call, in tokens. */
+  readonly maxTokens?: number;
+  /** Texts at which the model stops. */
+  readonly stopSequences?: readonly string[];
+  /** A seed for sampling. */
+  readonly seed?: number;
+  /** `manual` leaves all tool calls pending. */
+  readonly mode?: ToolMode;
+  /** How many model calls the turn may make. */
+  readonly maxTurns?: number;
+  /** Limits of steps, tokens, cost and time. */
+  readonly budgets?: TurnBudgets;
+};
+
+/** How long a call may stay pending, in milliseconds, and what happens then. */
+type WaitPolicy = { readonly afterMs: number; readonly onTimeout?: "error_as_result" | "fail_turn" };
+
+/** Limits of a turn. At a limit the turn ends with `haltedReason: "budget"`. */
+type TurnBudgets = {
+  readonly steps?: number;
+  readonly tokens?: number;
+  readonly cost?: number;
+  readonly timeMs?: number;
+  readonly noProgress?: number;
+};
+
+/** Options of verbs that start a turn. */
+export type DriveOptions = TurnOptions &
+  CallOptions & {
+    /**
+     * The idempotency key: requests with the same key start one turn. Default: a random key for each call, which the
+     * client uses for its own retries.
+     */
+    readonly key?: string;
+  };
+
+/** Options of `reply` and `send`. */
+type MessageOptions = DriveOptions & {
+  /**
+   * What to do with the message while a turn is open: `"steer"` adds it to the turn, `"queue"` makes it the next turn, `"interrupt"` cancels the
+   * turn and makes it the next turn, `"reject"` rejects with `conflict`. Default: the policy of the engine on the server, otherwise `"reject"` for
+   * `reply` and `"steer"` for `send`.
+   */
+  readonly whenBusy?: "steer" | "queue" | "interrupt" | "reject";
+};
+
+/** Options of `start`. */
+type BeginOptions = DriveOptions & {
+  /** The id of the session. Default: a random id. */
+  readonly id?: string;
+  /** The metadata of the session. */
+  readonly metadata?: JsonObject;
+};
+
+/** Options of verbs that answer pending calls. */
+type AnswerOptions = DriveOptions & {
+  /** `false`: only record the answer; `continue` starts the turn. Default: true. */
+  readonly continue?: boolean;
+};
+
+/** A user message: the value of `user()`, or an object such as `{ role: "user", content: "hi" }`. */
+type UserInput = Extract<MessageInput, { readonly role: "user" }>;
+
+/** A chat of the AI SDK. The id of the chat is the id of its first session. */
+export type ClientChat = {
+  readonly id: string;
+  /** The session that holds the current branch of the chat. */
+  readonly sessionId: string;
+  /** UI messages of the AI SDK, oldest first. */
+  readonly messages: readonly JsonObject[];
+  readonly status: SessionSummary["status"];
+  readonly version: number;
+  /** The open turn; `null`: none is open. */
+  readonly turnId: string | null;
+  /** The failure of a session in status `error`; otherwise `null`. */
+  readonly error: string | null;
+};
+
+/** Approval, optionally with other arguments, or denial with a reason that the model reads. */
+export type DecisionAnswer = (
+  | { readonly type: "approve"; readonly arguments?: JsonObject }
+  | { readonly type: "deny"; readonly reason?: string }
+) & {
+  /** `digest` of the pending call that was shown to the person who decides. If the call has changed meanwhile, the decision is refused (`call_changed`). */
+  readonly digest: string;
+};
+
+/** The answer to the pending call of a token. */
+type TokenAnswer =
+  | { readonly type: "result"; readonly value: Json }
+  | { readonly type: "answer"; readonly text: string }
+  | { readonly type: "approve" }
+  | { readonly type: "deny"; readonly reason?: string };
+
+/** The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. */
+export type Completed = "completed" | "already_completed" | "revoked" | "unknown";
+
+/** Which events to read. */
+export type WatchOptions = CallOptions & {
+  /** The cursor to start after. Default: from the first event. */
+  readonly after?: string;
+  /** Reads the events of this turn only, until it ends. */
+  readonly turnId?: string;
+  /** `false`: returns the stored events and ends. Default: true. */
+  readonly follow?: boolean;
+};
+
+/** Pagination: `after` is the cursor `next` of the previous page. */
+export type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
+
+/** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
+export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
+
+/** An accepted turn on the server: its events and its result. */
+export type ClientTurn = {
+  /** The id of the session. */
+  readonly sessionId: string;
+  /** The id of the turn; `null` if none was started because calls are still pending. */
+  readonly turnId: string | null;
+  /**
+   * The events of the turn from its start, with backpressure. A cut connection is resumed without losing or
+   * repeating an event. Leaving the iteration detaches the reader and does not affect the turn. It can be iterated
+   * several times.
+   */
+  readonly events: AsyncIterable<RuntimeEvent>;
+  /**
+   * The result of the turn, whether or not the events are read. Rejects if the server rejects the request or
+   * cannot be reached, or if the signal aborts.
+   */
+  readonly result: Promise<TurnEnd>;
+};
+
+/** The verbs of the durable runtime over HTTP. */
+export type EverturnClient = {
+  // Verbs that start a turn. Each carries an idempotency key, so retries start one turn.
+
+  /** Starts a session from text or user messages and runs its first turn. */
+  readonly start: (input: string | readonly UserInput[], options?: BeginOptions) => Promise<ClientTurn>;
+  /**
+   * Adds a user message, a text or a message with images and files, and runs a turn. If the session asked a question, the message is the answer. While a turn is open, `whenBusy` decides; by
+   * default the call rejects with `conflict`.
+   */
+  readonly reply: (id: string, message: string | UserInput, options?: MessageOptions) => Promise<ClientTurn>;
+  /** Sends a user message like `reply`, but steers an open turn by default. */
+  readonly send: (id: string, message: string | UserInput, options?: MessageOptions) => Promise<ClientTurn>;
+  /** Runs the next turn, with a message or without one. */
+  readonly continue: (id: string, message?: UserInput | null, options?: DriveOptions) => Promise<ClientTurn>;
+  /** Runs a turn of one step: a model reply and its tool calls. */
+  readonly step: (id: string, options?: DriveOptions) => Promise<ClientTurn>;
+  /**
+   * Records the results of pending calls. The answer to the last pending call starts a turn, unless `continue` is
+   * `false`.
+   */
+  readonly submitToolResults: (
+    id: string,
+    results: readonly (readonly [toolCallId: string, content: Json])[],
+    options?: AnswerOptions,
+  ) => Promise<ClientTurn>;
+  /**
+   * Approves or denies a pending call, with other arguments if given. The answer to the last pending call starts a
+   * turn.
+   */
+  readonly decide: (
+    id: string,
+    toolCallId: string,
+    decision: DecisionAnswer,
+    options?: AnswerOptions,
+  ) => Promise<ClientTurn>;
+
+  // Verbs on the open turn.
+
+  /**
+   * Adds input to the open turn at its next checkpoint, or to the next turn if there is none. `transient` input
+   * is not kept in the history.
+   */
+  readonly steer: (
+    id: string,
+    input: string | UserInput,
+    options?: CallOptions & { readonly transient?: boolean; readonly id?: string },
+  ) => Promise<{ readonly inputId: string; readonly turnId: string }>;
+  /** Withdraws input that no turn has accepted yet: the id of steered input, or the `key` of a queued message. */
+  readonly withdraw: (id: string, inputId: string, options?: CallOptions) => Promise<Withdrawn>;
+  /**
+   * Cancels the open turn. `stored` means that no process drives the turn at the moment; the next one ends it.
+   * Without a `turnId` the open turn is cancelled, and the request is not retried.
+   */
+  readonly cancel: (
+    id: string,
+    options?: CallOptions & { readonly turnId?: string; readonly reason?: string },
+  ) => Promise<Cancelled>;
+
+  // Reading and managing sessions.
+
+  /**
+   * Returns the session as of its last committed turn with its newest messages, and its open turn; `null` if there
+   * is no such session.
+   */
+  readonly get: (id: string, options?: CallOptions & { readonly messages?: number }) => Promise<SessionView | null>;
+  /**
+   * Returns a page of messages, oldest first. `after` is the index of a message, from 0, or `next` of the last
+   * page.
+   */
+  readonly messages: (
+    id: string,
+    options?: CallOptions & { readonly after?: number | string; readonly limit?: number },
+  ) => Promise<Page<Message>>;
+  /**
+   * Returns a chat for `useChat` of the AI SDK: all its messages, as UI messages, and its open turn. The server sends them in pages, which are read one after the
+   * other.
+   */
+  readonly chat: (id: string, options?: CallOptions) => Promise<ClientChat>;
+  /** Returns a page of sessions, most recently changed first. `status` and `engine` select sessions; such a page may be short and still have a `next`. */
+  readonly list: (options?: PageOptions & SessionFilter) => Promise<Page<SessionSummary>>;
+  /** Deletes a session. */
+  readonly delete: (id: string, options?: CallOptions) => Promise<void>;
+  /** Creates a session with the messages of this one, or with the first `at` messages, and returns its id. */
+  readonly fork: (
+    id: string,
+    options?: CallOptions & { readonly id?: string; readonly at?: number },
+  ) => Promise<string>;
+  /**
+   * Drives the open turn again, makes a failed session usable, or ends a parked turn. `from: "step"` restarts its
+   * open step.
+   */
+  readonly recover: (id: string, options?: CallOptions & { readonly from?: "step" }) => Promise<Recovered>;
+  /** Returns what a session has cost, by kind and by model. `null`: what the tenant's chat completions have cost, which belong to no session. */
+  readonly usage: (id: string | null, options?: CallOptions) => Promise<LedgerSum>;
+
+  // Events and results.
+
+  /**
+   * Reads the events of a session or of one turn, from the first one or after a cursor. A cut connection is
+   * resumed.
+   */
+  readonly events: (id: string, options?: WatchOptions) => AsyncIterable<RuntimeEvent>;
+  /**
+   * Returns a handle on a turn that was started elsewhere or before a page reload. No request is sent before it is
+   * read.
+   */
+  readonly attach: (id: string, turnId: string, options?: CallOptions) => ClientTurn;
+  /** Returns a turn as one JSON value. Only if the server allows it (`records: true`). */
+  readonly export: (id: string, turnId: string, options?: CallOptions) => Promise<ExportedTurn>;
+
+  // Completing a pending call by token.
+
+  /** Returns a token that completes this pending call once, while it waits with its current arguments. */
+  readonly token: (id: string, toolCallId: string, options?: CallOptions) => Promise<string>;
+  /**
+   * Completes the call of a token. The first answer counts; for later ones nothing changes, and the result says
+   * so.
+   */
+  readonly complete: (token: string, answer: TokenAnswer, options?: CallOptions) => Promise<Completed>;
+
+  /** Checks that the process responds and its storage answers. */
+  readonly health: (options?: CallOptions) => Promise<{ readonly status: "ok" }>;
+};

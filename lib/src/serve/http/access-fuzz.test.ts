@@ -1,0 +1,219 @@
+// Random requests of every kind of caller. A model of the rules says which requests must be refused; the test counts violations, and shows that it finds them if the rules
+// allow everything or nothing.
+
+import type { WorldSettings } from "../../../test/access-world.ts";
+
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+
+import { accessWorld, allowAll, deciderRules, sessionIds } from "../../../test/access-world.ts";
+
+/** Callers with a token. */
+const callers = ["owner", "other", "decider", "operator", "stranger"] as const;
+type Sender = (typeof callers)[number];
+
+const reads = ["", "/messages", "/usage", "/turns", "/events?follow=false"] as const;
+
+/** A request to a session. `need`: the right that it needs. */
+type Sent = {
+  readonly kind: Sender;
+  readonly session: (typeof sessionIds)[number];
+  readonly action: Action;
+};
+
+type Action =
+  | { readonly need: "read"; readonly path: (typeof reads)[number] }
+  | { readonly need: "read"; readonly chat: true }
+  | { readonly need: "own"; readonly verb: "reply" | "send" | "steer" | "cancel" | "fork" | "tool-results" | "delete" }
+  | { readonly need: "decide"; readonly type: "approve" | "deny"; readonly amount: number | null; readonly way: Way };
+
+type Way = "native" | "ui" | "ag-ui" | "token";
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  fc.record({ need: fc.constant("read" as const), path: fc.constantFrom(...reads) }),
+  fc.record({ need: fc.constant("read" as const), chat: fc.constant(true as const) }),
+  fc.record({
+    need: fc.constant("own" as const),
+    verb: fc.constantFrom("reply" as const, "send", "steer", "cancel", "fork", "tool-results", "delete"),
+  }),
+  fc.record({
+    need: fc.constant("decide" as const),
+    type: fc.constantFrom("approve" as const, "deny"),
+    amount: fc.option(fc.integer({ min: 1, max: 10_000 })),
+    way: fc.constantFrom("native" as const, "ui", "ag-ui", "token"),
+  }),
+);
+
+const sent: fc.Arbitrary<Sent> = fc.record({
+  // Callers with rights are more frequent, so that many requests are accepted.
+  kind: fc.constantFrom("owner", "owner", "owner", "operator", "operator", "decider", "other", "stranger"),
+  session: fc.constantFrom(...sessionIds, "pending", "pending"),
+  action,
+});
+
+/** Whether the rules allow the request, from what is true of the session at this moment. */
+function isAllowed({ kind, action: asked }: Sent, waitsForDecision: boolean): boolean {
+  // The result of a call that waits for a decision is a decision.
+  const isDecision = asked.need === "own" && asked.verb === "tool-results" && waitsForDecision;
+  const need = isDecision ? "decide" : asked.need;
+  switch (kind) {
+    case "operator":
+      return true;
+    case "owner":
+      return need !== "decide" || !waitsForDecision;
+    case "decider":
+      return waitsForDecision && need !== "own";
+    case "other":
+    case "stranger":
+      return false;
+  }
+}
+
+type Counts = { sent: number; accepted: number; readonly violations: string[] };
+
+/** Sends the requests to one server, and counts the violations: a refusal that changed a row, an answer to a caller without a right, a refusal of one who has it. */
+async function play(requests: readonly Sent[], settings: WorldSettings): Promise<Counts> {
+  const world = await accessWorld(settings);
+  const counts: Counts = { sent: 0, accepted: 0, violations: [] };
+  for (const request of requests) {
+    const { kind, session } = request;
+    const view = await world.sessions.get(session);
+    const waitsForDecision = view?.session.pendingToolCalls.some(({ reason }) => reason === "approval") === true;
+    const before = await world.rows();
+    const answer = await send(world, request);
+    // Turns end before the next request, so that the rows do not change by themselves.
+    const after = await settled(world);
+    counts.sent += 1;
+    if (answer.status < 300) counts.accepted += 1;
+    const text = `${JSON.stringify(request)}: ${answer.status} ${answer.raw.slice(0, 200)}`;
+    const isRefused = answer.status >= 400;
+    if (isRefused && before !== after) counts.violations.push(`refused and changed: ${text}`);
+    if (view === null) continue;
+    const isAccepted = answer.status < 300 && !isEmptyAnswer(request, answer.status);
+    if (!isAllowed(request, waitsForDecision)) {
+      if (isAccepted) counts.violations.push(`accepted: ${text}`);
+      const mustHide = kind !== "owner" && !(kind === "decider" && waitsForDecision);
+      if (mustHide && answer.raw.includes("secret")) counts.violations.push(`disclosed: ${text}`);
+    } else if (answer.status === 403 || (answer.status === 404 && request.action.need === "read")) {
+      counts.violations.push(`refused: ${text}`);
+    }
+  }
+  return counts;
+}
+
+/** The stream of a chat without an open turn is 204 for every caller. */
+function isEmptyAnswer({ action: { need } }: Sent, status: number): boolean {
+  return need === "read" && status === 204;
+}
+
+async function settled(world: Awaited<ReturnType<typeof accessWorld>>): Promise<string> {
+  for (;;) {
+    const { items } = await world.sessions.list({ limit: 200 });
+    const open = items.filter(({ turnId }) => turnId !== null);
+    if (open.length === 0) return world.rows();
+    for (const { id, turnId } of open) await world.sessions.attach(id, turnId).result;
+  }
+}
+
+async function send(world: Awaited<ReturnType<typeof accessWorld>>, { kind, session, action: asked }: Sent) {
+  const path = `/sessions/${session}`;
+  switch (asked.need) {
+    case "read":
+      return world.send(kind, "GET", "chat" in asked ? `/ui/chat/${session}` : `${path}${asked.path}`);
+    case "own": {
+      const bodies = {
+        reply: { text: "hi" },
+        send: { text: "hi" },
+        steer: { input: "hi" },
+        cancel: {},
+        fork: {},
+        "tool-results": { results: [{ toolCallId: "c1", content: "x" }] },
+        delete: undefined,
+      };
+      if (asked.verb === "delete") return world.send(kind, "DELETE", path);
+      return world.send(kind, "POST", `${path}/${asked.verb}`, bodies[asked.verb]);
+    }
+    case "decide": {
+      const approved = asked.type === "approve";
+      const call = await world.callOf(session);
+      const edit = approved && asked.amount !== null ? { arguments: { amount: asked.amount } } : {};
+      switch (asked.way) {
+        case "native":
+          return world.send(kind, "POST", `${path}/decisions`, {
+            toolCallId: "c1",
+            digest: call["digest"],
+            type: asked.type,
+            ...edit,
+          });
+        case "token":
+          return world.send(kind, "POST", `${path}/calls/c1/token`);
+        case "ui": {
+          const approval = { id: await world.approvalOf(session), approved };
+          const input = { ...Object(call["arguments"]), ...edit.arguments };
+          const part = { type: "tool-pay", toolCallId: "c1", state: "approval-responded", input, approval };
+          return world.send(kind, "POST", "/ui/chat", {
+            id: session,
+            messages: [{ id: "m2", role: "assistant", parts: [part] }],
+          });
+        }
+        case "ag-ui": {
+          const interruptId = await world.approvalOf(session);
+          const resume = [{ interruptId, status: "resolved", payload: { approved, ...edit } }];
+          return world.send(kind, "POST", "/ag-ui", {
+            threadId: session,
+            runId: "r1",
+            messages: [],
+            tools: [],
+            context: [],
+            resume,
+          });
+        }
+      }
+    }
+  }
+}
+
+const sample = { seed: 20_261, numRuns: 8 };
+const requestsOf = fc.array(sent, { minLength: 30, maxLength: 40 });
+
+async function playAll(world: WorldSettings): Promise<Counts> {
+  const total: Counts = { sent: 0, accepted: 0, violations: [] };
+  for (const requests of fc.sample(requestsOf, sample)) {
+    const counts = await play(requests, world);
+    total.sent += counts.sent;
+    total.accepted += counts.accepted;
+    total.violations.push(...counts.violations);
+  }
+  return total;
+}
+
+test("requests are refused exactly where the rules say so, and a refused one changes no row", async () => {
+  const { sent: all, accepted, violations } = await playAll({ rules: deciderRules });
+  expect(violations).toEqual([]);
+  expect(accepted / all).toBeGreaterThanOrEqual(0.3);
+}, 120_000);
+
+test.each([
+  ["rules that allow everything", { rules: allowAll }],
+  ["access that lets every caller pass", { rules: deciderRules, mutation: "allow_all" }],
+] as const)(
+  "finds %s",
+  async (_, world) => {
+    const { violations } = await playAll(world);
+    expect(violations.some((violation) => violation.startsWith("accepted"))).toBe(true);
+    expect(violations.some((violation) => violation.startsWith("disclosed"))).toBe(true);
+  },
+  120_000,
+);
+
+test.each([
+  ["rules that allow nothing", { rules: { owns: () => false, decide: () => false } }],
+  ["access that lets no caller pass", { rules: {}, mutation: "deny_all" }],
+] as const)(
+  "finds %s",
+  async (_, world) => {
+    const { violations } = await playAll(world);
+    expect(violations.some((violation) => violation.startsWith("refused:"))).toBe(true);
+  },
+  120_000,
+);

@@ -1,0 +1,539 @@
+// The HTTP handler: one function from `Request` to `Response` over a durable runtime.
+//
+// Theory of operation
+//   `createHandler` builds a route table once (sessions, turns, AI SDK chat, OpenAI chat completions, health, OpenAPI) and mounts
+//   it in a Hono router, which the first request builds (hono.ts). It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
+//   Several processes can serve one storage, and a client may resume a stream at any of them.
+//
+// Order of operations for a request. Each check runs before anything that costs more or discloses more.
+//   1. CORS (only with `origins`): response headers and preflight requests, by Hono's middleware.
+//   2. Routing. An unknown path is 404 and a wrong method 405 with `Allow`, both without authentication.
+//   3. Shutdown: a process that stops rejects with 503 and `Retry-After`.
+//   4. Host allowlist (`hosts`): prevents DNS rebinding. A page whose host name resolves to this machine passes the same-origin
+//      policy of the browser; only the `Host` header shows the foreign name.
+//   5. Authentication (auth.ts): bearer tokens with constant-time comparison. Routes with `access: "open"` skip it.
+//   6. Origin check for methods other than GET and HEAD: prevents CSRF. A browser sends `Origin` with such requests; one that is
+//      neither this host nor in `origins` is rejected. This matters for `auth: "none"` and for cookies in an auth function.
+//      Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot include a response as a script or image.
+//   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have slots of their own
+//      (limits.ts).
+//      At most `startsPerTurn` requests of a tenant begin in one turn of the event loop (tenant-turns.ts).
+//   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
+//      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
+//   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the caller (access.ts), takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
+//      be large (pages, results of turns, the row of a session before a turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts in the budget of
+//      unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read and rendered at the same time.
+//  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
+//      resumes after it, in this process or in another one.
+//
+// Failure cases
+//   rejected by a check      4xx with a failure as JSON, and nothing was started
+//   storage busy or failed   503 with `Retry-After`; a request with `Idempotency-Key` can be repeated safely
+//   client disconnects       its stream ends and its slots are released; the turn continues (H6)
+//   process shuts down       streams end with a comment, waiting requests get 202 with `Location`, new requests get 503
+//   error in a route         500 `internal` with a fixed message; the error itself goes to `onError` only
+//   `onError` throws         ignored, because an error handler must not change the response
+//
+// Invariants
+//   1. No session is read or written before steps 3 to 6 have passed.
+//   2. The tenant, the identity of the caller, its context and the limit key come from `auth`, never from the request. So does the name recorded with a decision, if `auth`
+//      names the caller.
+//   3. Every acquired slot is released, also when a route throws or a client disconnects.
+//   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with `records: true`.
+//   5. The served routes and the OpenAPI document come from one table.
+
+import type { Clock } from "../../core/clock/clock.ts";
+import type { Engine } from "../../core/engine/internal.ts";
+import type { Runtime } from "../../durable/internal.ts";
+import type { AccessRules } from "./access.ts";
+import type { Auth, Caller } from "./auth.ts";
+import type { HttpLimits } from "./limits.ts";
+import type { InspectOptions } from "./routes/inspection-routes.ts";
+import type { Route, ServerContext } from "./routes/route.ts";
+import type { AllowedOption } from "./routes/turn-options.ts";
+
+import { nextTask, systemClock } from "../../core/clock/clock.ts";
+import { startTimer } from "../../core/clock/timer.ts";
+import { MisuseError } from "../../core/model/internal.ts";
+import { ReadSlots } from "../../durable/internal.ts";
+import { callerSessions, checkedRules } from "./access.ts";
+import { authenticator } from "./auth.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { contentPolicy } from "./content-policy.ts";
+import { errorResponse, HttpError } from "./failure.ts";
+import { loadHono } from "./hono.ts";
+import { readJson } from "./input.ts";
+import { checkedLimits, ConcurrencyLimit, RequestSlots } from "./limits.ts";
+import { openapi } from "./openapi/openapi.ts";
+import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
+import { agUiRoutes } from "./routes/ag-ui-routes.ts";
+import { errorResponseFor, openaiRoutes, uiRoutes } from "./routes/chat-routes.ts";
+import { inspectionRoutes } from "./routes/inspection-routes.ts";
+import { overviewRoutes } from "./routes/overview-routes.ts";
+import { recordRoute } from "./routes/record-route.ts";
+import { json, jsonHeaders, largeBodyOf, route } from "./routes/route.ts";
+import { searchRoutes } from "./routes/search-routes.ts";
+import { sessionRoutes } from "./routes/session-routes.ts";
+import { turnOptions } from "./routes/turn-options.ts";
+import { turnRoutes } from "./routes/turn-routes.ts";
+import { completeBody, partsBody, sseBody, sseHeaders } from "./sse.ts";
+import { TenantTurns } from "./tenant-turns.ts";
+
+/** Options of {@link createHandler}. `sessions` and `auth` are required. */
+export type HttpOptions = {
+  /** The runtime to serve. */
+  readonly sessions: Runtime;
+  /** How requests are authenticated. */
+  readonly auth: Auth;
+  /**
+   * Widens to whom a session belongs: returns `true` if the caller may read, continue, fork and delete it like the caller that started it. Called for every session that
+   * a caller did not start itself; operators are not limited. Default: a session belongs to the caller that started it, and one that a program started to operators.
+   */
+  readonly owns?: NonNullable<AccessRules["owns"]>;
+  /**
+   * Who decides about calls that need an approval, or whose outcome is unknown. `"own"`: every caller to whom the session belongs, also the one that started the turn.
+   * A function: returns `true` if the caller may decide; such a caller may also read the session while the call is pending. Decide by `call.shown`, which is what runs:
+   * `call.name` and `call.arguments` are what the model called. For an approval with changed arguments it is called once more, with these arguments in both places,
+   * and has to return `true` again. Default: a caller to whom the session belongs, except the callers that started the turn. Operators always decide.
+   */
+  readonly decide?: NonNullable<AccessRules["decide"]>;
+  /** The mount path, for example `/api/everturn`. Default: the root. */
+  readonly basePath?: string;
+  /**
+   * Engines served at `/v1/chat/completions`, by model name. A caller posts the whole conversation, also the replies of the assistant; system and developer messages need `"instructions"` in `allow`, and
+   * calls of the engine's tools are rejected. The limits of the runtime hold. The route does not exist by default.
+   */
+  readonly openai?: { readonly [model: string]: Engine };
+  /**
+   * Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. `instructions` also allows system and developer messages at `/v1/chat/completions`. None by default.
+   */
+  readonly allow?: readonly AllowedOption[];
+  /**
+   * `true`: callers may export turn records, which contain details that are otherwise visible to the operator
+   * only. A record is read and sent in pages, and takes a slot of the stream limits. Default: false.
+   */
+  readonly records?: boolean;
+  /**
+   * `true`, or an object with details: serves the inspection routes, which pages such as the studio read: `GET /server`, `GET /engines`, and what the turns of a
+   * session did and when. A caller sees its own tenant and its own engines. Instructions of engines are shown to operators only (`operator` of the caller); causes
+   * and messages of providers only with `records`. Default: the routes do not exist.
+   */
+  readonly inspect?: boolean | InspectOptions;
+  /**
+   * Allowlist of the hosts of `https:` URLs in messages and tool results: `cdn.example.com`, or `*.example.com` for subdomains. The provider
+   * fetches these URLs. Private addresses and local names are rejected in any case, and so are other schemes than `https:` and `data:`. Default:
+   * every public host.
+   */
+  readonly contentHosts?: readonly string[];
+  /**
+   * `true`: callers may name files of the operator's provider account, by their id or by a URL of the Gemini API. The ids of all tenants are valid there. Default: false.
+   */
+  readonly providerFiles?: boolean;
+  /** Allowlist of origins whose pages may read responses (CORS) and send requests other than GET. None by default. */
+  readonly origins?: readonly string[];
+  /** Allowlist of `Host` header values, without port. Rejecting others prevents DNS rebinding. All by default. */
+  readonly hosts?: readonly string[];
+  /**
+   * Returns the network address of the client, for `limits.requestsPerAddress`; `null`: it is not known. Requests of open routes
+   * (`/health`, `/complete`) share their slots by address. Behind a proxy, return the address that the proxy reports. Default: not known.
+   */
+  readonly address?: (request: Request) => string | null;
+  /** Limits that differ from {@link defaultHttpLimits}. */
+  readonly limits?: Partial<HttpLimits>;
+  /** Heartbeats, slow readers and `Prefer: wait` are timed on it, in milliseconds. Default: the system clock. */
+  readonly clock?: Clock;
+  /** Aborted before the process stops: streams end, and new requests are rejected. */
+  readonly shutdown?: AbortSignal;
+  /**
+   * Called when a request was authenticated, before it is executed: for access logs. `caller` is the result of `auth` without its token and its
+   * context. Not called for open routes (`/health`, `/openapi.json`) and rejected requests. An error that it throws is ignored.
+   */
+  readonly onAuthenticated?: (request: Request, caller: Pick<Caller, "tenant" | "name">) => void;
+  /** Receives internal errors, which responses do not disclose. */
+  readonly onError?: (error: unknown, request: Request | null) => void;
+};
+
+/**
+ * Serves the sessions of a runtime over HTTP: a function from `Request` to `Response` that can be mounted in any
+ * server. Throws `MisuseError` for invalid options.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake } from "everturn";
+ * import { memoryStorage } from "everturn/host/memory";
+ * import { createHandler } from "everturn/http";
+ * import { runtime } from "everturn/runtime";
+ *
+ * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
+ * const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+ * const handler = createHandler({ sessions, auth: [{ token: "a-secret-bearer-token" }] });
+ *
+ * const response = await handler(
+ *   new Request("http://localhost/sessions", {
+ *     method: "POST",
+ *     headers: { authorization: "Bearer a-secret-bearer-token", "content-type": "application/json", prefer: "wait=10" },
+ *     body: JSON.stringify({ input: "hi" }),
+ *   }),
+ * );
+ * JSON.parse(await response.text()).text; // => "Hello!"
+ * ```
+ */
+export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
+  const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false } = options;
+  const { clock = systemClock } = options;
+  const reportError = errorReporter(options.onError);
+  const reportCaller = callerReporter(options.onAuthenticated);
+  const base = checkedBase(options.basePath ?? "");
+  const limits = checkedLimits(options.limits ?? {});
+  const policy = contentPolicy(options.contentHosts, options.providerFiles ?? false);
+  const authenticate = authenticator(auth);
+  const rules = checkedRules(options);
+  const requestSlots = new RequestSlots(limits);
+  const starts = new TenantTurns(startsPerTurn);
+  const largeBodies = new TenantTurns(1);
+  const server = createServerContext(base, limits, clock, shutdown ?? null);
+  const allowsInstructions = allow.includes("instructions");
+  const onError = (error: unknown): void => reportError(error, null);
+  const completions = openai === undefined ? [] : openaiRoutes(openai, { policy, allowsInstructions, onError });
+  const apiRoutes: readonly Route[] = [
+    ...sessionRoutes,
+    ...turnRoutes(turnOptions(allow), policy),
+    ...(records ? [recordRoute] : []),
+    ...(options.inspect === undefined || options.inspect === false
+      ? []
+      : [
+          ...inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records }),
+          ...overviewRoutes,
+          ...searchRoutes,
+        ]),
+    ...uiRoutes(policy),
+    ...agUiRoutes(policy),
+    ...completions,
+  ];
+  const description = openapi([...apiRoutes, healthRoute(sessions)], base);
+  const servedRoutes: readonly Route[] = [...apiRoutes, healthRoute(sessions), openapiRoute(description)];
+
+  // Steps 3 to 9 of the header comment.
+  const handleRequest = async (
+    matched: Route,
+    request: Request,
+    param: (name: string) => string,
+  ): Promise<Response> => {
+    if (shutdown?.aborted === true) throw new HttpError("shutting_down", "this process is shutting down; try again");
+    checkHost(request, hosts);
+    const url = new URL(request.url);
+    // Without authentication there is no caller, to which nothing belongs.
+    const authenticated = matched.access === "open" ? { caller: {}, id: null } : await authenticate(request);
+    const { caller } = authenticated;
+    if (matched.access !== "open") reportCaller(request, caller);
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (!isRead) checkOrigin(request, url, origins);
+    if (!isRead || matched.access !== "open") checkFetchMetadata(request, origins);
+    // Each open route has its own slots: requests without a key cannot take the slots of authenticated ones.
+    const isOpen = matched.access === "open";
+    const releaseSlot = requestSlots.acquire({
+      pool: isOpen ? matched.operationId : matched.pool,
+      tenant: isOpen ? null : tenantKey(caller),
+      address: options.address?.(request) ?? null,
+    });
+    let releasePage: () => void = noPage;
+    const pageSlot = async (): Promise<void> => {
+      if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
+    };
+    try {
+      const turnKey = isOpen
+        ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
+        : `t${tenantKey(caller)}`;
+      await starts.next(turnKey);
+      const isOperator = caller.operator === true;
+      if (matched.access === "operator" && !isOperator) {
+        throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
+      }
+      const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
+      const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
+      const input =
+        matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(turnKey));
+      const key = idempotencyKey(request, limits.idLength);
+      const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
+      const response = await matched.handle({
+        server,
+        request,
+        url,
+        caller,
+        sessions: callerSessions(tenantSessions, authenticated, rules),
+        runtime: isOperator ? tenantSessions : null,
+        input,
+        param: boundedParam,
+        key,
+        releaseRequestSlot: releaseSlot,
+        pageSlot,
+      });
+      return await server.countBody({ request, caller, pageSlot }, response);
+    } finally {
+      releasePage();
+      releaseSlot();
+    }
+  };
+
+  const createRouter = ({ Hono, cors }: Awaited<ReturnType<typeof loadHono>>) => {
+    const app = new Hono();
+    if (origins.length > 0) app.use(cors({ origin: [...origins], exposeHeaders, maxAge: 600 }));
+    for (const served of servedRoutes) {
+      const path = base + served.path.replaceAll(/\{(\w+)\}/g, ":$1");
+      app.on(served.method, path, (context) =>
+        handleRequest(served, context.req.raw, (name) => context.req.param(name) ?? ""),
+      );
+    }
+    // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the GET route.
+    for (const [path, methods] of methodsByPath(servedRoutes)) {
+      const allowedMethods = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
+      app.all(base + path.replaceAll(/\{(\w+)\}/g, ":$1"), () => {
+        throw new HttpError("method_not_allowed", `this path accepts ${allowedMethods}`, {
+          headers: { allow: allowedMethods },
+        });
+      });
+    }
+    app.notFound(() =>
+      errorResponse(new HttpError("no_such_route", "no such path; GET /openapi.json describes all routes")),
+    );
+    app.onError((error, context) => {
+      const response = errorResponseFor(context.req.path.slice(base.length), error);
+      if (response.status >= 500) reportError(error, context.req.raw);
+      return response;
+    });
+    return app;
+  };
+  // Built by the first request. Concurrent first requests may each build one: an edge platform may not let a request await the promise of another.
+  let router: ReturnType<typeof createRouter> | null = null;
+  return async (request) => {
+    router ??= createRouter(await loadHono());
+    try {
+      return withoutSniffing(await router.fetch(request));
+    } catch (error) {
+      // Errors of the router itself, such as a URL that it cannot decode.
+      reportError(error, request);
+      return withoutSniffing(errorResponse(error));
+    }
+  };
+}
+
+/** How many requests of one tenant begin in one turn of the event loop. */
+const startsPerTurn = 8;
+
+/** How often a body that waits for memory tries again, in milliseconds. */
+const bodyWaitMs = 20;
+
+/** Releases the page slot of a request that has taken none. */
+function noPage(): void {}
+
+/** Keeps browsers from guessing another content type than the declared one. Responses contain text of users and models. */
+function withoutSniffing(response: Response): Response {
+  response.headers.set("x-content-type-options", "nosniff");
+  return response;
+}
+
+/** Wraps `onError` so that an error thrown by it does not change the response. */
+function errorReporter(onError: HttpOptions["onError"]): NonNullable<HttpOptions["onError"]> {
+  return (error, request) => {
+    try {
+      onError?.(error, request);
+    } catch {
+      // `onError` is the only place where errors are reported.
+    }
+  };
+}
+
+/** Wraps `onAuthenticated`: the caller of a bearer token is its `ApiKey`, whose token must not reach a log. */
+function callerReporter(onAuthenticated: HttpOptions["onAuthenticated"]): (request: Request, caller: Caller) => void {
+  return (request, { tenant, name }) => {
+    try {
+      onAuthenticated?.(request, {
+        ...(tenant === undefined ? {} : { tenant }),
+        ...(name === undefined ? {} : { name }),
+      });
+    } catch {
+      // A log must not change the response.
+    }
+  };
+}
+
+/** Response headers that a page of another origin may read (`Access-Control-Expose-Headers`). The client needs all of them. */
+const exposeHeaders = ["location", "everturn-session", "everturn-turn", "retry-after", "preference-applied"];
+
+function createServerContext(
+  base: string,
+  limits: HttpLimits,
+  clock: Clock,
+  shutdown: AbortSignal | null,
+): ServerContext {
+  const allStreams = new ConcurrencyLimit(limits.streams, "open streams");
+  const tenantStreams = new ConcurrencyLimit(limits.streamsPerTenant, "open streams");
+  const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
+  const { bufferBytesPerTenant, bufferBytesTotal } = limits;
+  const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
+  const pages = new ReadSlots();
+  const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
+  return {
+    base,
+    limits,
+    clock,
+    shutdownSignal: shutdown,
+    countBody: async ({ request, caller, pageSlot }, response) => {
+      const text = largeBodyOf(response);
+      const { status, headers } = response;
+      if (text === null || request.method === "HEAD") return response;
+      // At most the bodies in page slots wait for memory; the other requests of the tenant wait for a slot, and hold no body.
+      await pageSlot();
+      const account = budget.open(tenantKey(caller), () => undefined);
+      while (account.take(text.length) !== "taken") {
+        // A request that has started something must be answered, also if it has to wait.
+        const isOver = request.method === "GET" || request.signal.aborted || shutdown?.aborted === true;
+        if (isOver) {
+          account.close();
+          throw new HttpError(
+            "too_many_requests",
+            "limit reached: bytes of responses that are not read yet; try again later",
+            { headers: { "retry-after": "1" } },
+          );
+        }
+        await new Promise<void>((resolve) => startTimer(clock, bodyWaitMs, resolve));
+      }
+      const openIt = (cut: () => void) => Object.assign(account, { cut });
+      return new Response(completeBody(text, { limits, clock, openAccount: openIt }), { status, headers });
+    },
+    acquirePage: async ({ request, caller }) => {
+      const release = await pages.acquire(tenantKey(caller));
+      if (request.signal.aborted) {
+        release();
+        throw new HttpError("request_timeout", "the client has disconnected");
+      }
+      // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
+      return () => void nextTask().then(release);
+    },
+    acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
+    acquireStream: ({ request, caller }) => {
+      const releaseAll = allStreams.acquire("");
+      const releaseTenant = tenantStreams.acquire(tenantKey(caller), releaseAll);
+      const release = () => {
+        releaseTenant();
+        releaseAll();
+      };
+      return {
+        release,
+        respond: (source, headers = {}) => {
+          const responseHeaders = { ...sseHeaders, ...headers };
+          if (request.method !== "HEAD") {
+            const settings = { limits, clock, shutdown, onClose: release, openAccount: openAccount(caller) };
+            return new Response(sseBody(source, settings), { headers: responseHeaders });
+          }
+          // A response to HEAD has no body, so the source is closed without being read.
+          release();
+          source.onClose?.();
+          return new Response(null, { headers: responseHeaders });
+        },
+        respondJson: (parts) => {
+          if (request.method !== "HEAD") {
+            const settings = { limits, clock, onClose: release, openAccount: openAccount(caller) };
+            return new Response(partsBody(parts, settings), { headers: jsonHeaders });
+          }
+          release();
+          parts.return().catch(() => undefined);
+          return new Response(null, { headers: jsonHeaders });
+        },
+      };
+    },
+  };
+}
+
+/** The key of the limits per tenant. Callers without a tenant share one. */
+function tenantKey({ tenant }: Caller): string {
+  return tenant ?? "";
+}
+
+/** `GET /health`: reads one row, so it fails when the storage does not answer. */
+function healthRoute(sessions: Runtime): Route {
+  return route({
+    method: "GET",
+    path: "/health",
+    operationId: "health",
+    summary: "Checks that the process responds and its storage answers.",
+    access: "open",
+    answers: { 200: jsonAnswer("The process and its storage work.", schemaRef("Health")) },
+    handle: async () => {
+      await sessions.list({ limit: 1 });
+      return json({ status: "ok" });
+    },
+  });
+}
+
+/** `GET /openapi.json`. It is not part of the document that it serves. */
+function openapiRoute(description: object): Route {
+  return route({
+    method: "GET",
+    path: "/openapi.json",
+    operationId: "openapi",
+    summary: "The OpenAPI document of this API.",
+    access: "open",
+    answers: { 200: { description: "An OpenAPI 3.1 document." } },
+    handle: async () => json(description),
+  });
+}
+
+function methodsByPath(routes: readonly Route[]): ReadonlyMap<string, readonly string[]> {
+  const methods = new Map<string, string[]>();
+  for (const { path, method } of routes) methods.set(path, [...(methods.get(path) ?? []), method]);
+  return methods;
+}
+
+function checkedBase(base: string): string {
+  if (base === "" || /^(?:\/[\w.~-]+)+$/.test(base)) return base;
+  const message = `basePath: ${JSON.stringify(base)} must be empty or a path like "/api/everturn"`;
+  throw new MisuseError("invalid_argument", message, { path: ["basePath"] });
+}
+
+/** Host allowlist against DNS rebinding. Compares names without port and without regard to case. */
+function checkHost({ headers, url }: Request, hosts: readonly string[] | undefined): void {
+  if (hosts === undefined) return;
+  const name = hostName(headers.get("host") ?? new URL(url).host);
+  if (hosts.some((host) => host.toLowerCase() === name)) return;
+  throw new HttpError("forbidden", "the Host header is not an allowed host name of this server");
+}
+
+/** A host in lower case without its port. */
+function hostName(host: string): string {
+  return host.toLowerCase().replace(/:\d+$/, "");
+}
+
+/**
+ * Origin check against CSRF. Requests without `Origin` do not come from a page of another origin. An origin passes if it is in the
+ * allowlist or has the host and port of this server; the opaque origin `null` (a sandboxed frame, a file) does not.
+ */
+function checkOrigin({ headers }: Request, url: URL, origins: readonly string[]): void {
+  const origin = headers.get("origin");
+  if (origin === null || origins.includes(origin)) return;
+  if (URL.canParse(origin) && new URL(origin).host === (headers.get("host") ?? url.host)) return;
+  throw new HttpError("forbidden", "requests from pages of this origin are not allowed");
+}
+
+/**
+ * Fetch metadata (https://www.w3.org/TR/fetch-metadata/): a browser states whether a page of another site sent the request, also for requests
+ * without `Origin`, such as those of `<script>` and `<img>`. Clients other than browsers do not send the header.
+ */
+function checkFetchMetadata({ headers }: Request, origins: readonly string[]): void {
+  const site = headers.get("sec-fetch-site");
+  if (site === null || site === "same-origin" || site === "none") return;
+  if (origins.includes(headers.get("origin") ?? "")) return;
+  throw new HttpError("forbidden", "requests from pages of other sites are not allowed");
+}
+
+function idempotencyKey({ headers }: Request, maxLength: number): string | null {
+  const key = headers.get("idempotency-key");
+  if (key === null) return null;
+  if (key.length > 0 && key.length <= maxLength) return key;
+  throw new HttpError("invalid_body", `the Idempotency-Key must have 1 to ${maxLength} characters`);
+}
+
+function checkedParam(name: string, value: string, maxLength: number): string {
+  if (value.length > 0 && value.length <= maxLength) return value;
+  throw new HttpError("no_such_route", `${name} must have 1 to ${maxLength} characters`);
+}

@@ -1,0 +1,79 @@
+// The route of AG-UI: `HttpAgent` of @ag-ui/client posts the input of a run and reads its events. The protocol is in ag-ui/, which knows no HTTP.
+
+import type { JsonObject } from "../../../core/model/internal.ts";
+import type { AgUiEvent } from "../ag-ui/events.ts";
+import type { AgUiStream } from "../ag-ui/run.ts";
+import type { ContentPolicy } from "../content-policy.ts";
+import type { SseSource } from "../sse.ts";
+import type { Route, RouteCall } from "./route.ts";
+
+import { readAgUiInput } from "../ag-ui/input.ts";
+import { runAgUi } from "../ag-ui/run.ts";
+import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
+import { failureOf, redactedJson } from "../failure.ts";
+import { frame } from "../sse.ts";
+import { defaultUiLimits } from "../ui/request.ts";
+import { foreignBody } from "./foreign-body.ts";
+import { bodyRoute, releaseOnError } from "./route.ts";
+import { turnHeaders } from "./turn-answer.ts";
+
+export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
+  bodyRoute<JsonObject>({
+    method: "POST",
+    path: "/ag-ui",
+    operationId: "runAgUi",
+    summary:
+      "Runs an agent by the AG-UI protocol: accepts the newest user message, answers to interrupts or results of the client's tools, and streams the turn. The thread is the session.",
+    body: foreignBody,
+    answers: {
+      200: { description: "Events of AG-UI, version 1.0.", content: { "text/event-stream": { type: "object" } } },
+    },
+    handle: (call, body) => postRun(call, body, policy),
+  }),
+];
+
+/** Acquires a turn slot and a stream slot before it passes the input to the session, and a page slot, because it reads messages of the session. */
+async function postRun(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
+  const { server, caller, sessions } = call;
+  const input = readAgUiInput(body, defaultUiLimits, policy);
+  await call.pageSlot();
+  const view = caller.engines === undefined ? null : await sessions.get(input.threadId, { messages: 0 });
+  if (view !== null) checkEngineOf(caller, view.engine);
+  const engine = caller.engines === undefined || view !== null ? undefined : engineOfNew(caller, undefined);
+  const releaseTurn = server.acquireTurn(caller);
+  return releaseOnError(releaseTurn, async () => {
+    const slot = server.acquireStream(call);
+    const context = contextOf(caller);
+    const stream = await releaseOnError(slot.release, () =>
+      runAgUi(sessions, input, {
+        options: { turnContext: context },
+        start: { context, ...(engine === undefined ? {} : { engine }) },
+        by: caller.name ?? null,
+      }),
+    );
+    stream.turn.result.then(releaseTurn, releaseTurn);
+    return slot.respond(sourceOf(stream), turnHeaders(call, stream.turn));
+  });
+}
+
+const eventFrame = (event: AgUiEvent) => frame(redactedJson(event, "event"));
+
+const eventFrames = (events: readonly AgUiEvent[]) => events.map(eventFrame).join("");
+
+function sourceOf({ events, turn }: AgUiStream): SseSource<readonly AgUiEvent[]> {
+  return {
+    events,
+    failWith: turn.result,
+    render: eventFrames,
+    renderFailure: (error) => {
+      const { reason, message } = failureOf(error).failure;
+      return eventFrame({ type: "RUN_ERROR", message, code: reason });
+    },
+    // The client would take a stream that ends without an error for a lost one.
+    shutdownFrame: eventFrame({
+      type: "RUN_ERROR",
+      message: "this process is shutting down; the turn goes on, run the agent again to read it",
+      code: "shutting_down",
+    }),
+  };
+}

@@ -1,0 +1,200 @@
+// The route table's types: a route is a method, a path, what it accepts and returns, and its handler. The handler serves this
+// table and the OpenAPI document is generated from it, so the two cannot differ.
+
+import type { Clock } from "../../../core/clock/clock.ts";
+import type { JsonObject } from "../../../core/model/internal.ts";
+import type { Runtime } from "../../../durable/internal.ts";
+import type { CallerSessions } from "../access.ts";
+import type { Caller } from "../auth.ts";
+import type { HttpLimits } from "../limits.ts";
+import type { BodySchema } from "../openapi/body-schema.ts";
+import type { SseSource } from "../sse.ts";
+
+import { HttpError, redactedText } from "../failure.ts";
+import { readBody } from "../input.ts";
+import { LargeText, sliceLength } from "../large-text.ts";
+
+/** What all requests of a handler share. */
+export type ServerContext = {
+  /** The mount path; it precedes every route path. */
+  readonly base: string;
+  readonly limits: HttpLimits;
+  readonly clock: Clock;
+  /** Aborts when the process shuts down. Waiting requests are answered at once then. */
+  readonly shutdownSignal: AbortSignal | null;
+  /** Takes a slot of the stream limits, or throws 429. A route acquires it before it starts anything, so that a rejected request has no effect. */
+  readonly acquireStream: (call: Pick<RouteCall, "request" | "caller">) => StreamSlot;
+  /**
+   * Counts a large body of a response in the budget of unread responses, and sends it as its client reads it. If the budget is used up, a request that only read
+   * gets 429; others wait in the page slot.
+   */
+  readonly countBody: (
+    call: Pick<RouteCall, "request" | "caller" | "pageSlot">,
+    response: Response,
+  ) => Promise<Response>;
+  /**
+   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots in turn. Throws if the client has
+   * disconnected meanwhile.
+   */
+  readonly acquirePage: (call: Pick<RouteCall, "request" | "caller">) => Promise<() => void>;
+  /** Takes a slot of the tenant's open turns, or throws 429. Returns the function that releases it. */
+  readonly acquireTurn: (caller: Caller) => () => void;
+};
+
+/** A slot of the stream limits. It is released when the stream of `respond` ends, or by `release`. */
+type StreamSlot = {
+  readonly respond: <T>(source: SseSource<T>, headers?: { readonly [name: string]: string }) => Response;
+  /** Responds with JSON whose text is read in parts, as the client reads it. */
+  readonly respondJson: (parts: AsyncGenerator<string | LargeText, void>) => Response;
+  readonly release: () => void;
+};
+
+/** Responds with a stream whose source starts nothing that would have to be undone if no slot is free. */
+export function streamResponse<T>(call: RouteCall, source: SseSource<T>): Response {
+  return call.server.acquireStream(call).respond(source);
+}
+
+/** Runs `work` in a page slot of its own, for reads before a wait. */
+export async function inPageSlot<T>({ server, request, caller }: RouteCall, work: () => Promise<T>): Promise<T> {
+  const release = await server.acquirePage({ request, caller });
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+}
+
+/** Runs `work`; if it rejects, releases the slot that was acquired for it and rethrows. */
+export async function releaseOnError<T>(release: () => void, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** One authenticated request, as a route handles it. */
+export type RouteCall = {
+  readonly server: ServerContext;
+  readonly request: Request;
+  readonly url: URL;
+  readonly caller: Caller;
+  /** The sessions of the caller's tenant, as the caller may use them (access.ts). */
+  readonly sessions: CallerSessions;
+  /** The runtime, restricted to the caller's tenant; `null`: the caller is no operator. */
+  readonly runtime: Runtime | null;
+  /** The parsed JSON body, not yet checked against the route's schema; `null` for routes without a body. */
+  readonly input: unknown;
+  /** The decoded value of a path parameter, of 1 to `idLength` characters. */
+  readonly param: (name: string) => string;
+  /** The `Idempotency-Key` header: a repeated request with the same key returns the turn that the first one started. */
+  readonly key: string | null;
+  /** Releases the slot of the `requests` limit before a long wait, which is counted by the stream limits instead. */
+  readonly releaseRequestSlot: () => void;
+  /**
+   * Waits for a slot of the pages in memory, unless the request holds one. A route awaits it before it reads or renders what may be large, and after it has waited
+   * for other things. The handler releases the slot when the response counts in the budget of unread responses, or when the route fails.
+   */
+  readonly pageSlot: () => Promise<void>;
+};
+
+/** A query parameter in the OpenAPI document. */
+export type Parameter = { readonly name: string; readonly description: string; readonly schema: JsonObject };
+
+export type Route = {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** The path without the mount path. `{name}` is a path parameter. */
+  readonly path: string;
+  readonly operationId: string;
+  readonly summary: string;
+  /** `open`: needs no authentication. `operator`: only operators may call the route, because it concerns other callers or the process. */
+  readonly access: "caller" | "open" | "operator";
+  readonly query: readonly Parameter[];
+  /** The JSON Schema of the body; `null`: the route reads no body. */
+  readonly body: JsonObject | null;
+  /** Whether the route honours `Idempotency-Key`: requests repeated under one key take effect once. */
+  readonly keyed: boolean;
+  /** The pool of request slots (limits.ts). `cancel`: a turn must be cancellable when all other slots are taken. */
+  readonly pool: "requests" | "cancel";
+  /** The successful responses by status. */
+  readonly answers: { readonly [status: string]: ResponseDescription };
+  readonly handle: (call: RouteCall) => Promise<Response>;
+};
+
+/** A response in the OpenAPI document, with the JSON Schema of each media type. */
+export type ResponseDescription = {
+  readonly description: string;
+  readonly content?: { readonly [mediaType: string]: JsonObject };
+};
+
+type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
+  readonly access?: "open";
+  readonly keyed?: boolean;
+  readonly pool?: Route["pool"];
+  readonly query?: readonly Parameter[];
+};
+
+const routeDefaults = { access: "caller", query: [], keyed: false, pool: "requests" } as const;
+
+/** A route without a body. */
+export function route(fields: RouteFields & { readonly handle: (call: RouteCall) => Promise<Response> }): Route {
+  return { ...routeDefaults, ...fields, body: null };
+}
+
+/** A route with a JSON body. Its handler receives the body after it was checked against the schema. */
+export function bodyRoute<Body>(
+  fields: RouteFields & {
+    readonly body: BodySchema<Body>;
+    readonly handle: (call: RouteCall, body: Body) => Promise<Response>;
+  },
+): Route {
+  const { body, handle, ...otherFields } = fields;
+  const readAndHandle = (call: RouteCall) => handle(call, readBody(body, call.input));
+  return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
+}
+
+/** A route for operators, without a body. */
+export function operatorRoute({
+  handle,
+  ...fields
+}: Omit<RouteFields, "access"> & {
+  readonly handle: (call: RouteCall, runtime: Runtime) => Promise<Response>;
+}): Route {
+  return { ...route({ ...fields, handle: (call) => handle(call, operatorRuntime(call)) }), access: "operator" };
+}
+
+/** The runtime of an operator. The handler rejects the requests of other callers before. */
+export function operatorRuntime({ runtime }: RouteCall): Runtime {
+  if (runtime !== null) return runtime;
+  throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
+}
+
+export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;
+
+/** A JSON response whose failures are redacted. */
+export function json(value: unknown, status = 200, headers: { readonly [name: string]: string } = {}): Response {
+  return jsonText(redactedText(value), status, headers);
+}
+
+/** The texts of large bodies. The handler counts them in the budget of unread responses. */
+const largeBodies = new WeakMap<Response, LargeText>();
+
+/** The text of a large body; `null`: the body is small. */
+export function largeBodyOf(response: Response): LargeText | null {
+  return largeBodies.get(response) ?? null;
+}
+
+/** A response with a text that is JSON. A text that is longer than a slice is rendered as its client reads it. */
+export function jsonText(
+  text: string | LargeText,
+  status = 200,
+  headers: { readonly [name: string]: string } = {},
+): Response {
+  const init = { status, headers: { ...jsonHeaders, ...headers } };
+  if (typeof text === "string" && text.length <= sliceLength) return new Response(text, init);
+  // The handler sets the body.
+  const response = new Response(null, init);
+  largeBodies.set(response, typeof text === "string" ? LargeText.of(text) : text);
+  return response;
+}

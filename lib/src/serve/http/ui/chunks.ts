@@ -1,0 +1,85 @@
+// The chunks of the AI SDK's UI message stream that this library sends. Names and fields are those of the SDK: its client rejects the
+// whole stream for a chunk that does not match its schema.
+//
+// Clients of version 6 and 7 get the same stream, because a request does not name the version of its client. So chunks that only
+// version 7 knows are not used: `tool-approval-response`, `steering-message`, and the finish reason `interrupted`. The exception is
+// `reset-step`, for which version 6 has no substitute: a client of version 6 says so with the header `ai-sdk-version: 6`.
+
+import type { HaltedReason, Json, JsonObject, SessionStatus, Usage, Warning } from "../../../core/model/internal.ts";
+import type { UiApproval, UiProgress, UiQuestion, UiSteeringMessage, UiToolMetadata } from "./parts.ts";
+
+/** A chunk of the stream. */
+export type UiChunk =
+  | { readonly type: "start"; readonly messageId?: string; readonly messageMetadata?: UiMetadata }
+  | { readonly type: "start-step" | "finish-step" | "reset-step" }
+  | { readonly type: "text-start" | "text-end" | "reasoning-start" | "reasoning-end"; readonly id: string }
+  | { readonly type: "text-delta" | "reasoning-delta"; readonly id: string; readonly delta: string }
+  | { readonly type: "file"; readonly url: string; readonly mediaType: string }
+  | {
+      readonly type: "tool-input-start";
+      readonly toolCallId: string;
+      readonly toolName: string;
+      readonly providerExecuted?: boolean;
+    }
+  | { readonly type: "tool-input-delta"; readonly toolCallId: string; readonly inputTextDelta: string }
+  | {
+      readonly type: "tool-input-available";
+      readonly toolCallId: string;
+      readonly toolName: string;
+      readonly input: Json;
+      readonly toolMetadata?: UiToolMetadata;
+      readonly providerExecuted?: boolean;
+    }
+  | {
+      readonly type: "tool-approval-request";
+      readonly toolCallId: string;
+      readonly approvalId: string;
+      readonly reason?: string;
+      readonly approvalDescriptor?: JsonObject;
+    }
+  | {
+      readonly type: "tool-output-available";
+      readonly toolCallId: string;
+      readonly output: Json;
+      readonly providerExecuted?: boolean;
+    }
+  | { readonly type: "tool-output-error"; readonly toolCallId: string; readonly errorText: string }
+  | { readonly type: "tool-output-denied"; readonly toolCallId: string }
+  | { readonly type: "data-tool-progress"; readonly id: string; readonly data: UiProgress }
+  | { readonly type: "data-question"; readonly id: string; readonly data: UiQuestion }
+  | { readonly type: "data-steering-message"; readonly id: string; readonly data: UiSteeringMessage }
+  /** The parts of the step before it are withdrawn. Sent in place of `reset-step` to clients of version 6. */
+  | { readonly type: "data-step-reset"; readonly id: string; readonly data: JsonObject }
+  /** For `onData` of the client only: a transient chunk does not become a part of the message. */
+  | { readonly type: "data-warning"; readonly data: Warning; readonly transient: true }
+  | { readonly type: "message-metadata"; readonly messageMetadata: UiMetadata }
+  | { readonly type: "error"; readonly errorText: string }
+  | { readonly type: "abort"; readonly reason: string }
+  | { readonly type: "finish"; readonly finishReason: UiFinishReason; readonly messageMetadata?: UiMetadata };
+
+export type UiFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "error" | "other";
+
+/** The metadata of a message, from the newest turn that extended it. */
+export type UiMetadata = {
+  readonly turnId: string;
+  readonly status?: SessionStatus;
+  readonly haltedReason?: HaltedReason;
+  readonly usage?: Usage;
+  /** The version of the session after the turn. */
+  readonly version?: number;
+};
+
+/** Requests an approval. */
+export function requestChunk(toolCallId: string, { id: approvalId, requestReason, descriptor }: UiApproval): UiChunk {
+  const why = requestReason === undefined ? {} : { reason: requestReason };
+  const hints = descriptor === undefined ? {} : { approvalDescriptor: descriptor };
+  return { type: "tool-approval-request", toolCallId, approvalId, ...why, ...hints };
+}
+
+/**
+ * A denied call for a reader that did not deny it itself. The SDK's message schema accepts the state `output-denied` only with the
+ * response of the user, and version 6 has no chunk for it, so the denial is sent as an error.
+ */
+export function deniedChunk(toolCallId: string, reason: string | null): UiChunk {
+  return { type: "tool-output-error", toolCallId, errorText: `denied: ${reason ?? "the call was denied"}` };
+}

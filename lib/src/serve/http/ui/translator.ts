@@ -1,0 +1,402 @@
+// Translates the events of a turn to chunks of the AI SDK's UI message stream.
+//
+// Rules
+//   1. The client rejects a stream with a chunk for a block or call that was not started. So no chunk refers to a block or call before
+//      it was started in this stream or is known to be in the message, also for a reader that joins late.
+//   2. Live events (text, reasoning and argument deltas) are sent as deltas. A call is complete when its reply is stored. Approvals and
+//      questions are requested when the turn has ended, because the session accepts no answer before.
+//   3. An `error` chunk ends the stream for the client. It is sent when the turn has failed, and not for attempts that are retried.
+//
+// Mapping of events to chunks
+//   message_started                 start-step
+//   text_delta, reasoning_delta     text-start / reasoning-start once, then deltas
+//   tool_call_started, _delta       tool-input-start, tool-input-delta
+//   message_completed               ends of blocks, tool-input-available for each call, files, results of provider-executed tools
+//   tool_progress                   data-tool-progress
+//   tool_execution_completed        tool-output-available or tool-output-error, also for a denial by policy
+//   input_accepted (steering)       data-steering-message
+//   warning                         data-warning (transient: not part of the message)
+//   step_reset                      reset-step; data-step-reset for version 6 of the SDK
+//   step_completed                  tool-output-error for calls that were not run, finish-step
+//   chat_completed                  approval requests and questions of pending calls
+//   end of the turn                 error, abort, finish (ending.ts)
+//
+// Live events may be missing or repeated for a reader that joins late or reconnects; stored events alone result in the same message.
+
+import type {
+  ChatResult,
+  Json,
+  JsonObject,
+  MessageCompleted,
+  PendingToolCall,
+  StepCompleted,
+  ToolCall,
+  TurnEvent,
+} from "../../../core/model/internal.ts";
+import type { RuntimeEvent, TurnEnd } from "../../../durable/internal.ts";
+import type { UiChunk } from "./chunks.ts";
+import type { UiProgress, UiResult } from "./parts.ts";
+
+import { canonicalJson } from "../../../core/model/internal.ts";
+import { parseCursor } from "../../../durable/internal.ts";
+import { deniedChunk, requestChunk } from "./chunks.ts";
+import { endingChunks, failureIn } from "./ending.ts";
+import { approvalOf, pendingInput, resultOf, userParts } from "./parts.ts";
+import { ReplyBlocks } from "./reply-blocks.ts";
+
+export type UiTranslatorOptions = {
+  /** The id of the message. Default: the id of the turn. */
+  readonly messageId?: string;
+  /** The calls that the message already contains. `open`: the reader waits for their result. */
+  readonly existingCalls?: Iterable<readonly [toolCallId: string, state: "open" | "settled"]>;
+  /** The cursor after which events are read. If it is inside of a reply, only the missing text is sent. */
+  readonly after?: string;
+  /** The major version of the client's SDK. Default: 7. */
+  readonly sdk?: UiSdk;
+};
+
+/** The major version of the AI SDK. Version 6 rejects `reset-step`. */
+export type UiSdk = 6 | 7;
+
+/**
+ * What was sent of a call. `streaming`: its arguments as deltas. `withheld`: nothing until the arguments are complete. `open`: complete
+ * arguments. `waiting`: an answer or a result of the provider is pending. `settled`: its result.
+ */
+type CallState = "streaming" | "withheld" | "open" | "waiting" | "settled";
+
+/** Translates the events of one turn, in the order they are read. */
+export class UiTranslator {
+  #messageId: string | null;
+  #turnId: string | null = null;
+  /** The state of every call of the message, by id. */
+  readonly #calls: Map<string, CallState>;
+  /** The calls that were started in the open step. A reset voids them. */
+  readonly #stepCalls = new Set<string>();
+  /** The length of the arguments that were sent of each streaming call. */
+  readonly #sentArguments = new Map<string, number>();
+  /** Options of questions, by call id. The stored result of the turn has them for one question only. */
+  readonly #questionOptions = new Map<string, JsonObject>();
+  /** Whether the cursor is inside of the first reply. */
+  #resumesInsideReply: boolean;
+  /** The number of completed steps. It is part of block ids. */
+  #step = 0;
+  /** The reply of the open step; `null` if no step is open. */
+  #reply: ReplyBlocks | null = null;
+  /** The result of the turn; events after it are ignored. */
+  #result: ChatResult | null = null;
+  /** Whether the newest step of the message has calls, other than those that the provider executes. */
+  #lastStepHasCalls: boolean;
+  readonly #sdk: UiSdk;
+  /** The number of withdrawn attempts. It is part of the ids of `data-step-reset`. */
+  #resets = 0;
+
+  constructor({ messageId, existingCalls = [], after, sdk = 7 }: UiTranslatorOptions = {}) {
+    this.#messageId = messageId ?? null;
+    this.#sdk = sdk;
+    this.#resumesInsideReply = after !== undefined && (parseCursor(after).position?.offsets.size ?? 0) > 0;
+    this.#calls = new Map(existingCalls);
+    this.#lastStepHasCalls = this.#calls.size > 0;
+  }
+
+  /** The `start` chunk. It is the first chunk and is sent once, with the first event at the latest. */
+  start(turnId: string): readonly UiChunk[] {
+    if (this.#turnId !== null) return [];
+    this.#turnId = turnId;
+    this.#messageId ??= turnId;
+    return [{ type: "start", messageId: this.#messageId, messageMetadata: { turnId } }];
+  }
+
+  /** The chunks of one event. Events of other turns are ignored. */
+  add(runtimeEvent: RuntimeEvent): readonly UiChunk[] {
+    const startChunks = this.start(runtimeEvent.turnId);
+    if (runtimeEvent.turnId !== this.#turnId || this.#result !== null) return startChunks;
+    return [...startChunks, ...this.#translate(runtimeEvent, runtimeEvent.event)];
+  }
+
+  /** The chunks that end the stream. `end` is the stored end of the turn; `null` if the reader was disconnected. */
+  end(end: TurnEnd | null): readonly UiChunk[] {
+    const turnId = this.#turnId ?? end?.turnId ?? "";
+    return [...this.#finishStep(), ...endingChunks(turnId, this.#result, end, this.#lastStepHasCalls)];
+  }
+
+  #translate(runtimeEvent: RuntimeEvent, event: TurnEvent): readonly UiChunk[] {
+    switch (event.type) {
+      case "message_started":
+        return this.#openStep();
+      case "text_delta":
+        return this.#delta("text", runtimeEvent, event.delta);
+      case "reasoning_delta":
+        return this.#delta("reasoning", runtimeEvent, event.delta);
+      case "reasoning_completed":
+        return this.#reply?.endReasoning() ?? [];
+      case "tool_call_started":
+        return this.#callStarted(event.id, event.name, event.providerExecuted);
+      case "tool_call_delta":
+        return this.#callDelta(runtimeEvent, event.id, event.argumentsDelta);
+      case "message_completed":
+        return this.#settle(event.message);
+      case "tool_execution_started":
+        return this.#ensureCall(event.id, event.name, event.arguments);
+      case "tool_progress": {
+        const { id, name, progress } = event;
+        const data: UiProgress = { toolCallId: id, toolName: name, progress };
+        return [
+          ...this.#ensureCall(id, name, {}),
+          { type: "data-tool-progress", id: `${this.#turnId ?? ""}/${this.#step}/${id}`, data },
+        ];
+      }
+      case "tool_execution_completed": {
+        const result = resultOf(event.result);
+        return [
+          ...this.#ensureCall(event.id, event.name, {}),
+          ...(result === null ? [] : this.#settleCall(event.id, result)),
+        ];
+      }
+      case "ask_user_requested":
+        this.#questionOptions.set(event.toolCallId, event.opts);
+        return this.#markWaiting(event.toolCallId, event.toolName, {});
+      case "approval_requested":
+        return this.#markWaiting(event.toolCallId, event.toolName, event.arguments);
+      case "input_accepted":
+        // Input that starts a turn is a user message of its own.
+        if (event.checkpoint === null) return [];
+        return event.inputs.flatMap(({ id, message }, index): readonly UiChunk[] =>
+          message.role === "user"
+            ? [
+                {
+                  type: "data-steering-message",
+                  id: id ?? message.id ?? `${this.#turnId ?? ""}/${this.#step}/input/${index}`,
+                  data: { parts: userParts(message.content) },
+                },
+              ]
+            : [],
+        );
+      case "warning":
+        return [{ type: "data-warning", data: event.warning, transient: true }];
+      case "step_reset":
+        return this.#reset();
+      case "step_completed":
+        return this.#stepCompleted(event);
+      case "chat_completed":
+        return this.#completed(event.result);
+      case "text_completed":
+      case "tool_call_completed":
+      case "usage":
+      case "raw_chunk":
+      case "error":
+      case "tool_result_encoded":
+      case "tool_halt":
+      case "turn_started":
+      case "retry_scheduled":
+        return [];
+    }
+  }
+
+  /** Starts a step unless one is open. A reader that joins late may receive a delta before `message_started`. */
+  #openStep(): readonly UiChunk[] {
+    if (this.#reply !== null) return [];
+    this.#startReply();
+    return [{ type: "start-step" }];
+  }
+
+  #startReply(): void {
+    this.#reply = new ReplyBlocks(`${this.#turnId ?? ""}/${this.#step}`);
+    if (this.#resumesInsideReply) this.#reply.markReceived();
+    this.#resumesInsideReply = false;
+    this.#lastStepHasCalls = false;
+    this.#stepCalls.clear();
+    this.#sentArguments.clear();
+  }
+
+  #finishStep(): readonly UiChunk[] {
+    if (this.#reply === null) return [];
+    const ended = this.#reply.endAll();
+    this.#reply = null;
+    return [...ended, { type: "finish-step" }];
+  }
+
+  #stepCompleted({ response, pendingToolCalls }: StepCompleted): readonly UiChunk[] {
+    const { outputText, finishReason } = response;
+    // A reply that failed has no `message_completed` event; its partial text is sent here if it did not arrive as deltas.
+    const wasSent = finishReason !== "error" || this.#reply?.hasDeltas === true;
+    const partialTextChunks = wasSent || outputText === null || outputText === "" ? [] : this.#partialText(outputText);
+    const chunks = [
+      ...partialTextChunks,
+      ...this.#closeCalls(pendingToolCalls, "not_run: the call was not run"),
+      ...this.#finishStep(),
+    ];
+    this.#step += 1;
+    return chunks;
+  }
+
+  #partialText(text: string): readonly UiChunk[] {
+    const startChunks = this.#openStep();
+    return [...startChunks, ...(this.#reply?.completeText(text) ?? [])];
+  }
+
+  /** Voids what was sent of the open step. Without an open step nothing is sent: `reset-step` would remove earlier parts of the message. */
+  #reset(): readonly UiChunk[] {
+    if (this.#reply === null) return [];
+    const stepCalls = [...this.#stepCalls];
+    const withdrawnCalls = stepCalls.filter((id) => this.#calls.get(id) === "streaming");
+    for (const id of stepCalls) this.#calls.delete(id);
+    if (this.#sdk === 7) {
+      this.#startReply();
+      return [{ type: "reset-step" }];
+    }
+    const id = `${this.#turnId ?? ""}/${this.#step}/reset/${(this.#resets += 1)}`;
+    const chunks: readonly UiChunk[] = [
+      ...withdrawnCalls.map((toolCallId): UiChunk => ({
+        type: "tool-output-error",
+        toolCallId,
+        errorText: "withdrawn: the reply was cut",
+      })),
+      ...this.#finishStep(),
+      { type: "data-step-reset", id, data: {} },
+      { type: "start-step" },
+    ];
+    this.#startReply();
+    return chunks;
+  }
+
+  #delta(kind: "text" | "reasoning", { delta }: RuntimeEvent, text: string): readonly UiChunk[] {
+    const startChunks = this.#openStep();
+    return [...startChunks, ...(this.#reply?.delta(kind, delta?.part ?? `${kind}/0`, text) ?? [])];
+  }
+
+  #callStarted(id: string, toolName: string, providerExecuted: boolean): readonly UiChunk[] {
+    const startChunks = this.#openStep();
+    if (this.#stepCalls.has(id)) return startChunks;
+    this.#stepCalls.add(id);
+    if (!providerExecuted) this.#lastStepHasCalls = true;
+    this.#calls.set(id, "streaming");
+    const providerFields = providerExecuted ? { providerExecuted } : {};
+    return [...startChunks, { type: "tool-input-start", toolCallId: id, toolName, ...providerFields }];
+  }
+
+  /** A fragment of call arguments. It is sent only if all fragments before it were sent. */
+  #callDelta({ delta }: RuntimeEvent, id: string, inputTextDelta: string): readonly UiChunk[] {
+    this.#reply?.markReceived();
+    if (!this.#stepCalls.has(id) || this.#calls.get(id) !== "streaming") return [];
+    const sentLength = this.#sentArguments.get(id) ?? 0;
+    // This reader missed the start of the arguments, and a fragment cannot be parsed as partial JSON.
+    if (delta !== null && delta.offset !== sentLength) {
+      this.#calls.set(id, "withheld");
+      return [];
+    }
+    this.#sentArguments.set(id, sentLength + inputTextDelta.length);
+    return [{ type: "tool-input-delta", toolCallId: id, inputTextDelta }];
+  }
+
+  /** The reply is stored, and its calls are complete. */
+  #settle(message: MessageCompleted["message"]): readonly UiChunk[] {
+    const startChunks = this.#openStep();
+    const calls = new Map(message.toolCalls.map((call) => [call.id, call]));
+    const replyChunks = this.#reply?.settle(message, (part) => {
+      if (part.type === "tool_result") return this.#providerResult(part.toolCallId, part.content, part.isError);
+      const call = part.providerExecuted ?? calls.get(part.toolCallId);
+      calls.delete(part.toolCallId);
+      return call === undefined ? [] : this.#completeCall(call, part.providerExecuted !== null);
+    });
+    return [
+      ...startChunks,
+      ...(replyChunks ?? []),
+      ...[...calls.values()].flatMap((call) => this.#completeCall(call, false)),
+    ];
+  }
+
+  #completeCall({ id, name, arguments: args, rawArguments }: ToolCall, providerExecuted: boolean): readonly UiChunk[] {
+    this.#stepCalls.add(id);
+    if (!providerExecuted) this.#lastStepHasCalls = true;
+    // A call that the provider executes is not answered here; its result may be in a later reply.
+    this.#calls.set(id, providerExecuted ? "waiting" : "open");
+    // `rawArguments` if the arguments are not a JSON object.
+    return [this.#available(id, name, args ?? rawArguments ?? {}, providerExecuted)];
+  }
+
+  #available(toolCallId: string, toolName: string, input: Json, providerExecuted = false): UiChunk {
+    const providerFields = providerExecuted ? { providerExecuted } : {};
+    const toolMetadata = { turnId: this.#turnId ?? "" };
+    return { type: "tool-input-available", toolCallId, toolName, input, toolMetadata, ...providerFields };
+  }
+
+  /** The result of a tool that the provider executed. Without its call it is not sent (rule 1). */
+  #providerResult(toolCallId: string, content: Json, isError: boolean): readonly UiChunk[] {
+    if (!this.#calls.has(toolCallId)) return [];
+    this.#calls.set(toolCallId, "settled");
+    if (isError) {
+      const errorText = typeof content === "string" ? content : JSON.stringify(content);
+      return [{ type: "tool-output-error", toolCallId, errorText }];
+    }
+    return [{ type: "tool-output-available", toolCallId, output: content, providerExecuted: true }];
+  }
+
+  /** Sends a call that was not sent yet: the reader joined late, or the call was made by code. */
+  #ensureCall(id: string, name: string, args: JsonObject): readonly UiChunk[] {
+    const state = this.#calls.get(id);
+    if (state !== undefined && state !== "streaming" && state !== "withheld") return [];
+    this.#calls.set(id, "open");
+    this.#lastStepHasCalls = true;
+    if (this.#reply !== null) this.#stepCalls.add(id);
+    return [this.#available(id, name, args)];
+  }
+
+  #markWaiting(id: string, name: string, args: JsonObject): readonly UiChunk[] {
+    const callChunks = this.#ensureCall(id, name, args);
+    this.#calls.set(id, "waiting");
+    return callChunks;
+  }
+
+  /** The result of a call. A denial here was made by a policy: decisions of users arrive between turns. */
+  #settleCall(toolCallId: string, result: UiResult): readonly UiChunk[] {
+    this.#calls.set(toolCallId, "settled");
+    switch (result.type) {
+      case "output":
+        return [{ type: "tool-output-available", toolCallId, output: result.output }];
+      case "error":
+        return [{ type: "tool-output-error", toolCallId, errorText: result.errorText }];
+      case "denied":
+        return [deniedChunk(toolCallId, result.reason)];
+    }
+  }
+
+  /** Ends the calls that get no further events. */
+  #closeCalls(pending: readonly PendingToolCall[], errorText: string): readonly UiChunk[] {
+    const waiting = new Set(pending.map(({ id }) => id));
+    return [...this.#calls].flatMap(([toolCallId, state]): readonly UiChunk[] => {
+      if (state === "settled" || state === "waiting" || waiting.has(toolCallId)) return [];
+      this.#calls.set(toolCallId, "settled");
+      return [{ type: "tool-output-error", toolCallId, errorText }];
+    });
+  }
+
+  /** The turn has ended: closes calls without a result and requests answers to pending ones. */
+  #completed(result: ChatResult): readonly UiChunk[] {
+    this.#result = result;
+    const turnId = this.#turnId ?? "";
+    const pending = result.pendingToolCalls.filter(({ decision }) => decision === null);
+    const cancelled = result.outcome.type === "cancelled";
+    const chunks: UiChunk[] = [
+      ...this.#closeCalls(pending, cancelled ? "cancelled: the turn was cancelled" : "not_run: the call was not run"),
+      ...this.#finishStep(),
+    ];
+    for (const call of pending) {
+      const { id: toolCallId, name, arguments: args, reason } = call;
+      chunks.push(...this.#markWaiting(toolCallId, name, args ?? {}));
+      if (reason !== "approval" && reason !== "outcome_unknown") continue;
+      // A hook has changed the arguments: the client shows those that would run.
+      const input = pendingInput(call);
+      if (input !== null && canonicalJson(input) !== canonicalJson(args))
+        chunks.push({ type: "tool-input-available", toolCallId, toolName: name, input });
+      chunks.push(requestChunk(toolCallId, approvalOf(turnId, call)));
+    }
+    const asked = pending.find(({ reason }) => reason === "question") ?? null;
+    const question = result.pendingQuestion ?? asked?.question ?? null;
+    if (question !== null && failureIn(result) === null) {
+      const toolCallId = result.pendingToolCallId ?? asked?.id ?? "";
+      const opts = this.#questionOptions.get(toolCallId) ?? result.metadata.askUserOpts ?? asked?.opts ?? {};
+      chunks.push({ type: "data-question", id: `${turnId}/${toolCallId}`, data: { toolCallId, question, opts } });
+    }
+    return chunks;
+  }
+}

@@ -2,9 +2,9 @@
 // and the compiler or the linter of `npm run check` must reject it. The copy without the file passes, so the file causes the failure.
 
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
@@ -195,6 +195,28 @@ describe("time outside the pure folders comes from the clock option", () => {
       expect(linted[index]).toMatch(words);
     },
   );
+});
+
+/** The floors from below. A project refers to projects of its own floor and of those below. `config` and `testing` stand beside the floors and may use all of them. */
+const floors = ["core", "durable", "serve", "bridges"];
+
+test("projects refer to their own floor and to those below", async () => {
+  const files = await readdir(join(root, "lib/src"), { recursive: true });
+  const projects = files.filter((path) => path.endsWith("tsconfig.json"));
+  const upwards: string[] = [];
+  for (const path of projects) {
+    const folder = dirname(path);
+    const floor = floors.indexOf(folder.split("/")[0] ?? "");
+    if (floor === -1) continue;
+    const text = await readFile(join(root, "lib/src", path), "utf8");
+    for (const [, target = ""] of text.matchAll(/"path": "([^"]+)"/g)) {
+      const used = join(folder, target);
+      const usedFloor = floors.indexOf(used.split("/")[0] ?? "");
+      if (usedFloor === -1 || usedFloor > floor) upwards.push(`${folder} refers to ${used}`);
+    }
+  }
+  expect(projects.length).toBeGreaterThan(25);
+  expect(upwards).toEqual([]);
 });
 
 /** Imports that go upwards: from a floor to one above it, and between the folders of the durable floor. */

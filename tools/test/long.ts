@@ -34,6 +34,10 @@ const parts: { readonly [name: string]: Part } = {
       ],
     ],
   },
+  floors: {
+    about: "the laws and the crash matrix in a copy without the floors `serve` and `bridges` and without the apps",
+    commands: [[...source, "lib/test/long/lower-floors.ts"]],
+  },
   edge: { about: "the core in a browser and in workerd", commands: [["npm", "run", "test:edge"]] },
   types: { about: "the packed types with every supported TypeScript", commands: [["npm", "run", "test:types"]] },
   template: {

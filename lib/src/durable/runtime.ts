@@ -3,7 +3,7 @@
 // Theory of operation
 //   `runtime` builds one `RuntimeContext`, which all verbs and all turns of this process share: the storage, the engines, the lease
 //   timings, the channels of local readers (`Hub`), the writer of live text (`PieceWriter`), the watch for stored cancels and the cache of
-//   histories. `runtimeOf` binds the functions of `verbs/` to that context and a tenant.
+//   histories. `runtimeOf` binds the functions of the folders beside it to that context and a tenant.
 //   A verb that starts a turn (1) reads the session, (2) writes one conditional batch that accepts the turn, and (3) hands the turn to
 //   `ActiveTurns`, which drives it in the background under the lease that the batch has claimed. Any process that shares the storage and
 //   has the engine can drive the turn instead, after the lease is released or has expired.

@@ -1,4 +1,4 @@
-// Parts of a conditional batch, and how they are merged. Builders in `rows/`, `verbs/` and `drive/` each return `Changes`; the caller merges
+// Parts of a conditional batch, and how they are merged. Builders in `rows/`, `drive/` and `accept/` each return `Changes`; the caller merges
 // them into the one batch it writes, so rows that belong together are written together or not at all.
 
 import type { Batch } from "./storage.ts";

@@ -59,7 +59,10 @@ export default defineConfig({
           name: "ai-sdk-6",
           // After the other projects: a process is shared by files of one project, and ends when the next file in the queue is of another.
           sequence: { groupOrder: 1 },
-          include: ["lib/src/serve/http/ui/*.test.ts", "lib/src/bridges/ai-sdk/{tools,language-model}.test.ts"],
+          include: [
+            "lib/src/serve/dialects/ai-sdk-chat/*.test.ts",
+            "lib/src/bridges/ai-sdk/{tools,language-model}.test.ts",
+          ],
           env: { AI_SDK_VERSION: "6", EVERTURN_BUILT_WORKER: "1" },
         },
       },

@@ -1,16 +1,16 @@
 // The client of the AI SDK over a runtime: its transport, state machine, reader and schemas. The server between them is a function.
 // The tests of the chat run with version 7 and with version 6 of the SDK (vitest.config.ts).
 
-import type { UiChatOptions, UiStream } from "../src/serve/http/ui/chat.ts";
-import type { UiChunk } from "../src/serve/http/ui/chunks.ts";
-import type { UiSdk } from "../src/serve/http/ui/translator.ts";
+import type { UiChatOptions, UiStream } from "../src/serve/dialects/ai-sdk-chat/chat.ts";
+import type { UiChunk } from "../src/serve/dialects/ai-sdk-chat/chunks.ts";
+import type { UiSdk } from "../src/serve/dialects/ai-sdk-chat/translator.ts";
 import type { ChatInit, ChatState, ChatStatus, UIMessage, UIMessageChunk } from "ai";
 import type { Runtime } from "everturn/runtime";
 
 import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } from "ai";
 
+import { loadUiChat, postUiChat, resumeUiChat } from "../src/serve/dialects/ai-sdk-chat/chat.ts";
 import { failureOf } from "../src/serve/http/failure.ts";
-import { loadUiChat, postUiChat, resumeUiChat } from "../src/serve/http/ui/chat.ts";
 
 /** The major version of the SDK that the tests run with. */
 export const sdk: UiSdk = process.env["AI_SDK_VERSION"] === "6" ? 6 : 7;

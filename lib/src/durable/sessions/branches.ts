@@ -1,4 +1,4 @@
-// The names of the branches of a chat. History is append-only, so a message that is regenerated or edited continues the chat in a fork (serve/http/ui/branches.ts). The n-th
+// The names of the branches of a chat. History is append-only, so a message that is regenerated or edited continues the chat in a fork (serve/dialects/ai-sdk-chat/branches.ts). The n-th
 // fork of a chat is the session `<chat id>~branch-<n>`. A branch belongs to its chat and is deleted with it; other forks are sessions of their own.
 
 import type { VerbContext } from "../drive/context.ts";

@@ -1,4 +1,4 @@
-// `POST /v1/chat/completions` over engines, and `GET /v1/models`: OpenAI's protocol without a transport. routes/chat-routes.ts serves
+// `POST /v1/chat/completions` over engines, and `GET /v1/models`: OpenAI's protocol without a transport. routes.ts serves
 // it over HTTP.
 //
 // Order of operations: read the body (request.ts), find the engine, apply the engine's limits (options.ts), run, encode the run as one
@@ -20,7 +20,7 @@
 import type { Engine } from "../../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../../core/model/internal.ts";
 import type { Plan } from "../../../core/run/internal.ts";
-import type { ContentPolicy } from "../content-policy.ts";
+import type { ContentPolicy } from "../../http/content-policy.ts";
 import type { OpenaiErrorResponse } from "./error.ts";
 import type { EncodingSettings } from "./reply.ts";
 import type { OpenaiRequest } from "./request.ts";

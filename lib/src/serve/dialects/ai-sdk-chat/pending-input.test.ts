@@ -8,7 +8,7 @@ import { fake } from "../../../core/adapters/internal.ts";
 import { engine, tool } from "../../../core/engine/internal.ts";
 import { memoryStorage } from "../../../durable/host/memory/index.ts";
 import { runtime } from "../../../durable/internal.ts";
-import { createHandler } from "../index.ts";
+import { createHandler } from "../../http/index.ts";
 
 /** A chat whose tool waits for an approval, and then runs until it is released. */
 function world(hook: JsonObject | null) {

@@ -1,9 +1,9 @@
 // Readers of the fields of bodies in the formats of other libraries: the AI SDK's chat and AG-UI. Each one rejects an invalid value with its place.
 
-import type { Issue, Json } from "../../core/model/internal.ts";
+import type { Issue, Json } from "../../../core/model/internal.ts";
 
-import { ValidationError } from "../../core/model/internal.ts";
-import { isPlainObject, json, read } from "../../core/model/parse/reading.ts";
+import { ValidationError } from "../../../core/model/internal.ts";
+import { isPlainObject, json, read } from "../../../core/model/parse/reading.ts";
 
 /** The place of a value in a body. */
 export type Place = readonly (string | number)[];

@@ -1,7 +1,7 @@
 // A turn as a stream of chunks: initial chunks, the translated events, and the ending. Chunks are produced on demand (backpressure), in batches: what is read or
 // translated together is also rendered together, so that the budgets of unread responses count all of it (byte-budget.ts).
 
-import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../durable/internal.ts";
+import type { RuntimeEvent, TurnEnd, TurnHandle } from "../../../durable/internal.ts";
 
 /** Translates the events of a turn into the chunks of a protocol. */
 export type Translator<Chunk> = {

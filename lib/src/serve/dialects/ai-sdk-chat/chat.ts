@@ -13,9 +13,9 @@
 
 import type { Cancelled, Message, SessionStatus } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../access.ts";
-import type { ContentPolicy } from "../content-policy.ts";
-import type { ChunkBatches } from "../turn-chunks.ts";
+import type { CallerSessions } from "../../http/access.ts";
+import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { ChunkBatches } from "../shared/turn-chunks.ts";
 import type { KeyedAnswer } from "./answers.ts";
 import type { Branch } from "./branches.ts";
 import type { UiChunk } from "./chunks.ts";
@@ -24,7 +24,7 @@ import type { UiLimits, UiPost } from "./request.ts";
 import type { UiSdk } from "./translator.ts";
 
 import { blankUserIssues, SessionError, sessionError, ValidationError } from "../../../core/model/internal.ts";
-import { chunkStream, turnChunks } from "../turn-chunks.ts";
+import { chunkStream, turnChunks } from "../shared/turn-chunks.ts";
 import {
   acceptedBefore,
   submitAnswer,

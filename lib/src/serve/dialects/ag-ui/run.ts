@@ -4,7 +4,7 @@
 // Invariants
 //   1. History comes from the session; of the posted conversation only what is new is read (input.ts).
 //   2. An answer is for one wait: the id of an interrupt names the call as it was pending when the run ended. It is checked against the session and submitted
-//      for that version (ui/answers.ts).
+//      for that version (ai-sdk-chat/answers.ts).
 //   3. All answers of a request are checked before any is submitted, except edited arguments: the runtime validates those when it accepts them. Edits are
 //      submitted first, and an answer that was accepted stays accepted when the request is sent again.
 //   4. `HttpAgent` answers all interrupts of a run in one request. Decisions are submitted before answers to questions: while a question waits, a decision
@@ -13,17 +13,15 @@
 
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../access.ts";
-import type { ChunkBatches } from "../turn-chunks.ts";
-import type { KeyedAnswer } from "../ui/answers.ts";
-import type { UiAnswer } from "../ui/request.ts";
+import type { CallerSessions } from "../../http/access.ts";
+import type { KeyedAnswer } from "../ai-sdk-chat/answers.ts";
+import type { UiAnswer } from "../ai-sdk-chat/request.ts";
+import type { ChunkBatches } from "../shared/turn-chunks.ts";
 import type { AgUiEvent } from "./events.ts";
 import type { AgUiAnswer, AgUiInput, AgUiResult } from "./input.ts";
 import type { SentResult } from "./translator.ts";
 
 import { RuntimeError, SessionError, UniqueCallIds } from "../../../core/model/internal.ts";
-import { invalid } from "../foreign-fields.ts";
-import { chunkStream, turnChunks } from "../turn-chunks.ts";
 import {
   acceptedBefore,
   isCallOpen,
@@ -31,8 +29,10 @@ import {
   noPendingApproval,
   pendingCallOf,
   submitAnswer,
-} from "../ui/answers.ts";
-import { approvalIdOf } from "../ui/parts.ts";
+} from "../ai-sdk-chat/answers.ts";
+import { approvalIdOf } from "../ai-sdk-chat/parts.ts";
+import { invalid } from "../shared/foreign-fields.ts";
+import { chunkStream, turnChunks } from "../shared/turn-chunks.ts";
 import { callIdsOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";

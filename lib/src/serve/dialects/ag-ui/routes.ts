@@ -1,21 +1,21 @@
-// The route of AG-UI: `HttpAgent` of @ag-ui/client posts the input of a run and reads its events. The protocol is in ag-ui/, which knows no HTTP.
+// The route of AG-UI: `HttpAgent` of @ag-ui/client posts the input of a run and reads its events. The protocol is in the other files of this folder, which know no HTTP.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
-import type { AgUiEvent } from "../ag-ui/events.ts";
-import type { AgUiStream } from "../ag-ui/run.ts";
-import type { ContentPolicy } from "../content-policy.ts";
-import type { SseSource } from "../sse.ts";
-import type { Route, RouteCall } from "./route.ts";
+import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { Route, RouteCall } from "../../http/routes/route.ts";
+import type { SseSource } from "../../http/sse.ts";
+import type { AgUiEvent } from "./events.ts";
+import type { AgUiStream } from "./run.ts";
 
-import { readAgUiInput } from "../ag-ui/input.ts";
-import { runAgUi } from "../ag-ui/run.ts";
-import { checkEngineOf, contextOf, engineOfNew } from "../auth.ts";
-import { failureOf, redactedJson } from "../failure.ts";
-import { frame } from "../sse.ts";
-import { defaultUiLimits } from "../ui/request.ts";
-import { foreignBody } from "./foreign-body.ts";
-import { bodyRoute, releaseOnError } from "./route.ts";
-import { turnHeaders } from "./turn-answer.ts";
+import { checkEngineOf, contextOf, engineOfNew } from "../../http/auth.ts";
+import { failureOf, redactedJson } from "../../http/failure.ts";
+import { bodyRoute, releaseOnError } from "../../http/routes/route.ts";
+import { turnHeaders } from "../../http/routes/turn-answer.ts";
+import { frame } from "../../http/sse.ts";
+import { defaultUiLimits } from "../ai-sdk-chat/request.ts";
+import { foreignBody } from "../shared/foreign-body.ts";
+import { readAgUiInput } from "./input.ts";
+import { runAgUi } from "./run.ts";
 
 export const agUiRoutes = (policy: ContentPolicy): readonly Route[] => [
   bodyRoute<JsonObject>({

@@ -29,7 +29,7 @@ import type { RuntimeEvent, TurnEnd } from "../../../durable/internal.ts";
 import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.ts";
 
 import { callPath, messageText, normalizeContent } from "../../../core/model/internal.ts";
-import { approvalIdOf, failureText } from "../ui/parts.ts";
+import { approvalIdOf, failureText } from "../ai-sdk-chat/parts.ts";
 import { callIdsOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
 import { asFields } from "./input.ts";

@@ -1,0 +1,167 @@
+// Routes for the AI SDK's chat (`useChat`) over sessions.
+//
+// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency limits, streams,
+// and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that
+// ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
+
+import type { JsonObject } from "../../../core/model/internal.ts";
+import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { Parameter, ResponseDescription, RouteCall, Route } from "../../http/routes/route.ts";
+import type { SseSource } from "../../http/sse.ts";
+import type { UiStream } from "./chat.ts";
+import type { UiChunk } from "./chunks.ts";
+import type { UiSdk } from "./translator.ts";
+
+import { checkEngineOf, contextOf, engineOfNew } from "../../http/auth.ts";
+import { failureOf, redactedJson } from "../../http/failure.ts";
+import { checkQuery, queryParameter, wholeNumber } from "../../http/input.ts";
+import { objectSchema, optionalField, stringSchema } from "../../http/openapi/body-schema.ts";
+import { jsonAnswer } from "../../http/openapi/schemas.ts";
+import { bodyRoute, json, releaseOnError, route } from "../../http/routes/route.ts";
+import { noSession } from "../../http/routes/session-routes.ts";
+import { cancelAnswers, cancelResponse, turnHeaders } from "../../http/routes/turn-answer.ts";
+import { frame } from "../../http/sse.ts";
+import { foreignBody } from "../shared/foreign-body.ts";
+import { loadUiChat, postUiChat, resumeUiChat, stopUiChat } from "./chat.ts";
+
+const uiStream: ResponseDescription = {
+  description: "A UI message stream of the AI SDK, version 1.",
+  content: { "text/event-stream": { type: "object" } },
+};
+
+/** The AI SDK's client reads the protocol version from this header. */
+const protocolHeader = { "x-vercel-ai-ui-message-stream": "v1" };
+
+/** The headers of a stream: the protocol version, and the ids of session and turn. */
+const uiHeaders = (call: RouteCall, { turn }: UiStream) => ({ ...turnHeaders(call, turn), ...protocolHeader });
+
+type StopBody = { readonly turnId?: string };
+
+/** The major version of the client's SDK: 6 if the request says so, otherwise 7. */
+function sdkOf({ request }: RouteCall): UiSdk {
+  return /^6(?:\.|$)/.test(request.headers.get("ai-sdk-version") ?? "") ? 6 : 7;
+}
+
+const beforeParameter: Parameter = {
+  name: "before",
+  description: "The cursor `previous` of a later page. Default: the newest messages.",
+  schema: { type: "integer", minimum: 0 },
+};
+
+const doneFrame = frame("[DONE]");
+
+const uiFrame = (chunk: UiChunk) => frame(redactedJson(chunk, "event"));
+
+const uiFrames = (chunks: readonly UiChunk[]) => chunks.map(uiFrame).join("");
+
+/** The client would take a stream that ends without an error for a complete one. */
+const uiShutdownFrame = uiFrame({
+  type: "error",
+  errorText: "shutting_down: this process is shutting down; resume the chat",
+});
+
+const renderFailure = (error: unknown) => uiFrame({ type: "error", errorText: errorText(error) }) + doneFrame;
+
+function uiSource({ chunks, turn }: UiStream): SseSource<readonly UiChunk[]> {
+  return {
+    events: chunks,
+    failWith: turn.result,
+    render: uiFrames,
+    renderFailure,
+    shutdownFrame: uiShutdownFrame,
+    finalFrames: async () => doneFrame,
+  };
+}
+
+function errorText(error: unknown): string {
+  const { reason, message } = failureOf(error).failure;
+  return `${reason}: ${message}`;
+}
+
+/** The AI SDK's chat. The chat id is the session id. */
+export const uiRoutes = (policy: ContentPolicy): readonly Route[] => [
+  bodyRoute<JsonObject>({
+    method: "POST",
+    path: "/ui/chat",
+    operationId: "postUiChat",
+    summary:
+      "Accepts the newest user message of a posted chat, or its answers to pending calls, and streams the turn. A message that is regenerated or edited continues the chat in a fork of the session.",
+    body: foreignBody,
+    answers: { 200: uiStream },
+    handle: (call, body) => postChat(call, body, policy),
+  }),
+  route({
+    method: "GET",
+    path: "/ui/chat/{id}/stream",
+    operationId: "resumeUiChat",
+    summary: "Streams the open turn from the start of its message. 204 if no turn is open.",
+    answers: { 200: uiStream, 204: { description: "No turn is running." } },
+    handle: async (call) => {
+      await call.pageSlot();
+      const stream = await resumeUiChat(call.sessions, call.param("id"), { sdk: sdkOf(call) });
+      if (stream === null) return new Response(null, { status: 204 });
+      return call.server.acquireStream(call).respond(uiSource(stream), uiHeaders(call, stream));
+    },
+  }),
+  bodyRoute<StopBody>({
+    method: "POST",
+    path: "/ui/chat/{id}/stop",
+    operationId: "stopUiChat",
+    pool: "cancel",
+    summary: "Cancels the open turn of the chat. The client's `stop()` alone only closes its connection.",
+    body: objectSchema<StopBody>({ turnId: optionalField(stringSchema) }),
+    answers: cancelAnswers,
+    handle: (call, { turnId }) => cancelResponse(call, stopUiChat(call.sessions, call.param("id"), turnId)),
+  }),
+  route({
+    method: "GET",
+    path: "/ui/chat/{id}",
+    operationId: "loadUiChat",
+    summary:
+      "Returns the newest messages of the conversation as messages of the AI SDK. `previous` is the cursor `before` of the messages before them; null if there are none.",
+    query: [beforeParameter],
+    answers: {
+      200: jsonAnswer("The chat.", { type: "object", required: ["id", "messages", "previous", "status", "version"] }),
+    },
+    handle: async ({ sessions, param, url, server, pageSlot }) => {
+      checkQuery(url.searchParams, ["before"]);
+      const before = queryParameter(url.searchParams, "before", wholeNumber);
+      const { pageLength } = server.limits;
+      const page = { maxLength: pageLength, ...(before === undefined ? {} : { before: `${before}` }) };
+      await pageSlot();
+      const chat = await loadUiChat(sessions, param("id"), page);
+      if (chat === null) throw noSession(param("id"));
+      return json(chat);
+    },
+  }),
+];
+
+/** Acquires a turn slot and a stream slot before it passes the post to the session, and a page slot, because it reads messages of the chat. */
+async function postChat(call: RouteCall, body: JsonObject, policy: ContentPolicy): Promise<Response> {
+  const { server, caller, sessions } = call;
+  const { name = null } = caller;
+  await call.pageSlot();
+  const engine = await engineOfChat(call, body);
+  const releaseTurn = server.acquireTurn(caller);
+  return releaseOnError(releaseTurn, async () => {
+    const slot = server.acquireStream(call);
+    const { copiedLengthPerHour } = server.limits;
+    const options = { turnContext: contextOf(caller) };
+    const start = { context: contextOf(caller), ...(engine === undefined ? {} : { engine }) };
+    const stream = await releaseOnError(slot.release, () =>
+      postUiChat(sessions, body, { options, start, by: name, sdk: sdkOf(call), policy, copiedLengthPerHour }),
+    );
+    stream.turn.result.then(releaseTurn, releaseTurn);
+    return slot.respond(uiSource(stream), uiHeaders(call, stream));
+  });
+}
+
+/** The engine of a new chat; `undefined`: the default. Rejects with 403 if the caller may not use that of an existing chat. */
+async function engineOfChat({ sessions, caller, server }: RouteCall, { id }: JsonObject): Promise<string | undefined> {
+  if (caller.engines === undefined) return undefined;
+  const isId = typeof id === "string" && id !== "" && id.length <= server.limits.idLength;
+  // Branches of a chat have the engine of its first session.
+  const view = isId ? await sessions.get(id, { messages: 0 }) : null;
+  if (view !== null) checkEngineOf(caller, view.engine);
+  return view === null ? engineOfNew(caller, undefined) : undefined;
+}

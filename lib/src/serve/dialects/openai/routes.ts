@@ -1,0 +1,144 @@
+// Routes for clients of OpenAI's chat completions, over engines.
+//
+// The protocol itself is in the other files of this folder, which know no HTTP. This file adds slots of the concurrency limits, streams,
+// and the ending of a stream by failure or shutdown in the form that the client understands. The client takes a stream that
+// ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
+
+import type { Engine } from "../../../core/engine/internal.ts";
+import type { JsonObject, Usage } from "../../../core/model/internal.ts";
+import type { Caller } from "../../http/auth.ts";
+import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { ResponseDescription, RouteCall, Route } from "../../http/routes/route.ts";
+import type { OpenaiEngines } from "./chat.ts";
+
+import { renderPath } from "../../../core/model/internal.ts";
+import { contextOf } from "../../http/auth.ts";
+import { errorResponse, failureOf } from "../../http/failure.ts";
+import { jsonAnswer } from "../../http/openapi/schemas.ts";
+import { bodyRoute, json, releaseOnError, route } from "../../http/routes/route.ts";
+import { foreignBody } from "../shared/foreign-body.ts";
+import { openaiChat, openaiModel, openaiModels } from "./chat.ts";
+import { openaiError } from "./error.ts";
+import { renderError } from "./reply.ts";
+
+const render = (text: string) => text;
+
+/** A client would take a stream that ends without an error for a complete one. */
+const openaiShutdownFrame = renderError(
+  openaiError(503, "this process is shutting down; send the request again", { code: "shutting_down" }).error,
+);
+
+/** The error response for a path: paths under `/v1/` get OpenAI's error format, all others the format of this API. */
+export function errorResponseFor(path: string, error: unknown): Response {
+  const response = errorResponse(error);
+  if (!path.startsWith("/v1/")) return response;
+  const { reason, message, path: invalidPath } = failureOf(error).failure;
+  const param = invalidPath === undefined || invalidPath.length === 0 ? null : renderPath(invalidPath);
+  const body = { error: openaiError(response.status, message, { code: reason, param }).error };
+  return new Response(JSON.stringify(body), { status: response.status, headers: response.headers });
+}
+
+/** The engines that the caller may use. */
+function enginesOf(all: OpenaiEngines, { engines }: Caller): OpenaiEngines {
+  return engines === undefined
+    ? all
+    : Object.fromEntries(Object.entries(all).filter(([name]) => engines.includes(name)));
+}
+
+/** What callers may post, and where internal errors go. */
+type CompletionOptions = {
+  readonly policy: ContentPolicy;
+  /** Whether messages may have the roles `system` and `developer`. */
+  readonly allowsInstructions: boolean;
+  readonly onError: (error: unknown) => void;
+};
+
+/**
+ * Runs a completion with the engines, the context and the tenant of the caller, within the limits of the runtime, and books its usage in the ledger of the tenant. `release` gives the slots of the
+ * limits back.
+ */
+function runCompletion({ caller, sessions, request }: RouteCall, engines: OpenaiEngines, options: CompletionOptions) {
+  let release: (() => Promise<void>) | null = null;
+  const onUsage = (usage: Usage, model: string | null) => void sessions.book(usage, { model }).catch(options.onError);
+  const settings = {
+    ...options,
+    signal: request.signal,
+    context: contextOf(caller),
+    tenant: caller.tenant ?? "",
+    onUsage,
+    admit: async (engine: Engine, model: string) => {
+      release = await sessions.admit(engine, model);
+    },
+  };
+  return {
+    answer: (body: JsonObject) => openaiChat(enginesOf(engines, caller), body, settings),
+    release: async () => release?.().catch(options.onError),
+  };
+}
+
+/** Chat completions over engines. The keys of `engines` are the model names that clients use. */
+export function openaiRoutes(engines: OpenaiEngines, options: CompletionOptions): readonly Route[] {
+  const error: ResponseDescription = jsonAnswer("An error in OpenAI's format.", {
+    type: "object",
+    required: ["error"],
+  });
+  return [
+    bodyRoute<JsonObject>({
+      method: "POST",
+      path: "/v1/chat/completions",
+      operationId: "createChatCompletion",
+      summary: "Creates a chat completion in OpenAI's format. Stateless: only its usage is stored.",
+      body: foreignBody,
+      answers: {
+        200: {
+          description: "A completion, or a stream of chunks.",
+          content: { "application/json": { type: "object" }, "text/event-stream": { type: "object" } },
+        },
+        default: error,
+      },
+      handle: async (call, body) => {
+        const releaseTurn = call.server.acquireTurn(call.caller);
+        return releaseOnError(releaseTurn, async () => {
+          const slot = body["stream"] === true ? call.server.acquireStream(call) : null;
+          const run = runCompletion(call, engines, options);
+          const answer = await releaseOnError(
+            () => slot?.release(),
+            () => run.answer(body),
+          );
+          if (answer.type === "stream") {
+            const { frames } = answer;
+            const onClose = () => {
+              releaseTurn();
+              void run.release();
+            };
+            const source = { events: frames, render, shutdownFrame: openaiShutdownFrame, onClose };
+            return (slot ?? call.server.acquireStream(call)).respond(source);
+          }
+          slot?.release();
+          releaseTurn();
+          await run.release();
+          return json(answer.body, answer.status, answer.headers);
+        });
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/v1/models",
+      operationId: "listModels",
+      summary: "Lists the models in OpenAI's format.",
+      answers: { 200: jsonAnswer("A list.", { type: "object", required: ["object", "data"] }) },
+      handle: async ({ caller }) => json(openaiModels(enginesOf(engines, caller))),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/models/{model}",
+      operationId: "getModel",
+      summary: "Returns one model in OpenAI's format.",
+      answers: { 200: jsonAnswer("A model.", { type: "object", required: ["id"] }), default: error },
+      handle: async ({ caller, param }) => {
+        const { body, status } = openaiModel(enginesOf(engines, caller), param("model"));
+        return json(body, status);
+      },
+    }),
+  ];
+}

@@ -11,6 +11,7 @@ import Database from "libsql";
 import { onTestFinished } from "vitest";
 
 import { firstPart, withoutIds } from "./answer-text.ts";
+import { allDialects } from "./dialects.ts";
 
 /** The kinds of callers. `owner` started all sessions of the tenant `shop`; `anonymous` sends no token. */
 export const kinds = ["owner", "other", "decider", "operator", "stranger", "anonymous"] as const;
@@ -106,7 +107,7 @@ export async function accessWorld({ rules = deciderRules, hasData = true, mutati
     auth: mutation === undefined ? keys : mutated,
     inspect: { scenarios: [] },
     records: true,
-    openai: { default: done },
+    dialects: allDialects({ default: done }),
     ...rules,
   });
   const send = async (

@@ -19,6 +19,8 @@ import { runtime } from "everturn/runtime";
 import * as memory from "everturn/session";
 import { afterEach, describe, expect, test } from "vitest";
 
+import { chatDialects } from "./dialects.ts";
+
 const customer = "token-of-the-customer";
 const operator = "token-of-the-operator";
 const auth = [
@@ -66,7 +68,8 @@ class World {
     return this.#engine(this.#scripts);
   }
 
-  readonly handle = (request: Request): Promise<Response> => createHandler({ sessions: this.#sessions, auth })(request);
+  readonly handle = (request: Request): Promise<Response> =>
+    createHandler({ sessions: this.#sessions, dialects: chatDialects, auth })(request);
 
   async post(path: string, body: object, role: Role, method = "POST"): Promise<{ status: number; text: string }> {
     const headers = {

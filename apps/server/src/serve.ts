@@ -37,7 +37,7 @@ import { setTimeout } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { subscribe } from "everturn/engine";
-import { createHandler, defaultHttpLimits } from "everturn/http";
+import { agUi, aiSdkChat, createHandler, defaultHttpLimits, openaiCompletions } from "everturn/http";
 import { MisuseError } from "everturn/model";
 
 import { errorResponse, LoginCodes, withLogin } from "./login.ts";
@@ -47,8 +47,13 @@ import { withStaticFiles } from "./static-files.ts";
 import { isStudioBuilt, withStudio } from "./studio-files.ts";
 
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
-export type ServerOptions = Omit<HttpOptions, "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated"> & {
+export type ServerOptions = Omit<
+  HttpOptions,
+  "sessions" | "auth" | "shutdown" | "hosts" | "onAuthenticated" | "dialects"
+> & {
   readonly sessions: Runtime;
+  /** Engines by model name, for OpenAI's chat completions at `/v1`. Default: not served. The AI SDK's chat and AG-UI always are. */
+  readonly openai?: Parameters<typeof openaiCompletions>[0];
   /** The address to listen on. Default: 127.0.0.1. An address that is not loopback requires `auth`. */
   readonly host?: string;
   /** The TCP port. Default: 0, any free port. */
@@ -123,6 +128,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     staticFolder,
     studio = false,
     loginToken,
+    openai,
     ...handlerOptions
   } = options;
   if (auth === "none" && !isLoopback(host)) {
@@ -143,6 +149,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     onAuthenticated: (request, caller) => log.authenticated(request, caller),
     sessions,
     auth,
+    dialects: [aiSdkChat(), agUi(), ...(openai === undefined ? [] : [openaiCompletions(openai)])],
     shutdown: stopping.signal,
     ...(hosts === null ? {} : { hosts }),
   });

@@ -25,8 +25,11 @@ export type ConfigRuntime = Omit<
 /** Options of the HTTP handler that a configuration file may set. The command sets the others. */
 export type ConfigHttp = Pick<
   HttpOptions,
-  "allow" | "contentHosts" | "decide" | "inspect" | "limits" | "openai" | "owns" | "providerFiles" | "records"
->;
+  "allow" | "contentHosts" | "decide" | "inspect" | "limits" | "owns" | "providerFiles" | "records"
+> & {
+  /** Engines by model name, for OpenAI's chat completions at `/v1` (`openaiCompletions`). Default: the engines of the file, if `completions` is on. */
+  readonly openai?: { readonly [model: string]: Engine };
+};
 
 /**
  * The content of `everturn.config.ts`. Every field is optional. Flags override environment variables, which override this file. Relative paths are

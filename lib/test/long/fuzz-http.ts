@@ -12,6 +12,7 @@ import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 
+import { chatDialects } from "../dialects.ts";
 import { sharedSessions } from "../shared-sessions.ts";
 
 const count = Number(process.argv[2] ?? 12_000);
@@ -74,6 +75,7 @@ const host = {
 const sessions = runtime({ host, engines: { default: agent } });
 const handler = createHandler({
   sessions,
+  dialects: chatDialects,
   ...sharedSessions,
   auth: [
     { token: tokens.own, tenant: "ada" },

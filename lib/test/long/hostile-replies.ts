@@ -23,6 +23,7 @@ import { sqliteStorage } from "everturn/host/sqlite";
 import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 
+import { allDialects } from "../dialects.ts";
 import { sharedSessions } from "../shared-sessions.ts";
 
 const limits = { p99Ms: 250, timesCalm: 20, growthMb: 800 };
@@ -103,7 +104,7 @@ const handler = createHandler({
   ...sharedSessions,
   auth: Object.entries(tokens).map(([tenant, token]) => ({ tenant, token })),
   allow: ["output", "repair"],
-  openai: { default: engine(fields) },
+  dialects: allDialects({ default: engine(fields) }),
 });
 
 async function ask(tenant: keyof typeof tokens, method: string, at: string, body?: object) {

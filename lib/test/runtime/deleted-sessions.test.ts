@@ -14,6 +14,7 @@ import { responseCache } from "everturn/middleware";
 import { runtime, storageTables } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
+import { chatDialects } from "../dialects.ts";
 import { handModel } from "../hand-model.ts";
 import { says } from "../runs.ts";
 
@@ -51,7 +52,7 @@ describe.each(Object.keys(hosts))("a deleted chat on %s", (name) => {
     const scripts = ["first", "second", "third", "fourth", "fifth"].map((word) => says(`secret ${word} reply`));
     const sessions = runtime({ host, engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m" }) } });
     closers.push(() => sessions.close());
-    const handler = createHandler({ sessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, dialects: chatDialects, auth: [{ token }] });
     const ask = async (method: string, path: string, body?: object) => {
       const answer = await handler(
         new Request(`http://localhost${path}`, {
@@ -154,7 +155,7 @@ describe.each(Object.keys(hosts))("a deleted chat on %s", (name) => {
       () => sessions.close(),
       () => other.close(),
     );
-    const handler = createHandler({ sessions, auth: "none" });
+    const handler = createHandler({ sessions, dialects: chatDialects, auth: "none" });
     const post = (trigger: string) =>
       handler(
         new Request("http://localhost/ui/chat", {

@@ -2,7 +2,7 @@
 
 import type { Adapter, Clock } from "../../core/engine/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../core/model/internal.ts";
-import type { HttpLimits } from "../http/index.ts";
+import type { HttpLimits } from "../index.ts";
 import type { ClientOptions } from "./index.ts";
 
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ import { isEverturnError, MisuseError, RuntimeError, SessionError, user } from "
 import { memoryStorage } from "../../durable/host/memory/index.ts";
 import { runtime } from "../../durable/internal.ts";
 import { handClock } from "../../testing/index.ts";
-import { createHandler } from "../http/index.ts";
+import { createHandler } from "../index.ts";
 import { ClientError, createClient } from "./index.ts";
 
 const token = "a-secret-bearer-token";

@@ -4,7 +4,7 @@ import type { RunningServer } from "../../../../apps/server/src/serve.ts";
 import type { Adapter } from "../../core/engine/internal.ts";
 import type { RuntimeEvent, TurnEvent } from "../../core/model/internal.ts";
 import type { HostStorage, Runtime } from "../../durable/internal.ts";
-import type { HttpLimits } from "../http/index.ts";
+import type { HttpLimits } from "../index.ts";
 import type { ClientOptions } from "./index.ts";
 import type { Server, Socket } from "node:net";
 

@@ -1,18 +1,19 @@
 // The client covers the routes of the handler: every route has a verb, or a reason why it has none.
 
 import type { DecisionInput } from "../../core/session/internal.ts";
-import type { createHandler } from "../http/index.ts";
 import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
+import type { createHandler } from "../index.ts";
 import type { EverturnClient, Inspector, TurnOptions } from "./index.ts";
 import type { DecisionAnswer } from "./types.ts";
 
 import { expect, expectTypeOf, test } from "vitest";
 
+import { allDialects } from "../../../test/dialects.ts";
 import { fake } from "../../core/adapters/internal.ts";
 import { engine } from "../../core/engine/internal.ts";
 import { memoryStorage } from "../../durable/host/memory/index.ts";
 import { runtime } from "../../durable/internal.ts";
-import { createHandler as handlerOf } from "../http/index.ts";
+import { createHandler as handlerOf } from "../index.ts";
 import { createClient } from "./index.ts";
 
 /** The verb for each operation. */
@@ -75,7 +76,7 @@ const sessions = runtime({ host: memoryStorage(), engines: { default: agent } })
 const handler: ReturnType<typeof createHandler> = handlerOf({
   sessions,
   auth: "none",
-  openai: { small: agent },
+  dialects: allDialects({ small: agent }),
   records: true,
   inspect: true,
 });

@@ -308,7 +308,7 @@ export type EverturnClient = {
   ) => Promise<Page<Message>>;
   /**
    * Returns a chat for `useChat` of the AI SDK: all its messages, as UI messages, and its open turn. The server sends them in pages, which are read one after the
-   * other.
+   * other. The handler of the server needs the dialect `aiSdkChat()`; otherwise this rejects with `no_such_route`.
    */
   readonly chat: (id: string, options?: CallOptions) => Promise<ClientChat>;
   /** Returns a page of sessions, most recently changed first. `status` and `engine` select sessions; such a page may be short and still have a `next`. */

@@ -10,6 +10,7 @@ import { MisuseError, usage } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { allDialects, chatDialects } from "../../../test/dialects.ts";
 import { handModel } from "../../../test/hand-model.ts";
 import { pendingDigest } from "../../../test/pending-digest.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
@@ -62,7 +63,7 @@ function world(auth: Auth, options: Partial<HttpOptions> = {}) {
   const strict = engineWith(amount);
   const lax = engineWith({ type: "object" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: asking, strict, lax } });
-  const handler = createHandler({ sessions, ...sharedSessions, auth, ...options });
+  const handler = createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth, ...options });
   const ask = async (token: string, method: string, path: string, body?: unknown, headers: object = {}) => {
     const response = await handler(
       new Request(`http://localhost${path}`, {
@@ -209,7 +210,7 @@ describe("engines", () => {
 
   test("chat completions serve and list the models that the key may use", async () => {
     const { asking } = world(auth);
-    const { ask } = world(auth, { openai: { strict: asking, lax: asking } });
+    const { ask } = world(auth, { dialects: allDialects({ strict: asking, lax: asking }) });
     const complete = (model: string) =>
       ask(bob, "POST", "/v1/chat/completions", { model, messages: [{ role: "user", content: "hi" }] });
     expect((await complete("strict")).status).toBe(200);
@@ -302,7 +303,7 @@ describe("context", () => {
 
   test("chat completions run tools with the context of the key", async () => {
     const { asking, contexts } = world(auth);
-    const { ask } = world(auth, { openai: { asking } });
+    const { ask } = world(auth, { dialects: allDialects({ asking }) });
     const body = { model: "asking", messages: [{ role: "user", content: "who" }] };
     for (const token of [ada, bob]) expect((await ask(token, "POST", "/v1/chat/completions", body)).status).toBe(200);
     expect(contexts).toEqual([{ userId: 1 }, {}]);
@@ -322,7 +323,7 @@ describe("the usage of chat completions", () => {
     engine({ adapter: fake({ scripts: Array.from({ length: 5 }, () => script) }), model: "fake:m" });
 
   test("is in the ledger of the tenant, complete, streamed and after the client has left", async () => {
-    const { ask, sessions } = world(auth, { openai: { m: costing() } });
+    const { ask, sessions } = world(auth, { dialects: allDialects({ m: costing() }) });
     const body = { model: "m", messages: [{ role: "user", content: "hi" }] };
     await ask(ada, "POST", "/v1/chat/completions", body);
     await ask(ada, "POST", "/v1/chat/completions", { ...body, stream: true });

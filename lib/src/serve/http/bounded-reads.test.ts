@@ -13,6 +13,7 @@ import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../test/dialects.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
 
 const pageLength = 100_000;
@@ -47,6 +48,7 @@ async function world(limits: HttpOptions["limits"] = {}) {
   /** A process that serves the storage. */
   const serve = () =>
     createHandler({
+      dialects: chatDialects,
       sessions: runtime({ host, engines }),
       ...sharedSessions,
       auth: [
@@ -296,6 +298,7 @@ describe("pages in memory at the same time", () => {
     const token = (tenant: string) => `the-token-of-${tenant}-000`;
     const handler = createHandler({
       sessions: all,
+      dialects: chatDialects,
       ...sharedSessions,
       auth: tenants.map((tenant) => ({ tenant, token: token(tenant), operator: true })),
       inspect: true,

@@ -9,6 +9,7 @@ import { MisuseError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { allDialects } from "../../../test/dialects.ts";
 import { contentPolicy, urlProblem } from "./content-policy.ts";
 
 const rejectedUrls = [
@@ -132,7 +133,7 @@ async function world(options: Partial<HttpOptions> = {}) {
     await sessions.start("hi", { id: "s" })
   ).result;
   const token = await sessions.token("waits", "c1");
-  const handler = createHandler({ sessions, auth: "none", openai: { agent }, ...options });
+  const handler = createHandler({ sessions, auth: "none", dialects: allDialects({ agent }), ...options });
   const post = async (path: string, body: object) => {
     const response = await handler(
       new Request(`http://localhost${path}`, {

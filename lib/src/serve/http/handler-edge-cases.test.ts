@@ -10,6 +10,7 @@ import { RuntimeError } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../test/dialects.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
 
 type Options = Parameters<typeof createHandler>[0];
@@ -44,6 +45,7 @@ function world({ http = {}, agent = talker(), host = memoryStorage(), drive = tr
   const failures: unknown[] = [];
   const handler = createHandler({
     sessions,
+    dialects: chatDialects,
     ...sharedSessions,
     auth: [{ token }],
     onError: (error) => failures.push(error),

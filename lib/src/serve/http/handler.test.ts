@@ -14,6 +14,7 @@ import { user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { allDialects, chatDialects } from "../../../test/dialects.ts";
 import { handModel } from "../../../test/hand-model.ts";
 import { pendingDigest } from "../../../test/pending-digest.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
@@ -44,7 +45,7 @@ function world(scripts: readonly Script[], options: Partial<HttpOptions> = {}): 
   const host = memoryStorage();
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools });
   const sessions = runtime({ host, engines: { default: agent } });
-  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }], ...options });
+  const handler = createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth: [{ token }], ...options });
   const ask: World["ask"] = async (method, path, body, headers = {}) => {
     const response = await handler(
       new Request(`http://localhost${path}`, {
@@ -817,8 +818,8 @@ describe("chat completions over HTTP", () => {
     agent: engine({ adapter: fake({ scripts: Array.from({ length: 4 }, () => words("Hello.")) }), model: "fake:m" }),
   });
 
-  test("are served only with the openai option", async () => {
-    const { ask } = world([], { openai: openai() });
+  test("are served only with their dialect", async () => {
+    const { ask } = world([], { dialects: allDialects(openai()) });
     expect((await ask("POST", "/v1/chat/completions", body)).json["choices"]).toMatchObject([
       { message: { content: "Hello." } },
     ]);
@@ -828,18 +829,18 @@ describe("chat completions over HTTP", () => {
   });
 
   test("have errors of the HTTP layer in OpenAI's format", async () => {
-    const { ask } = world([], { openai: openai() });
+    const { ask } = world([], { dialects: allDialects(openai()) });
     const refused = await ask("POST", "/v1/chat/completions", body, { authorization: "Bearer of-bad-news-and-no-key" });
     expect(refused.status).toBe(401);
     const error = { type: "invalid_request_error", code: "unauthorized", param: null };
     expect(refused.json["error"]).toMatchObject(error);
-    const mounted = world([], { openai: openai(), basePath: "/api" });
+    const mounted = world([], { dialects: allDialects(openai()), basePath: "/api" });
     const stranger = await mounted.ask("POST", "/api/v1/chat/completions", body, { authorization: "" });
     expect(stranger.json["error"]).toMatchObject(error);
   });
 
   test("take turn and stream slots of the tenant and release them", async () => {
-    const { ask } = world([], { openai: openai(), limits: { turnsPerTenant: 1, streamsPerTenant: 1 } });
+    const { ask } = world([], { dialects: allDialects(openai()), limits: { turnsPerTenant: 1, streamsPerTenant: 1 } });
     for (let times = 0; times < 2; times += 1) {
       expect((await ask("POST", "/v1/chat/completions", { ...body, stream: true })).status).toBe(200);
       expect((await ask("POST", "/v1/chat/completions", body)).status).toBe(200);
@@ -852,7 +853,12 @@ test("a streaming completion holds a turn slot until the client disconnects", as
   const model = handModel();
   const agent = engine({ adapter: model, model: "hand:m" });
   const { sessions } = world([]);
-  const handler = createHandler({ sessions, auth: "none", openai: { agent }, limits: { turnsPerTenant: 1 } });
+  const handler = createHandler({
+    sessions,
+    auth: "none",
+    dialects: allDialects({ agent }),
+    limits: { turnsPerTenant: 1 },
+  });
   const ask = () =>
     handler(
       new Request("http://localhost/v1/chat/completions", {
@@ -881,7 +887,7 @@ test.each([
   const agent = engine({ adapter: model, model: "hand:m" });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const stop = new AbortController();
-  const handler = createHandler({ sessions, auth: "none", openai: { agent }, shutdown: stop.signal });
+  const handler = createHandler({ sessions, auth: "none", dialects: allDialects({ agent }), shutdown: stop.signal });
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify(requestBody);
   const asked = handler(new Request(`http://localhost${path}`, { method: "POST", headers, body }));
@@ -897,7 +903,7 @@ test("a completion is aborted when its client disconnects", async () => {
   const model = handModel();
   const { sessions } = world([]);
   const openai = { agent: engine({ adapter: model, model: "hand:m" }) };
-  const handler = createHandler({ sessions, auth: "none", openai });
+  const handler = createHandler({ sessions, auth: "none", dialects: allDialects(openai) });
   const gone = new AbortController();
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify({ model: "agent", messages: [{ role: "user", content: "hi" }] });

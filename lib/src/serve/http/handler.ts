@@ -1,8 +1,8 @@
 // The HTTP handler: one function from `Request` to `Response` over a durable runtime.
 //
 // Theory of operation
-//   `createHandler` builds a route table once (sessions, turns, AI SDK chat, OpenAI chat completions, health, OpenAPI) and mounts
-//   it in a Hono router, which the first request builds (hono.ts). It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
+//   `createHandler` builds a route table once (sessions, turns, the routes of the dialects, health, OpenAPI) and mounts
+//   it in a Hono router, which the first request builds (hono.ts). It knows no dialect: the protocols of other libraries are values that it gets (dialect.ts). It owns no socket and no session state: the server around it owns connections, the runtime owns turns.
 //   Several processes can serve one storage, and a client may resume a stream at any of them.
 //
 // Order of operations for a request. Each check runs before anything that costs more or discloses more.
@@ -43,10 +43,10 @@
 //   5. The served routes and the OpenAPI document come from one table.
 
 import type { Clock } from "../../core/clock/clock.ts";
-import type { Engine } from "../../core/engine/internal.ts";
 import type { Runtime } from "../../durable/internal.ts";
 import type { AccessRules } from "./access.ts";
 import type { Auth, Caller } from "./auth.ts";
+import type { Dialect, ServedRoute } from "./dialect.ts";
 import type { HttpLimits } from "./limits.ts";
 import type { InspectOptions } from "./routes/inspection-routes.ts";
 import type { Route, ServerContext } from "./routes/route.ts";
@@ -56,13 +56,11 @@ import { nextTask, systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { ReadSlots } from "../../durable/internal.ts";
-import { agUiRoutes } from "../dialects/ag-ui/routes.ts";
-import { uiRoutes } from "../dialects/ai-sdk-chat/routes.ts";
-import { errorResponseFor, openaiRoutes } from "../dialects/openai/routes.ts";
 import { callerSessions, checkedRules } from "./access.ts";
 import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
+import { dialectRoutes } from "./dialect.ts";
 import { errorResponse, HttpError } from "./failure.ts";
 import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
@@ -101,12 +99,12 @@ export type HttpOptions = {
   /** The mount path, for example `/api/everturn`. Default: the root. */
   readonly basePath?: string;
   /**
-   * Engines served at `/v1/chat/completions`, by model name. A caller posts the whole conversation, also the replies of the assistant; system and developer messages need `"instructions"` in `allow`, and
-   * calls of the engine's tools are rejected. The limits of the runtime hold. The route does not exist by default.
+   * Protocols of other libraries that are served beside the API: `aiSdkChat()`, `agUi()`, `openaiCompletions(engines)`. Two dialects of one name, and a path that two of them or the API serve,
+   * are a `MisuseError`. None by default: their routes do not exist.
    */
-  readonly openai?: { readonly [model: string]: Engine };
+  readonly dialects?: readonly Dialect[];
   /**
-   * Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. `instructions` also allows system and developer messages at `/v1/chat/completions`. None by default.
+   * Allowlist of turn options that callers may set besides `engine`, `version` and `waits`. `instructions` also allows system and developer messages of `openaiCompletions`. None by default.
    */
   readonly allow?: readonly AllowedOption[];
   /**
@@ -180,7 +178,7 @@ export type HttpOptions = {
  * ```
  */
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
-  const { sessions, auth, hosts, shutdown, openai, origins = [], allow = [], records = false } = options;
+  const { sessions, auth, hosts, shutdown, dialects = [], origins = [], allow = [], records = false } = options;
   const { clock = systemClock } = options;
   const reportError = errorReporter(options.onError);
   const reportCaller = callerReporter(options.onAuthenticated);
@@ -193,9 +191,11 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const starts = new TenantTurns(startsPerTurn);
   const largeBodies = new TenantTurns(1);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
-  const allowsInstructions = allow.includes("instructions");
-  const onError = (error: unknown): void => reportError(error, null);
-  const completions = openai === undefined ? [] : openaiRoutes(openai, { policy, allowsInstructions, onError });
+  const dialectSettings = {
+    policy,
+    allowsInstructions: allow.includes("instructions"),
+    onError: (error: unknown): void => reportError(error, null),
+  };
   const apiRoutes: readonly Route[] = [
     ...sessionRoutes,
     ...turnRoutes(turnOptions(allow), policy),
@@ -207,12 +207,19 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
           ...overviewRoutes,
           ...searchRoutes,
         ]),
-    ...uiRoutes(policy),
-    ...agUiRoutes(policy),
-    ...completions,
   ];
-  const description = openapi([...apiRoutes, healthRoute(sessions)], base);
-  const servedRoutes: readonly Route[] = [...apiRoutes, healthRoute(sessions), openapiRoute(description)];
+  const health = healthRoute(sessions);
+  const ownRoutes = [...apiRoutes, health, openapiRoute({})];
+  const described: readonly ServedRoute[] = [
+    ...apiRoutes.map((route) => ({ route, errorResponse })),
+    ...dialectRoutes(dialects, dialectSettings, ownRoutes),
+    { route: health, errorResponse },
+  ];
+  const description = openapi(
+    described.map(({ route }) => route),
+    base,
+  );
+  const servedRoutes: readonly ServedRoute[] = [...described, { route: openapiRoute(description), errorResponse }];
 
   // Steps 3 to 9 of the header comment.
   const handleRequest = async (
@@ -276,32 +283,41 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     }
   };
 
+  /** The response for an error, which is reported if it is internal. */
+  const failed = (request: Request, error: unknown, formatError: ServedRoute["errorResponse"]): Response => {
+    const response = formatError(error);
+    if (response.status >= 500) reportError(error, request);
+    return response;
+  };
+  const routerPath = (path: string): string => base + path.replaceAll(/\{(\w+)\}/g, ":$1");
   const createRouter = ({ Hono, cors }: Awaited<ReturnType<typeof loadHono>>) => {
     const app = new Hono();
     if (origins.length > 0) app.use(cors({ origin: [...origins], exposeHeaders, maxAge: 600 }));
-    for (const served of servedRoutes) {
-      const path = base + served.path.replaceAll(/\{(\w+)\}/g, ":$1");
-      app.on(served.method, path, (context) =>
-        handleRequest(served, context.req.raw, (name) => context.req.param(name) ?? ""),
-      );
+    for (const { route: served, errorResponse: formatError } of servedRoutes) {
+      app.on(served.method, routerPath(served.path), async (context) => {
+        const { raw } = context.req;
+        try {
+          return await handleRequest(served, raw, (name) => context.req.param(name) ?? "");
+        } catch (error) {
+          return failed(raw, error, formatError);
+        }
+      });
     }
     // Registered after all routes, so they match only the methods that a path does not have. Hono answers HEAD by the GET route.
-    for (const [path, methods] of methodsByPath(servedRoutes)) {
+    for (const [path, { methods, errorResponse: formatError }] of methodsByPath(servedRoutes)) {
       const allowedMethods = [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].join(", ");
-      app.all(base + path.replaceAll(/\{(\w+)\}/g, ":$1"), () => {
-        throw new HttpError("method_not_allowed", `this path accepts ${allowedMethods}`, {
-          headers: { allow: allowedMethods },
-        });
-      });
+      app.all(routerPath(path), () =>
+        formatError(
+          new HttpError("method_not_allowed", `this path accepts ${allowedMethods}`, {
+            headers: { allow: allowedMethods },
+          }),
+        ),
+      );
     }
     app.notFound(() =>
       errorResponse(new HttpError("no_such_route", "no such path; GET /openapi.json describes all routes")),
     );
-    app.onError((error, context) => {
-      const response = errorResponseFor(context.req.path.slice(base.length), error);
-      if (response.status >= 500) reportError(error, context.req.raw);
-      return response;
-    });
+    app.onError((error, context) => failed(context.req.raw, error, errorResponse));
     return app;
   };
   // Built by the first request. Concurrent first requests may each build one: an edge platform may not let a request await the promise of another.
@@ -480,10 +496,16 @@ function openapiRoute(description: object): Route {
   });
 }
 
-function methodsByPath(routes: readonly Route[]): ReadonlyMap<string, readonly string[]> {
-  const methods = new Map<string, string[]>();
-  for (const { path, method } of routes) methods.set(path, [...(methods.get(path) ?? []), method]);
-  return methods;
+type PathMethods = { readonly methods: readonly string[]; readonly errorResponse: ServedRoute["errorResponse"] };
+
+/** The methods of each path, and the format of its errors. All routes of a path belong to one dialect, or to the API. */
+function methodsByPath(servedRoutes: readonly ServedRoute[]): ReadonlyMap<string, PathMethods> {
+  const byPath = new Map<string, PathMethods>();
+  for (const { route, errorResponse } of servedRoutes) {
+    const { methods } = byPath.get(route.path) ?? { methods: [] };
+    byPath.set(route.path, { methods: [...methods, route.method], errorResponse });
+  }
+  return byPath;
 }
 
 function checkedBase(base: string): string {

@@ -1,3 +1,31 @@
 // Names of this folder that sibling folders of lib/src import. Not an entry point of the package: any release may change this list.
 
-export * from "./index.ts";
+export type { CallerSessions, CallToDecide, OwnedSession } from "./access.ts";
+export type { ApiKey, Auth, Caller } from "./auth.ts";
+export { checkEngineOf, contextOf, engineOfNew } from "./auth.ts";
+export { callerSchemaShape } from "./caller-schema.ts";
+export type { ContentPolicy } from "./content-policy.ts";
+export { checkToolContent, defaultContentPolicy, partProblem, urlProblem } from "./content-policy.ts";
+export type { Dialect, DialectSettings } from "./dialect.ts";
+export type { HttpFailure } from "./failure.ts";
+export { errorResponse, failureOf, publicToolMessage, redactedJson } from "./failure.ts";
+export type { HttpOptions } from "./handler.ts";
+export { createHandler } from "./handler.ts";
+export { checkQuery, isPathSegment, queryParameter, wholeNumber } from "./input.ts";
+export type { HttpLimits } from "./limits.ts";
+export { defaultHttpLimits } from "./limits.ts";
+export type { SseSource } from "./sse.ts";
+export { frame } from "./sse.ts";
+
+// openapi
+export type { BodySchema } from "./openapi/body-schema.ts";
+export { objectSchema, optionalField, stringSchema } from "./openapi/body-schema.ts";
+export { jsonAnswer } from "./openapi/schemas.ts";
+
+// routes
+export type { InspectOptions, Scenario } from "./routes/inspection-routes.ts";
+export type { Parameter, ResponseDescription, Route, RouteCall } from "./routes/route.ts";
+export { bodyRoute, json, releaseOnError, route } from "./routes/route.ts";
+export { noSession } from "./routes/session-routes.ts";
+export { cancelAnswers, cancelResponse, turnHeaders } from "./routes/turn-answer.ts";
+export type { AllowedOption } from "./routes/turn-options.ts";

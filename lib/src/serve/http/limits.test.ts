@@ -10,6 +10,7 @@ import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../test/dialects.ts";
 import { handModel } from "../../../test/hand-model.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
 import { ConcurrencyLimit } from "./limits.ts";
@@ -21,7 +22,7 @@ function world(limits: NonNullable<HttpOptions["limits"]>) {
     engines: { default: engine({ adapter: model, model: "hand:m" }) },
   });
   const clock = handClock();
-  const handler = createHandler({ sessions, auth: "none", limits, clock });
+  const handler = createHandler({ sessions, dialects: chatDialects, auth: "none", limits, clock });
   const post = (path: string, body: unknown, accept = "application/json", prefer = "respond-async") =>
     handler(
       new Request(`http://localhost${path}`, {
@@ -237,7 +238,14 @@ describe("unfinished request bodies", () => {
 
   function server(options: Partial<HttpOptions> = {}) {
     const { sessions, clock } = world({});
-    const handler = createHandler({ sessions, ...sharedSessions, auth: keys, clock, ...options });
+    const handler = createHandler({
+      sessions,
+      dialects: chatDialects,
+      ...sharedSessions,
+      auth: keys,
+      clock,
+      ...options,
+    });
     const request = (path: string, tenant: string | null, init: RequestInit = {}) =>
       new Request(`http://localhost${path}`, {
         ...init,

@@ -9,6 +9,8 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../test/dialects.ts";
+
 const ada = "the-token-of-ada-000";
 const bob = "the-token-of-bob-000";
 const carl = "the-token-of-carl-00";
@@ -56,7 +58,7 @@ function shop({ sameIds = false, withManual = false, onContext, ...options }: Sh
   ]).flat();
   const agent = engine({ adapter: fake({ scripts }), model: "fake:m", tools: [refund, lookUp] });
   const sessions = options.sessions ?? runtime({ host: memoryStorage(), engines: { default: agent } });
-  const handler = () => createHandler({ auth, inspect: true, ...options, sessions });
+  const handler = () => createHandler({ dialects: chatDialects, auth, inspect: true, ...options, sessions });
   /** The digest of what is shown of a pending call: of the one that a decision names. */
   const digestOf = async (id: string, { toolCallId }: { readonly toolCallId?: string }) =>
     (await sessions.tenant("").get(id))?.session.pendingToolCalls.find((call) => call.id === toolCallId)?.digest ??

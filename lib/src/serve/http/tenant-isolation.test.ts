@@ -8,6 +8,7 @@ import Database from "libsql";
 import { expect, onTestFinished, test } from "vitest";
 
 import { firstPart, withoutIds } from "../../../test/answer-text.ts";
+import { allDialects } from "../../../test/dialects.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
 
 const ada = "the-token-of-ada-000";
@@ -47,7 +48,7 @@ async function world(hasData: boolean) {
     ],
     inspect: { scenarios: [] },
     records: true,
-    openai: { default: agent },
+    dialects: allDialects({ default: agent }),
   });
   const ask = async (token: string, method: string, path: string, body: unknown) => {
     const response = await handler(

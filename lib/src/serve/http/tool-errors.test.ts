@@ -7,6 +7,8 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../test/dialects.ts";
+
 const detail = "connect ECONNREFUSED db.internal:5432";
 afterEach(() => void configure({ redact: null }));
 
@@ -22,7 +24,7 @@ function server(options: { readonly hideErrorsFromModel?: boolean } = {}, text =
   });
   const of = engine({ adapter, model: "fake:m", tools: [query], options });
   const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
-  const handler = createHandler({ sessions, auth: "none", records: true });
+  const handler = createHandler({ sessions, dialects: chatDialects, auth: "none", records: true });
   const ask = async (path: string, body?: object, headers: { readonly [name: string]: string } = {}) => {
     const init = { method: "POST", body: JSON.stringify(body) };
     const json = { "content-type": "application/json", ...headers };
@@ -92,7 +94,7 @@ test("the redaction hook applies to all of the data in calls and results, whatev
   const sessions = runtime({ host: memoryStorage(), engines: { default: of } });
   const { result, turnId } = await sessions.start("hi", { id: "s1", metadata: { id: card } });
   await result;
-  const handler = createHandler({ sessions, auth: "none", records: true });
+  const handler = createHandler({ sessions, dialects: chatDialects, auth: "none", records: true });
   for (const path of ["", "/messages", "/events?follow=false", `/turns/${turnId}`, `/turns/${turnId}/record`]) {
     const text = await (await handler(new Request(`http://localhost/sessions/s1${path}`))).text();
     expect(text, path).not.toContain(card);

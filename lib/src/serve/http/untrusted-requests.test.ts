@@ -20,6 +20,7 @@ import {
 } from "fast-check";
 import { describe, expect, test } from "vitest";
 
+import { allDialects } from "../../../test/dialects.ts";
 import { sharedSessions } from "../../../test/shared-sessions.ts";
 
 const mine = "the-token-of-the-owner-0";
@@ -72,7 +73,7 @@ async function world() {
       { token: mine, tenant: "acme" },
       { token: theirs, tenant: "globex" },
     ],
-    openai: { agent },
+    dialects: allDialects({ agent }),
     records: true,
     inspect: true,
     limits: { bodyBytes: 100_000, waitSeconds: 1 },

@@ -15,6 +15,7 @@ import { toolCall, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../../test/dialects.ts";
 import { sharedSessions } from "../../../../test/shared-sessions.ts";
 
 const token = "a-token-of-the-test";
@@ -61,7 +62,12 @@ const says = (text: string): FakeScript[number] => ({ type: "text", text });
 
 /** A server with a scripted model, and an agent of the real client on it. */
 function agentOf(scripts: readonly FakeScript[], threadId = "thread-1", sessions = sessionsOf(scripts)) {
-  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token, name: "ada" }] });
+  const handler = createHandler({
+    sessions,
+    dialects: chatDialects,
+    ...sharedSessions,
+    auth: [{ token, name: "ada" }],
+  });
   const received: Json[] = [];
   const inputs: RunAgentInput[] = [];
   const agent = new HttpAgent({
@@ -797,6 +803,7 @@ describe("keys", () => {
     });
     const handler = createHandler({
       sessions,
+      dialects: chatDialects,
       ...sharedSessions,
       auth: [
         { token: "the-key-of-everyone", name: "any" },
@@ -813,6 +820,7 @@ describe("keys", () => {
     const sessions = runtime({ host: memoryStorage(), engines: { default: says2("Hello.") } });
     const handler = createHandler({
       sessions,
+      dialects: chatDialects,
       ...sharedSessions,
       auth: [
         { token: "the-key-of-tenant-acme", tenant: "acme" },

@@ -2,13 +2,12 @@
 // answers to interrupts, the results of tools that the client runs, or the newest user message.
 
 import type { Json, JsonObject, UserMessage, UserPart } from "../../../core/model/internal.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { ContentPolicy } from "../../http/internal.ts";
 import type { Fields, Place } from "../shared/foreign-fields.ts";
 
 import { filePart, imagePart, textPart, user } from "../../../core/model/internal.ts";
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
-import { checkToolContent, partProblem } from "../../http/content-policy.ts";
-import { isPathSegment } from "../../http/input.ts";
+import { checkToolContent, isPathSegment, partProblem } from "../../http/internal.ts";
 import { idAt, invalid, jsonAt, listAt, objectAt, textAt } from "../shared/foreign-fields.ts";
 
 /** The parts of the input that are read. */

@@ -1,17 +1,21 @@
 // The route of AG-UI: `HttpAgent` of @ag-ui/client posts the input of a run and reads its events. The protocol is in the other files of this folder, which know no HTTP.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
-import type { Route, RouteCall } from "../../http/routes/route.ts";
-import type { SseSource } from "../../http/sse.ts";
+import type { ContentPolicy, Route, RouteCall, SseSource } from "../../http/internal.ts";
 import type { AgUiEvent } from "./events.ts";
 import type { AgUiStream } from "./run.ts";
 
-import { checkEngineOf, contextOf, engineOfNew } from "../../http/auth.ts";
-import { failureOf, redactedJson } from "../../http/failure.ts";
-import { bodyRoute, releaseOnError } from "../../http/routes/route.ts";
-import { turnHeaders } from "../../http/routes/turn-answer.ts";
-import { frame } from "../../http/sse.ts";
+import {
+  bodyRoute,
+  checkEngineOf,
+  contextOf,
+  engineOfNew,
+  failureOf,
+  frame,
+  redactedJson,
+  releaseOnError,
+  turnHeaders,
+} from "../../http/internal.ts";
 import { defaultUiLimits } from "../ai-sdk-chat/request.ts";
 import { foreignBody } from "../shared/foreign-body.ts";
 import { readAgUiInput } from "./input.ts";

@@ -13,7 +13,7 @@
 
 import type { Json, JsonObject } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../../http/access.ts";
+import type { CallerSessions } from "../../http/internal.ts";
 import type { KeyedAnswer } from "../ai-sdk-chat/answers.ts";
 import type { UiAnswer } from "../ai-sdk-chat/request.ts";
 import type { ChunkBatches } from "../shared/turn-chunks.ts";

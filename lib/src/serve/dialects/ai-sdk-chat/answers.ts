@@ -12,7 +12,7 @@
 import type { Json, JsonObject, PendingToolCall } from "../../../core/model/internal.ts";
 import type { DecisionInput } from "../../../core/session/internal.ts";
 import type { DurableOptions, SessionView, TurnHandle } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../../http/access.ts";
+import type { CallerSessions } from "../../http/internal.ts";
 import type { UiAnswer } from "./request.ts";
 
 import { answersByReason, canonicalJson, RuntimeError, SessionError } from "../../../core/model/internal.ts";

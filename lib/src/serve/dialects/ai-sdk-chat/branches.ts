@@ -12,7 +12,7 @@
 
 import type { Message, Page } from "../../../core/model/internal.ts";
 import type { SessionView } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../../http/access.ts";
+import type { CallerSessions } from "../../http/internal.ts";
 
 import { RuntimeError } from "../../../core/model/internal.ts";
 import { branchId, isForkOfChat } from "../../../durable/internal.ts";

@@ -13,8 +13,7 @@
 
 import type { Cancelled, Message, SessionStatus } from "../../../core/model/internal.ts";
 import type { DurableOptions, SessionView, StartOptions, TurnHandle } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../../http/access.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { CallerSessions, ContentPolicy } from "../../http/internal.ts";
 import type { ChunkBatches } from "../shared/turn-chunks.ts";
 import type { KeyedAnswer } from "./answers.ts";
 import type { Branch } from "./branches.ts";

@@ -11,6 +11,7 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
+import { chatDialects } from "../../../../test/dialects.ts";
 import { handModel } from "../../../../test/hand-model.ts";
 import { sharedSessions } from "../../../../test/shared-sessions.ts";
 import { loadUiChat, resumeUiChat } from "./chat.ts";
@@ -77,7 +78,7 @@ test("is sent in batches, which together are the whole message", async () => {
 
 test("costs no copy for each client that does not read it", async () => {
   const { sessions, finish } = await continued(40, 30_000);
-  const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
+  const handler = createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth: [{ token }] });
   setFlagsFromString("--expose-gc");
   const collectGarbage: () => void = runInNewContext("gc");
   const request = () =>

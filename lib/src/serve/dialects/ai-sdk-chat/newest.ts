@@ -11,7 +11,7 @@
 
 import type { AssistantMessage, Message, ToolCall } from "../../../core/model/internal.ts";
 import type { SessionView } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../../http/access.ts";
+import type { CallerSessions } from "../../http/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { NewestUiMessage, UiThread } from "./history.ts";
 

@@ -17,7 +17,7 @@ import type {
 
 import { decodeToolValue, errorFromFailure, isAttachment, textOrPlaceholder } from "../../../core/model/internal.ts";
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
-import { failureOf, publicToolMessage } from "../../http/failure.ts";
+import { failureOf, publicToolMessage } from "../../http/internal.ts";
 
 /** A message of `useChat`. */
 export type UiMessage = {

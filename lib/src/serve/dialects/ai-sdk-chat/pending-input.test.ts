@@ -4,11 +4,12 @@ import type { JsonObject } from "../../../core/model/internal.ts";
 
 import { expect, test } from "vitest";
 
+import { chatDialects } from "../../../../test/dialects.ts";
 import { fake } from "../../../core/adapters/internal.ts";
 import { engine, tool } from "../../../core/engine/internal.ts";
 import { memoryStorage } from "../../../durable/host/memory/index.ts";
 import { runtime } from "../../../durable/internal.ts";
-import { createHandler } from "../../http/index.ts";
+import { createHandler } from "../../index.ts";
 
 /** A chat whose tool waits for an approval, and then runs until it is released. */
 function world(hook: JsonObject | null) {
@@ -31,7 +32,7 @@ function world(hook: JsonObject | null) {
   const hooks = hook === null ? {} : { beforeTool: () => ({ type: "replace_arguments", arguments: hook }) as const };
   const agent = engine({ adapter, model: "fake:m", tools: [pay], options: { hooks } });
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
-  const handler = createHandler({ sessions, auth: "none" });
+  const handler = createHandler({ sessions, dialects: chatDialects, auth: "none" });
   const ask = (path: string, body?: object) =>
     handler(
       new Request(`http://localhost${path}`, {

@@ -5,13 +5,12 @@
 // Files are data URLs in base64 or https URLs. Which of them are accepted, content-policy.ts says, also for files in results of tools.
 
 import type { Json, JsonObject, UserMessage, UserPart } from "../../../core/model/internal.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { ContentPolicy } from "../../http/internal.ts";
 import type { Fields, Place } from "../shared/foreign-fields.ts";
 
 import { filePart, imagePart, textPart, user } from "../../../core/model/internal.ts";
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
-import { checkToolContent, defaultContentPolicy, urlProblem } from "../../http/content-policy.ts";
-import { isPathSegment } from "../../http/input.ts";
+import { checkToolContent, defaultContentPolicy, isPathSegment, urlProblem } from "../../http/internal.ts";
 import { idAt, invalid, jsonAt, listAt, objectAt, textAt } from "../shared/foreign-fields.ts";
 
 /** The parts of a post that are read. */

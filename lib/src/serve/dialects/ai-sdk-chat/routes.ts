@@ -5,22 +5,41 @@
 // ends without an error for a complete one, so a shutdown is an error frame here and not a comment.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
-import type { Parameter, ResponseDescription, RouteCall, Route } from "../../http/routes/route.ts";
-import type { SseSource } from "../../http/sse.ts";
+import type {
+  ContentPolicy,
+  Parameter,
+  ResponseDescription,
+  Route,
+  RouteCall,
+  SseSource,
+} from "../../http/internal.ts";
 import type { UiStream } from "./chat.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiSdk } from "./translator.ts";
 
-import { checkEngineOf, contextOf, engineOfNew } from "../../http/auth.ts";
-import { failureOf, redactedJson } from "../../http/failure.ts";
-import { checkQuery, queryParameter, wholeNumber } from "../../http/input.ts";
-import { objectSchema, optionalField, stringSchema } from "../../http/openapi/body-schema.ts";
-import { jsonAnswer } from "../../http/openapi/schemas.ts";
-import { bodyRoute, json, releaseOnError, route } from "../../http/routes/route.ts";
-import { noSession } from "../../http/routes/session-routes.ts";
-import { cancelAnswers, cancelResponse, turnHeaders } from "../../http/routes/turn-answer.ts";
-import { frame } from "../../http/sse.ts";
+import {
+  bodyRoute,
+  cancelAnswers,
+  cancelResponse,
+  checkEngineOf,
+  checkQuery,
+  contextOf,
+  engineOfNew,
+  failureOf,
+  frame,
+  json,
+  jsonAnswer,
+  noSession,
+  objectSchema,
+  optionalField,
+  queryParameter,
+  redactedJson,
+  releaseOnError,
+  route,
+  stringSchema,
+  turnHeaders,
+  wholeNumber,
+} from "../../http/internal.ts";
 import { foreignBody } from "../shared/foreign-body.ts";
 import { loadUiChat, postUiChat, resumeUiChat, stopUiChat } from "./chat.ts";
 

@@ -13,6 +13,7 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { chatDialects } from "../../../../test/dialects.ts";
 import { handModel } from "../../../../test/hand-model.ts";
 import { says } from "../../../../test/runs.ts";
 import { sharedSessions } from "../../../../test/shared-sessions.ts";
@@ -77,7 +78,9 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       return sessions.decide(id, call, decision, options);
     };
     const auth = [{ token, name: "ada", operator: true }];
-    const { chat, load, answers } = clientOf(createHandler({ sessions: { ...sessions, decide }, auth }));
+    const { chat, load, answers } = clientOf(
+      createHandler({ dialects: chatDialects, sessions: { ...sessions, decide }, auth }),
+    );
     expect((await load()).error).toMatchObject({ reason: "not_found" });
     const first = chat();
     await first.resumeStream();
@@ -103,7 +106,9 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m" }) },
     });
-    const { chat, load, answers } = clientOf(createHandler({ sessions, ...sharedSessions, auth: [{ token }] }));
+    const { chat, load, answers } = clientOf(
+      createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth: [{ token }] }),
+    );
     const left = chat();
     const sent = left.sendMessage({ text: "Go" });
     const call = await model.call(1);
@@ -131,7 +136,9 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       chat: newChat,
       load,
       answers,
-    } = clientOf(createHandler({ sessions, ...sharedSessions, auth: [{ token }] }), { stops: true });
+    } = clientOf(createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth: [{ token }] }), {
+      stops: true,
+    });
     const chat = newChat();
     const sent = chat.sendMessage({ text: "Go" });
     await (await model.call(1)).say("One ");
@@ -165,7 +172,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
       host: memoryStorage(),
       engines: { default: engine({ adapter: model, model: "hand:m" }) },
     });
-    const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth: [{ token }] });
     const stopped = new AbortController();
     // The response to the message is on its way until the client has stopped.
     const slowHandler = async (request: Request) => {
@@ -189,7 +196,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
   test("shows the reason of a rejected post, which starts nothing", async () => {
     const adapter = fake({ scripts: [says("One.")] });
     const sessions = runtime({ host: memoryStorage(), engines: { default: engine({ adapter, model: "fake:m" }) } });
-    const handler = createHandler({ sessions, ...sharedSessions, auth: [{ token }] });
+    const handler = createHandler({ sessions, dialects: chatDialects, ...sharedSessions, auth: [{ token }] });
     const stranger = clientOf(handler, { authorization: "Bearer token-of-another-tenant-123" });
     const refused = stranger.chat();
     await refused.sendMessage({ text: "Hi" });

@@ -11,7 +11,7 @@ import type { Shape } from "../../../core/model/parse/reading.ts";
 import type { PostedMessage } from "./message.ts";
 
 import { array, boolean, json, object, oneOf, required, string, variant } from "../../../core/model/parse/reading.ts";
-import { callerSchemaShape } from "../../http/caller-schema.ts";
+import { callerSchemaShape } from "../../http/internal.ts";
 import { atMost, between, matching, maybe, positive, whole } from "./fields.ts";
 import { postedMessageShape } from "./message.ts";
 

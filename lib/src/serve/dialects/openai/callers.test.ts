@@ -11,6 +11,7 @@ import { responseCache } from "everturn/middleware";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
+import { allDialects } from "../../../../test/dialects.ts";
 import { handClock, settled } from "../../../testing/hand-clock.ts";
 
 const ada = { token: "the-token-of-ada-000", tenant: "ada" };
@@ -68,7 +69,7 @@ function served({ limits, allow = [], isCached = false, gate, gateAfter }: Setup
     ],
   });
   const sessions = runtime({ host, engines: { agent }, clock, ...(limits === undefined ? {} : { limits }) });
-  const handler = createHandler({ sessions, auth: [ada, bob], openai: { agent }, allow, clock });
+  const handler = createHandler({ sessions, auth: [ada, bob], dialects: allDialects({ agent }), allow, clock });
   const open = (messages: readonly unknown[], { token } = ada, more: object = {}) => {
     const body = JSON.stringify({ model: "agent", messages, ...more });
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };

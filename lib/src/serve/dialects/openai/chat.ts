@@ -20,7 +20,7 @@
 import type { Engine } from "../../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../../core/model/internal.ts";
 import type { Plan } from "../../../core/run/internal.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { ContentPolicy } from "../../http/internal.ts";
 import type { OpenaiErrorResponse } from "./error.ts";
 import type { EncodingSettings } from "./reply.ts";
 import type { OpenaiRequest } from "./request.ts";

@@ -22,7 +22,7 @@ import type {
 import type { OpenaiError, OpenaiErrorResponse } from "./error.ts";
 
 import { replyText, totalTokens } from "../../../core/model/internal.ts";
-import { redactedJson } from "../../http/failure.ts";
+import { redactedJson } from "../../http/internal.ts";
 import { noRetry, openaiError, errorOfFailure, errorOfPendingCalls } from "./error.ts";
 
 /** How a run is encoded. */

@@ -9,13 +9,13 @@
 
 import type { Tool } from "../../../core/engine/internal.ts";
 import type { Message, ResponseFormat, Result, ToolChoice } from "../../../core/model/internal.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
+import type { ContentPolicy } from "../../http/internal.ts";
 import type { PostedBody, PostedFormat, PostedTool } from "./body.ts";
 import type { OpenaiErrorResponse } from "./error.ts";
 
 import { toolSpec } from "../../../core/model/internal.ts";
 import { failed, isPlainObject, ok, read } from "../../../core/model/parse/reading.ts";
-import { defaultContentPolicy, urlProblem } from "../../http/content-policy.ts";
+import { defaultContentPolicy, urlProblem } from "../../http/internal.ts";
 import { bodyShape, unsupportedFields } from "./body.ts";
 import { openaiError, errorOfIssues } from "./error.ts";
 import { messageOf } from "./message.ts";

@@ -6,16 +6,20 @@
 
 import type { Engine } from "../../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../../core/model/internal.ts";
-import type { Caller } from "../../http/auth.ts";
-import type { ContentPolicy } from "../../http/content-policy.ts";
-import type { ResponseDescription, RouteCall, Route } from "../../http/routes/route.ts";
+import type { Caller, DialectSettings, ResponseDescription, Route, RouteCall } from "../../http/internal.ts";
 import type { OpenaiEngines } from "./chat.ts";
 
 import { renderPath } from "../../../core/model/internal.ts";
-import { contextOf } from "../../http/auth.ts";
-import { errorResponse, failureOf } from "../../http/failure.ts";
-import { jsonAnswer } from "../../http/openapi/schemas.ts";
-import { bodyRoute, json, releaseOnError, route } from "../../http/routes/route.ts";
+import {
+  bodyRoute,
+  contextOf,
+  errorResponse,
+  failureOf,
+  json,
+  jsonAnswer,
+  releaseOnError,
+  route,
+} from "../../http/internal.ts";
 import { foreignBody } from "../shared/foreign-body.ts";
 import { openaiChat, openaiModel, openaiModels } from "./chat.ts";
 import { openaiError } from "./error.ts";
@@ -28,10 +32,9 @@ const openaiShutdownFrame = renderError(
   openaiError(503, "this process is shutting down; send the request again", { code: "shutting_down" }).error,
 );
 
-/** The error response for a path: paths under `/v1/` get OpenAI's error format, all others the format of this API. */
-export function errorResponseFor(path: string, error: unknown): Response {
+/** The response for an error of a route of this dialect, in OpenAI's error format. */
+export function completionErrorResponse(error: unknown): Response {
   const response = errorResponse(error);
-  if (!path.startsWith("/v1/")) return response;
   const { reason, message, path: invalidPath } = failureOf(error).failure;
   const param = invalidPath === undefined || invalidPath.length === 0 ? null : renderPath(invalidPath);
   const body = { error: openaiError(response.status, message, { code: reason, param }).error };
@@ -45,19 +48,11 @@ function enginesOf(all: OpenaiEngines, { engines }: Caller): OpenaiEngines {
     : Object.fromEntries(Object.entries(all).filter(([name]) => engines.includes(name)));
 }
 
-/** What callers may post, and where internal errors go. */
-type CompletionOptions = {
-  readonly policy: ContentPolicy;
-  /** Whether messages may have the roles `system` and `developer`. */
-  readonly allowsInstructions: boolean;
-  readonly onError: (error: unknown) => void;
-};
-
 /**
  * Runs a completion with the engines, the context and the tenant of the caller, within the limits of the runtime, and books its usage in the ledger of the tenant. `release` gives the slots of the
  * limits back.
  */
-function runCompletion({ caller, sessions, request }: RouteCall, engines: OpenaiEngines, options: CompletionOptions) {
+function runCompletion({ caller, sessions, request }: RouteCall, engines: OpenaiEngines, options: DialectSettings) {
   let release: (() => Promise<void>) | null = null;
   const onUsage = (usage: Usage, model: string | null) => void sessions.book(usage, { model }).catch(options.onError);
   const settings = {
@@ -77,7 +72,7 @@ function runCompletion({ caller, sessions, request }: RouteCall, engines: Openai
 }
 
 /** Chat completions over engines. The keys of `engines` are the model names that clients use. */
-export function openaiRoutes(engines: OpenaiEngines, options: CompletionOptions): readonly Route[] {
+export function openaiRoutes(engines: OpenaiEngines, options: DialectSettings): readonly Route[] {
   const error: ResponseDescription = jsonAnswer("An error in OpenAI's format.", {
     type: "object",
     required: ["error"],

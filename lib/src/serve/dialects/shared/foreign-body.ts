@@ -1,7 +1,7 @@
 // The body of routes in the formats of other libraries.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
-import type { BodySchema } from "../../http/openapi/body-schema.ts";
+import type { BodySchema } from "../../http/internal.ts";
 
 import { jsonObject } from "../../../core/model/parse/reading.ts";
 

@@ -10,6 +10,8 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
+import { allDialects } from "../../../../test/dialects.ts";
+
 type Operation = {
   readonly operationId: string;
   readonly security?: readonly unknown[];
@@ -38,7 +40,13 @@ function serve(...scripts: readonly FakeScript[]) {
   const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
   const scenario = { name: "hello", title: "Hello", description: "Says hello." };
   const scenarios = [{ ...scenario, start: async () => ({ sessionId: "s9" }) }];
-  return createHandler({ sessions, auth: "none", openai: { agent }, records: true, inspect: { scenarios } });
+  return createHandler({
+    sessions,
+    auth: "none",
+    dialects: allDialects({ agent }),
+    records: true,
+    inspect: { scenarios },
+  });
 }
 
 async function describe(handler: (request: Request) => Promise<Response>): Promise<Description> {

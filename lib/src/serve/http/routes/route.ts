@@ -102,6 +102,7 @@ export type RouteCall = {
 /** A query parameter in the OpenAPI document. */
 export type Parameter = { readonly name: string; readonly description: string; readonly schema: JsonObject };
 
+/** A route of the API or of a dialect. */
 export type Route = {
   readonly method: "GET" | "POST" | "DELETE";
   /** The path without the mount path. `{name}` is a path parameter. */

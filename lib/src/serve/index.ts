@@ -1,0 +1,20 @@
+// Entry point `everturn/http`: sessions over HTTP, as a function from `Request` to `Response`, and the protocols of other libraries that it can serve.
+
+export type { HttpReason } from "../core/model/internal.ts";
+export type {
+  AllowedOption,
+  ApiKey,
+  Auth,
+  Caller,
+  CallToDecide,
+  Dialect,
+  HttpFailure,
+  HttpLimits,
+  HttpOptions,
+  InspectOptions,
+  OwnedSession,
+  Scenario,
+} from "./http/internal.ts";
+
+export { agUi, aiSdkChat, openaiCompletions } from "./dialects/internal.ts";
+export { createHandler, defaultHttpLimits } from "./http/internal.ts";

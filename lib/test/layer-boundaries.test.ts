@@ -232,6 +232,12 @@ test.each([
   ["durable/accept", "the work of a process", 'export { work } from "../work/work.ts";'],
   ["durable/work", "inspection", 'export { overview } from "../inspect/overview.ts";'],
   ["durable/host/memory", "the runtime", 'export { runtime } from "../../internal.ts";'],
+  [
+    "core/model",
+    "what the server shares with its client",
+    'export type { ServerView } from "../../serve/contract/internal.ts";',
+  ],
+  ["serve/contract", "the handler", 'export { createHandler } from "../http/internal.ts";'],
   ["serve/client", "the runtime", 'export { runtime } from "../../durable/internal.ts";'],
   ["serve/client", "the handler", 'export { createHandler } from "../http/internal.ts";'],
   ["serve/http", "an adapter", 'export { fake } from "../../core/adapters/internal.ts";'],

@@ -11,9 +11,7 @@ export type {
   Overview,
   OverviewSum,
   Quantiles,
-  ScenarioView,
   SearchHit,
-  ServerView,
   SessionFilter,
   TimelineEffect,
   ToolSum,
@@ -23,6 +21,7 @@ export type {
   TurnTimeline,
   WorkerView,
 } from "../../core/model/internal.ts";
+export type { ScenarioView, ServerView } from "../contract/internal.ts";
 
 export { chatFetch } from "./chat-fetch.ts";
 export { createClient } from "./client.ts";

@@ -6,11 +6,11 @@ import type {
   Overview,
   Page,
   SearchHit,
-  ServerView,
   TurnSummaryView,
   TurnTimeline,
   WorkerView,
 } from "../../core/model/internal.ts";
+import type { ServerView } from "../contract/internal.ts";
 import type { CallOptions, ClientOptions, PageOptions } from "./types.ts";
 
 import { ask, at, post, query, senderOf } from "./requests.ts";

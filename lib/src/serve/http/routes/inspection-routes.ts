@@ -8,15 +8,9 @@
 //   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by name, model, instructions and tools.
 //   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
 
-import type {
-  EffectDetail,
-  EngineView,
-  Json,
-  JsonObject,
-  ScenarioView,
-  ServerView,
-} from "../../../core/model/internal.ts";
+import type { EffectDetail, EngineView, Json, JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
+import type { ScenarioView, ServerView } from "../../contract/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { Route } from "./route.ts";
 import type { AllowedOption } from "./turn-options.ts";

@@ -1,0 +1,3 @@
+// Names of this folder that sibling folders of lib/src import. Not an entry point of the package: any release may change this list.
+
+export type { ScenarioView, ServerView } from "./server-view.ts";

@@ -67,6 +67,7 @@ describe("public names", () => {
 });
 
 describe("imports between the folders of lib/src", () => {
+  const floorEntries = ["core/index.ts", "serve/index.ts"];
   /** Small internal files beside internal.ts, whose headers say why they are separate, and the folder `clock`, which has no internal.ts. */
   const alsoInternal = [
     "core/model/parse/reading.ts",
@@ -77,7 +78,8 @@ describe("imports between the folders of lib/src", () => {
 
   test("go through the other folder's internal.ts", () => {
     const around = sourceFiles()
-      .filter((file) => file.includes("/") && !file.endsWith(".test.ts"))
+      // The entry points of a floor collect the public names of its folders.
+      .filter((file) => !floorEntries.includes(file) && !file.endsWith(".test.ts"))
       .flatMap((file) => importedFiles(file).map((imported) => ({ file, imported })))
       .filter(({ file, imported }) => layerOf(file) !== layerOf(imported))
       .filter(({ imported }) => !imported.endsWith("/internal.ts") && !alsoInternal.includes(imported));
@@ -85,10 +87,17 @@ describe("imports between the folders of lib/src", () => {
   });
 });
 
-/** The first folder below lib/src. */
+/**
+ * The folder of a floor that a file is in. The folders of the runtime are one here: they import each other's files directly, and their projects (tsconfig.json) say which
+ * may import which.
+ */
 function layerOf(file: string): string {
-  return file.split("/")[0] ?? "";
+  const [floor = "", folder = ""] = file.split("/");
+  const isOfRuntime = floor === "durable" && folder !== "host" && folder !== "restate";
+  const isBeside = floor === "config" || floor === "testing";
+  return isOfRuntime || isBeside ? floor : `${floor}/${folder}`;
 }
+
 describe.each([...surface])("everturn at %s", (_, exported) => {
   test("documents every name it exports", () => {
     const undocumented = [...exported].filter(([, { doc }]) => doc === null || doc.length < 20);

@@ -10,7 +10,7 @@
 //   more turns than the storage can serve (`places`): the writes of all of them, sent at once, are answered within one renewal interval. What one write takes of
 //   the storage's time is its latency divided by the number of writes of this process that were in progress (Little's law). A storage that performs one write
 //   at a time for several processes takes as many times longer, so each of them takes its share. A storage that performs writes in parallel does not get slower
-//   with more turns, and sets no bound. One turn is always driven.
+//   with more turns, and sets no bound. The fastest of the newest writes counts, so that one pause does not set a bound. One turn is always driven.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { LeaseTimings } from "../rows/lease.ts";
@@ -27,8 +27,8 @@ const longestMs = 120_000;
 /** By which factor an earlier slow write counts less after each write. */
 const decay = 0.95;
 
-/** The weight of the newest write in the average of what writes take of the storage's time. */
-const newestWeight = 0.25;
+/** Of how many of the newest writes the fastest counts for `places`: a pause of the process or of the storage that delays some of them sets no bound. */
+const countedWrites = 4;
 
 /** The timings of leases, which grow with the measured time of writes. */
 export class GrowingLease implements LeaseTimings {
@@ -36,8 +36,8 @@ export class GrowingLease implements LeaseTimings {
   #slowestMs = 0;
   /** How many writes are in progress. */
   #unanswered = 0;
-  /** What a write takes of the storage's time, in milliseconds; `null`: no write was answered yet. */
-  #serviceMs: number | null = null;
+  /** What the newest writes took of the storage's time, in milliseconds. */
+  #serviceMs: readonly number[] = [];
 
   constructor(least: LeaseTimings) {
     this.#least = least;
@@ -55,7 +55,7 @@ export class GrowingLease implements LeaseTimings {
 
   /** How many turns this process can drive so that it can commit and renew all of them in time; at least 1. */
   get places(): number {
-    const serviceMs = this.#serviceMs ?? 0;
+    const serviceMs = this.#serviceMs.length < countedWrites ? 0 : Math.min(...this.#serviceMs);
     return serviceMs <= 0 ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor(this.#least.renewMs / serviceMs));
   }
 
@@ -76,8 +76,6 @@ export class GrowingLease implements LeaseTimings {
   /** Notes the latency of a write. `inProgress`: how many writes were in progress when it was sent, with this one. */
   #measure(latencyMs: number, inProgress: number): void {
     this.#slowestMs = Math.max(latencyMs, decay * this.#slowestMs);
-    const serviceMs = latencyMs / inProgress;
-    this.#serviceMs =
-      this.#serviceMs === null ? serviceMs : this.#serviceMs + newestWeight * (serviceMs - this.#serviceMs);
+    this.#serviceMs = [...this.#serviceMs, latencyMs / inProgress].slice(-countedWrites);
   }
 }

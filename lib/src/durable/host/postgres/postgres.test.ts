@@ -138,6 +138,11 @@ async function terminate(where: string): Promise<void> {
   );
 }
 
+/** Rows of a table as an older release left them, by session. */
+function olderRows(table: "open" | "sessions", values: { readonly [session: string]: string }): readonly Put[] {
+  return Object.entries(values).map(([name, value]) => ({ table, key: ["t", name], tag: 0, value }));
+}
+
 describe("the tables", () => {
   test("several processes that start at once create them once", async () => {
     const schema = "started_at_once";
@@ -167,6 +172,70 @@ describe("the tables", () => {
     await opened({ schema, mode: "transaction" }).write(puts(session("a")));
     await opened({ schema }).write(puts(session("b")));
     expect(await sessionsOf(opened({ schema, mode: "transaction" }))).toEqual(["a", "b"]);
+  });
+
+  test("rows of a release without the index tables are found after opening, also without a change of the version", async () => {
+    const schema = "backfilled";
+    await opened({ schema }).open();
+    await opened({ schema }).write({
+      checks: [],
+      removals: [],
+      puts: [
+        ...olderRows("open", {
+          "cut off": '{"version":3,"data":{"tur',
+          empty: "",
+          good: '{"version":3,"data":{"turn":"t1","engine":"default"}}',
+          large: 'large:{"data":{"version":4,"data":{"turn":"t1","engine":"default"}},"references":[]}',
+          "no engine": '{"version":3,"data":{"turn":"t1"}}',
+        }),
+        ...olderRows("sessions", {
+          asks: '{"version":3,"data":{"session":{"status":"awaiting_user"},"turn":null,"changedAt":7}}',
+          deleted: '{"version":3,"data":{"session":{"status":"awaiting_user"},"changedAt":7,"deleted":true}}',
+          "no object": "[1]",
+          parked: '{"version":3,"data":{"session":{"status":"idle"},"turn":"t1","changedAt":8}}',
+          runs: '{"version":3,"data":{"session":{"status":"awaiting_tools"},"turn":"t1","changedAt":9}}',
+        }),
+        { table: "turns", key: ["t", "parked", "t1"], tag: 1, value: '{"version":3,"data":{"status":"parked"}}' },
+        { table: "turns", key: ["t", "runs", "t1"], tag: 1, value: '{"version":3,"data":{"status":"running"}}' },
+        { table: "starts", key: ["t", "asks", "t1"], tag: 0, value: '{"version":3,"data":{"acceptedAt":5}}' },
+        { table: "starts", key: ["t", "asks", "forked"], tag: 0, value: '{"version":3,"data":{"acceptedAt":5}}' },
+        { table: "starts", key: ["t", "old", "t1"], tag: 0, value: '{"version":1,"data":{}}' },
+      ],
+    });
+    await pool.query(
+      `DROP TABLE "${schema}"."everturn_due", "${schema}"."everturn_attention", "${schema}"."everturn_turn_times"`,
+    );
+    const keys = async (table: "due" | "attention" | "turn_times") => {
+      const [rows = []] = await opened({ schema }).read([{ table, prefix: [] }]);
+      return rows.map(({ key }) => key);
+    };
+    expect(await keys("due")).toEqual([
+      ["default", "t", 0, "good"],
+      ["default", "t", 0, "large"],
+    ]);
+    expect(await keys("attention")).toEqual([
+      ["t", "parked", 8, "parked"],
+      ["t", "waiting", 7, "asks"],
+    ]);
+    expect(await keys("turn_times")).toEqual([
+      ["t", "asks", 5, "t1"],
+      ["t", "old", 0, "t1"],
+    ]);
+    await opened({ schema }).write(puts(session("later")));
+  });
+
+  test("more older rows than one page are indexed", async () => {
+    const schema = "backfilled_pages";
+    const storage = opened({ schema });
+    const value = '{"version":3,"data":{"turn":"t1","engine":"default"}}';
+    const names = Array.from({ length: 700 }, (_, index) => `s${String(index).padStart(3, "0")}`);
+    const rows = ["a", "b"].flatMap((tenant) =>
+      names.map((name) => ({ table: "open", key: [tenant, name], tag: 0, value }) as const),
+    );
+    await storage.write({ checks: [], removals: [], puts: rows });
+    await pool.query(`DROP TABLE "${schema}"."everturn_due"`);
+    const [due = []] = await opened({ schema }).read([{ table: "due", prefix: [] }]);
+    expect(due.map(({ key }) => `${String(key[1])} ${String(key[3])}`)).toEqual(rows.map(({ key }) => key.join(" ")));
   });
 
   test("tables of a newer release are refused and not changed", async () => {
@@ -560,7 +629,8 @@ test("a connection that ends while it is taken from the pool does not end the pr
   class EndedConnection extends EventEmitter {
     query(): Promise<PostgresResult> {
       this.emit("error", new Error("the connection has ended"));
-      return Promise.resolve({ rows: [{ version: String(schemaVersion) }] });
+      const existing = Object.keys(tables).map((table) => ({ name: `everturn_${table}` }));
+      return Promise.resolve({ rows: [{ version: String(schemaVersion) }, ...existing] });
     }
     release(): void {
       this.removeAllListeners();

@@ -1,10 +1,4 @@
-// The tables in Postgres, the function that writes batches, and the migration of what an older release created.
-//
-// Theory of operation
-//   `<prefix>schema` holds one row with the version of the tables. `migrate` runs the steps between that version and `schemaVersion` in one
-//   transaction, under an advisory lock, so of several processes that start at once the first one migrates and the others wait. Without advisory
-//   locks (`mode: "transaction"`) a process that finds an object created by another one begins again.
-//   The writing function has the version in its name. A process of an older release that still runs during a deploy calls its own.
+// The tables in Postgres and the function that writes batches. `migration.ts` creates them.
 //
 // The writing function
 //   1. Locks: the sessions and single rows of the batch, as advisory locks of the transaction, in ascending order of their numbers, so that two
@@ -19,112 +13,20 @@ import type { Column, TableName } from "../../rows/internal.ts";
 import type { PostgresConnection } from "./client.ts";
 import type { Names } from "./statements.ts";
 
+import { createHash } from "node:crypto";
+
 import { RuntimeError } from "../../../core/model/internal.ts";
 import { tableNames, tables } from "../../rows/internal.ts";
-import { addName, searchFunction, searchSchema } from "./search-schema.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
-/** The version of the tables that this release writes. */
+/**
+ * The version of the layout, which every release checks when it opens a database. A release that adds tables or changes the function does not raise it: releases
+ * without the new table use the others as before, in a rolling deploy (docs/decisions/0054).
+ */
 export const schemaVersion = 5;
-
-/** The name of the writing function, without the prefix. */
-const writeName = `write_${schemaVersion}`;
-
-/** The name of the function that also writes words. */
-const writeSearchName = `write_search_${schemaVersion}`;
 
 /** Rows of these tables are replaced with every commit of a turn. Free space in their pages lets Postgres reuse it without touching the index. */
 const rewritten: readonly TableName[] = ["sessions", "leases", "open", "turns", "inboxes", "rollups"];
-
-/** `portable`: no function that writes batches, and no advisory lock. `search`: also the search index (`search.ts`). */
-type SchemaOptions = { readonly portable: boolean; readonly search: boolean };
-
-/** Creates the tables and the functions, or migrates them. */
-export async function migrate(
-  connection: PostgresConnection,
-  names: Names,
-  storage: string,
-  options: SchemaOptions,
-): Promise<void> {
-  for (let conflicts = 0; !(await isCurrent(connection, names, storage, options)); conflicts += 1) {
-    try {
-      await createAll(connection, names, storage, options);
-      return;
-    } catch (error) {
-      if (!isCreatedByOther(error) || conflicts === maxConflicts) throw error;
-    }
-  }
-}
-
-/** How often the creation is tried again after another process has created the same object. */
-const maxConflicts = 20;
-
-/**
- * Another transaction created the schema or a table between the question whether it exists and its creation; `IF NOT EXISTS` does not prevent that. The
- * statement waited for that transaction, which has committed. Happens without an advisory lock, and for the schema of two prefixes.
- */
-function isCreatedByOther(error: unknown): boolean {
-  const code: unknown = typeof error === "object" && error !== null ? Reflect.get(error, "code") : null;
-  return code === "23505" || code === "42P06" || code === "42P07" || code === "42710";
-}
-
-/** Returns whether the tables have the version of this release, and the function exists. A process with `mode: "transaction"` creates no function. */
-async function isCurrent(
-  connection: PostgresConnection,
-  names: Names,
-  storage: string,
-  options: SchemaOptions,
-): Promise<boolean> {
-  if ((await versionOf(connection, names, storage)) !== schemaVersion) return false;
-  const { portable, search } = options;
-  const functions = [...(portable ? [] : [writeName]), ...(search ? [portable ? addName : writeSearchName] : [])];
-  for (const name of functions) {
-    const { rows } = await connection.query({
-      text: "SELECT 1 FROM information_schema.routines WHERE routine_schema = $1 AND routine_name = $2",
-      values: [names.schema, `${names.tablePrefix}${name}`],
-    });
-    if (rows.length === 0) return false;
-  }
-  return true;
-}
-
-/** Creates what is missing, in one transaction. */
-async function createAll(
-  connection: PostgresConnection,
-  names: Names,
-  storage: string,
-  options: SchemaOptions,
-): Promise<void> {
-  const { portable, search } = options;
-  const run = (text: string) => connection.query({ text, values: [] });
-  await run("BEGIN");
-  try {
-    if (!portable) {
-      const lock = `hashtextextended('${names.schema}.${names.tablePrefix}schema', 0)`;
-      await run(`SELECT pg_advisory_xact_lock(${lock})`);
-    }
-    if (!(await isCurrent(connection, names, storage, options))) {
-      // Creating a schema needs a permission that a role without one may not have, also if the schema exists.
-      const schemas = await run(`SELECT 1 FROM information_schema.schemata WHERE schema_name = '${names.schema}'`);
-      if (schemas.rows.length === 0) await run(`CREATE SCHEMA IF NOT EXISTS "${names.schema}"`);
-      for (const table of tableNames()) await run(createTable(names, table, portable));
-      if (search) for (const text of searchSchema(names)) await run(text);
-      if (!portable) await run(createFunction(names));
-      if (!portable && search) await run(searchFunction(names, writeSearchFunction(names), writeFunction(names)));
-      const schemaTable = qualified(names, "schema");
-      await run(
-        `CREATE TABLE IF NOT EXISTS ${schemaTable} ("id" integer PRIMARY KEY CHECK ("id" = 1), "version" integer NOT NULL)`,
-      );
-      await run(
-        `INSERT INTO ${schemaTable} ("id", "version") VALUES (1, ${schemaVersion}) ON CONFLICT ("id") DO UPDATE SET "version" = excluded."version"`,
-      );
-    }
-    await run("COMMIT");
-  } catch (error) {
-    await run("ROLLBACK").catch(() => undefined);
-    throw error;
-  }
-}
 
 /** Returns the version of the tables; 0: there are none. Throws `newer_schema` if a newer release wrote them. */
 export async function versionOf(connection: PostgresConnection, names: Names, storage: string): Promise<number> {
@@ -161,7 +63,7 @@ export function textOf(row: unknown, column: string): string | null {
 }
 
 /** Text sorts by code point: the order of bytes in UTF-8, which is the collation "C". */
-function createTable(names: Names, table: TableName, portable: boolean): string {
+export function createTable(names: Names, table: TableName, portable: boolean): string {
   const columns: readonly Column[] = tables[table];
   const definitions = columns.map(({ name, type }) =>
     type === "text" ? `"${name}" text COLLATE "C" NOT NULL` : `"${name}" bigint NOT NULL`,
@@ -177,18 +79,42 @@ function settingsOf(table: TableName): string {
   return rewritten.includes(table) ? `fillfactor = 70, ${vacuum}` : vacuum;
 }
 
-/** The name of the writing function of this release. */
-export function writeFunction(names: Names): string {
-  return qualified(names, writeName);
+/** The digest of the writing function, which follows from the tables; `null`: it is not computed yet. */
+let digest: string | null = null;
+
+/**
+ * The name of the writing function of this release, without the prefix. It contains a digest of the function, so that a release with other tables creates a function of
+ * its own, and processes of an older release, which run meanwhile, call theirs.
+ */
+export function writeName(): string {
+  digest ??= createHash("sha256")
+    .update(functionBody({ schema: "", tablePrefix: "" }))
+    .digest("hex")
+    .slice(0, 12);
+  return `write_${digest}`;
 }
 
-/** The name of the function of this release that writes a batch and the words of its messages. */
+/** The name of the function that also writes words, without the prefix. */
+export function writeSearchName(): string {
+  return writeName().replace("write_", "write_search_");
+}
+
+/** The qualified name of the writing function. */
+export function writeFunction(names: Names): string {
+  return qualified(names, writeName());
+}
+
+/** The qualified name of the function that writes a batch and the words of its messages. */
 export function writeSearchFunction(names: Names): string {
-  return qualified(names, writeSearchName);
+  return qualified(names, writeSearchName());
 }
 
 /** The function takes a batch as `batch.ts` encodes it. It returns the index of the first check that failed; -1: the batch was written. */
-function createFunction(names: Names): string {
+export function createFunction(names: Names): string {
+  return `CREATE OR REPLACE FUNCTION ${writeFunction(names)}${functionBody(names)}`;
+}
+
+function functionBody(names: Names): string {
   const { schema, tablePrefix } = names;
   const everything = `hashtextextended('${schema}.${tablePrefix} everything', 0)`;
   const checks = tableNames().map(
@@ -206,7 +132,7 @@ function createFunction(names: Names): string {
   const puts = tableNames().map(
     (table) => `IF puts ? '${table}' THEN ${putSql(names, table, `puts->'${table}'`, "moment")}; END IF;`,
   );
-  return `CREATE OR REPLACE FUNCTION ${writeFunction(names)}(batch jsonb) RETURNS integer LANGUAGE plpgsql
+  return `(batch jsonb) RETURNS integer LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     AS $body$
     DECLARE

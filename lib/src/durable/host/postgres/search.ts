@@ -4,7 +4,7 @@
 //   `<prefix>search`                 the words of each message. `words` is `NULL` until they are known. `id` grows with each version of a message
 //   `<prefix>search_state`           one row: up to which key the messages that existed when the index was created have a row in `search`
 //   `<prefix>search_add`             a trigger function: adds the row of a message that a process without the option has written, without words
-//   `<prefix>write_search_<version>` writes a batch and the words of its messages: one round trip, one transaction
+//   `<prefix>write_search_<digest>` writes a batch and the words of its messages: one round trip, one transaction
 //
 // Words
 //   This library splits texts into words (`message-words.ts`) and passes them to `array_to_tsvector`, without a text search configuration: the result is that of

@@ -22,11 +22,11 @@ import type { SearchResult } from "../shared/search-steps.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
-import { checkVersion, readOnlyError } from "../shared/read-only.ts";
+import { checkTables, checkVersion, readOnlyError } from "../shared/read-only.ts";
 import { DatabaseFiles } from "./database-files.ts";
 import { field, integer } from "./database.ts";
 import { isBusy } from "./failure.ts";
-import { migrate, schemaVersion, versionOf } from "./schema.ts";
+import { migrate, missingTables, schemaVersion, versionOf } from "./schema.ts";
 import { SearchIndex } from "./search.ts";
 import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
@@ -77,6 +77,7 @@ export class SqliteConnection {
     if (readOnly) {
       database.exec("PRAGMA query_only = ON");
       checkVersion(versionOf(database, tablePrefix, storage), schemaVersion, storage);
+      checkTables(missingTables(database, tablePrefix), storage);
     } else {
       versionOf(database, tablePrefix, storage);
       useWal(database);

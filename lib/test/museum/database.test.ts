@@ -2,6 +2,8 @@
 // recorded is not performed again.
 
 import type { Runtime, RuntimeEvent, SessionSummary, TurnHandle } from "everturn/runtime";
+import type { Ending } from "./database/ending.ts";
+import type { EngineName } from "./database/engines.ts";
 import type { Page } from "../../src/core/model/internal.ts";
 
 import { createHash, randomUUID } from "node:crypto";
@@ -97,11 +99,32 @@ const listed = (sessions: Runtime) =>
 const messagesOf = (sessions: Runtime, id: string) =>
   allPages((after) => sessions.messages(id, { limit: 2, ...(after === undefined ? {} : { after }) }));
 
+/** Expectations that differ from those for the first database, by the version of the database. */
+const differences: { readonly [version: number]: { readonly [Name in EngineName]?: Partial<Ending> } } = {
+  4: {
+    // Since kernel revision 3 the request for the structured response is a user message.
+    cut_before_finalize: {
+      thread: endings.cut_before_finalize.thread.map((line) => line.replace(/^event /, "user ")),
+    },
+    // The result of a tool that is safe to repeat is recorded with the next step, so it was not recorded when the process was killed.
+    cut_after_claim: { performed: { ...endings.cut_after_claim.performed, look: 1 } },
+  },
+};
+
 /** Effects that must not be performed twice, whatever happens: their tools are not `safe`. */
 const onceOnly = ["pay", "send", "charge", "wipe", "refund", "delegate"];
 
+/** Tables that the stored sessions leave empty: of limits, middleware, large texts and folded sums. */
+const unusedTables = ["untold", "slots", "waiting", "shared", "large", "rollups"].map((name) => `everturn_${name}`);
+
+test("every version that has rows has a database", () => {
+  const hasRows = (name: string) => readdirSync(join(import.meta.dirname, name)).some((file) => file.startsWith("runtime-"));
+  const versions = readdirSync(import.meta.dirname).filter((name) => /^v\d+$/.test(name) && hasRows(name));
+  expect(dumps.map(({ name }) => name).toSorted()).toEqual(versions.toSorted().map((name) => `${name}.jsonl`));
+});
+
 describe.each(dumps)("the database $name", ({ dump }) => {
-  const { now, performed: before, tokens, sessions: names } = dumpHeader(dump);
+  const { version, now, performed: before, tokens, sessions: names } = dumpHeader(dump);
   const path = restoredFile(dump);
 
   test("is restored with every row", () => {
@@ -117,7 +140,7 @@ describe.each(dumps)("the database $name", ({ dump }) => {
       .map(String);
     const empty = tables.filter((table) => database.prepare(`SELECT * FROM "${table}" LIMIT 1`).all().length === 0);
     expect(tables.length).toBeGreaterThan(20);
-    expect(empty.filter((table) => table !== "everturn_untold")).toEqual([]);
+    expect(empty.filter((table) => !unusedTables.includes(table))).toEqual([]);
   });
 
   test("has journal rows that match their hashes", () => {
@@ -128,7 +151,7 @@ describe.each(dumps)("the database $name", ({ dump }) => {
   });
 
   test.each(names)("%s is finished, and nothing recorded is performed again", async (name) => {
-    const { finish, status = "completed", thread, performed, tokens: billed } = endings[name];
+    const { finish, status = "completed", thread, performed, tokens: billed } = { ...endings[name], ...differences[version]?.[name] };
     const opened = await openedBy(copyOf(path), now);
     const sessions = name === "of_a_tenant" ? opened.sessions.tenant("acme") : opened.sessions;
     const { clock, probe } = opened;

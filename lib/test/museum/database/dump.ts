@@ -50,15 +50,29 @@ export function restoreDatabase(database: SqliteDatabase, dump: string): void {
   // The settings that the library sets when it opens a file are stored in the file.
   database.exec("PRAGMA journal_mode = WAL");
   database.exec("BEGIN");
-  for (const text of dump.trimEnd().split("\n").slice(1)) {
-    const line: Line = JSON.parse(text);
+  for (const line of dumpLines(dump)) {
     if ("sql" in line) database.exec(line.sql);
     else {
       const places = line.row.map(() => "?").join(", ");
-      database.prepare(`INSERT INTO "${line.table}" VALUES (${places})`).run(...line.row.map(valueOf));
+      database.prepare(`INSERT INTO "${line.table}" VALUES (${places})`).run(...line.row);
     }
   }
   database.exec("COMMIT");
+}
+
+/** A statement that creates a table, or a row with its columns as stored. */
+type DumpLine = { readonly sql: string } | { readonly table: string; readonly row: readonly SqliteValue[] };
+
+/** The tables and rows of a dump, in order. */
+export function dumpLines(dump: string): readonly DumpLine[] {
+  return dump
+    .trimEnd()
+    .split("\n")
+    .slice(1)
+    .map((text) => {
+      const line: Line = JSON.parse(text);
+      return "sql" in line ? line : { table: line.table, row: line.row.map(valueOf) };
+    });
 }
 
 function cellOf(value: unknown): Cell {

@@ -26,7 +26,8 @@ export class Museum {
   readonly #storage: HostStorage;
 
   constructor(database: SqliteDatabase) {
-    this.#storage = sqliteStorage(database, { synchronous: "normal" });
+    // Leases expire by the clock of the storage, which is that of the processes.
+    this.#storage = sqliteStorage(database, { synchronous: "normal", clock: this.clock });
   }
 
   async begin(): Promise<void> {

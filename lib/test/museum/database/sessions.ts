@@ -226,7 +226,10 @@ export const leave: { readonly [N in EngineName]: (museum: Museum) => Promise<vo
     const process = museum.process({ holds: ["look"] });
     await process.sessions.start("Begin.", started("cancelled"));
     await museum.reached(process, "look");
-    await process.sessions.cancel("cancelled", { reason: "enough", origin: "ada" });
+    const cancelled = process.sessions.cancel("cancelled", { reason: "enough", origin: "ada" });
+    // Running tools may answer within a grace.
+    for (let seconds = 0; seconds < 10; seconds += 1) await museum.clock.advance(1000);
+    await cancelled;
   },
   halted_by_budget: async (museum) => {
     await (

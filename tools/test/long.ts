@@ -60,6 +60,14 @@ const parts: { readonly [name: string]: Part } = {
       [...source, "lib/test/long/run.ts", "40", "postgres", "2", "failover"],
     ],
   },
+  roll: {
+    about:
+      "a rolling upgrade: workers of the previous packed release and of this one on SQLite and on Postgres, killed meanwhile",
+    commands: [
+      [...source, "lib/test/long/roll.ts", "sqlite", "40"],
+      [...source, "lib/test/long/roll.ts", "postgres", "40"],
+    ],
+  },
   hostile: {
     about: "fuzzed requests, hostile cells of code, and hostile replies of a provider",
     commands: [

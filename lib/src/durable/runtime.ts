@@ -93,6 +93,7 @@ import { JoinedReads } from "./read/joined-reads.ts";
 import { PageBudget, ReadSlots } from "./read/page-budget.ts";
 import { PieceWriter, pieceTimings } from "./read/pieces.ts";
 import { randomText } from "./rows/digest.ts";
+import { withFormat } from "./rows/format.ts";
 import { HistoryCache } from "./rows/history-cache.ts";
 import { withLargeValues } from "./rows/large-values.ts";
 import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
@@ -395,7 +396,7 @@ export function runtime(options: RuntimeOptions): Runtime {
     growingLease.measured(checkedStorage(options.host, options.durability ?? null), clock),
     clock,
   );
-  const storage = withLargeValues(host);
+  const storage = withFormat(withLargeValues(host));
   if (Object.keys(engines).length === 0) {
     throw new MisuseError("invalid_argument", "a runtime needs an engine: { engines: { default: engine({ … }) } }", {
       path: ["engines"],

@@ -27,6 +27,7 @@ import { isEverturnError, MisuseError, RuntimeError } from "../../core/model/int
 import { memoryScope, startRun } from "../../core/run/internal.ts";
 import { loadTurn, storedPlan } from "../drive/driven-turn.ts";
 import { DurableJournal, effectiveRows } from "../drive/journal.ts";
+import { withFormat } from "../rows/format.ts";
 import { HistoryCache } from "../rows/history-cache.ts";
 import { withLargeValues } from "../rows/large-values.ts";
 import { readValue } from "../rows/stored.ts";
@@ -92,7 +93,7 @@ export async function* replayOpenTurns({
   host,
   engines,
 }: Pick<RuntimeOptions, "host" | "engines">): AsyncGenerator<OpenTurnReplay> {
-  const context: Context = { storage: withLargeValues(host), engines, histories: new HistoryCache() };
+  const context: Context = { storage: withFormat(withLargeValues(host)), engines, histories: new HistoryCache() };
   let cursor: OpenCursor = null;
   do {
     const page = await openPage(context.storage, cursor);

@@ -166,10 +166,18 @@ export function addMigrate(program: Command, io: Io, done: Done): void {
     )
     .option("--search <on|off>", "also create the search index of serve; default: on (EVERTURN_SEARCH)")
     .option("--json", "print the result as one JSON object")
-    .addHelpText("after", examples(["everturn migrate --database postgres://owner@db.example/app"]))
+    .option(
+      "--finalize",
+      "end a rolling upgrade: processes write the newest format of this release, which older releases cannot read",
+    )
+    .addHelpText(
+      "after",
+      examples(["everturn migrate --database postgres://owner@db.example/app", "everturn migrate --finalize"]),
+    )
     .action(async (_, command: Command) => {
       const { migrate } = await import("../commands/migrate.ts");
-      done(await migrate(contextOf(command, io), { json: flag(command, "json") }));
+      const options = { json: flag(command, "json"), finalize: flag(command, "finalize") };
+      done(await migrate(contextOf(command, io), options));
     });
 }
 

@@ -22,7 +22,7 @@ import type { TableName } from "./tables.ts";
 import { RuntimeError, storedVersion } from "../../core/model/internal.ts";
 
 /** How the values of a format differ from those of the format before. */
-export type FormatChange = {
+type FormatChange = {
   /** The first format with the change. */
   readonly format: number;
   /** For each table whose values changed: converts the data of a value to the format before. */

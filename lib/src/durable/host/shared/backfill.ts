@@ -7,7 +7,7 @@
 import type { Key, Put, Query, Row, TableName } from "../../rows/internal.ts";
 
 /** What a host has to do next: answer the queries, or write the rows. */
-export type BackfillRequest =
+type BackfillRequest =
   | { readonly type: "read"; readonly queries: readonly Query[] }
   | { readonly type: "write"; readonly puts: readonly Put[] };
 

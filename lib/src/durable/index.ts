@@ -17,7 +17,7 @@ export type {
   Withdrawn,
 } from "../core/model/internal.ts";
 export type { Driven, DriveOptions } from "./work/drive-session.ts";
-export type { FinalizedStorage } from "./accept/finalize.ts";
+export type { FinalizedStorage } from "./work/finalize.ts";
 export type { ForkOptions } from "./sessions/fork.ts";
 export type { OverviewOptions } from "./inspect/overview.ts";
 export type { SearchOptions } from "./inspect/search.ts";
@@ -48,7 +48,7 @@ export type {
   TurnHandle,
 } from "./drive/types.ts";
 
-export { finalizeStorage } from "./accept/finalize.ts";
+export { finalizeStorage } from "./work/finalize.ts";
 export { replayTurn } from "./inspect/record.ts";
 export { replayOpenTurns } from "./inspect/replay-open.ts";
 export { runtime } from "./runtime.ts";

@@ -13,11 +13,11 @@ import { afterEach, expect, test } from "vitest";
 
 import { fake } from "../core/adapters/internal.ts";
 import { engine, tool } from "../core/engine/internal.ts";
-import { finalizeAs, finalizeStorage } from "./accept/finalize.ts";
 import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
 import { firstFormat, storedFormats, withFormat } from "./rows/format.ts";
 import { leasePut } from "./rows/lease.ts";
+import { finalizeAs, finalizeStorage } from "./work/finalize.ts";
 
 const next = firstFormat + 1;
 

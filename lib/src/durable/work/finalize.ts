@@ -2,13 +2,13 @@
 
 import type { StoredFormats } from "../rows/format.ts";
 import type { HostStorage, Row } from "../rows/storage.ts";
-import type { OpenCursor } from "../work/restore-due.ts";
+import type { OpenCursor } from "./restore-due.ts";
 
 import { formatBatch, formatOf, formatQuery, readsOf, storedFormats } from "../rows/format.ts";
 import { holderHasEnded } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { keyIn, openPage } from "../work/restore-due.ts";
+import { keyIn, openPage } from "./restore-due.ts";
 
 /** The result of {@link finalizeStorage}. */
 export type FinalizedStorage =

@@ -1,6 +1,7 @@
 // The lease holder: a process whose lease has expired renews before it acts, and does not lose results it has.
 
 import type { Batch, HostStorage } from "../internal.ts";
+import type { Check, Put } from "../rows/storage.ts";
 
 import { describe, expect, test } from "vitest";
 
@@ -12,6 +13,7 @@ import { RuntimeError } from "../../core/model/index.ts";
 import { handClock } from "../../testing/hand-clock.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { runtime } from "../index.ts";
+import { putting } from "../rows/batch.ts";
 import { claim, epochOf, leasePut, leaseTimings, nextToken } from "../rows/lease.ts";
 import { moveDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
@@ -534,6 +536,110 @@ describe("writes that the storage performs in another order, after leases have b
     await clock.advance(30_000);
     expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
     expect(holder.isSafe).toBe(false);
+  });
+});
+
+describe("a lease that is kept does not expire", () => {
+  /** Advances the time, and returns the shortest rest of the lease that was seen. */
+  async function shortestRest({ clock, row }: Awaited<ReturnType<typeof held>>, seconds: number): Promise<number> {
+    let shortest = Number.POSITIVE_INFINITY;
+    for (let second = 0; second < seconds; second += 1) {
+      await clock.advance(1000);
+      shortest = Math.min(shortest, (await row())?.remainingMs ?? 0);
+    }
+    return shortest;
+  }
+
+  test("if a commit makes it shorter while the next renewal is far away", async () => {
+    const world = await held();
+    const { storage, claimed } = world;
+    // The first renewal is as late as possible.
+    const clock = { ...world.clock, random: () => 0.999 };
+    const timings = { ttlMs: 120_000, renewMs: 40_000 };
+    const lease = { ...claimed.lease, ttlMs: timings.ttlMs };
+    const holder = new LeaseHolder({ storage, clock, lease: timings }, { tenant: "", session: "s1" }, lease);
+    const over = new AbortController();
+    await holder.renew();
+    const keeping = holder.keep(over.signal, () => undefined);
+    // The last renewal is that of long leases, so the next one is 40 s away.
+    await clock.advance(41_000);
+    Object.assign(timings, leaseTimings);
+    await holder.write(putting());
+    expect(await shortestRest(world, 60)).toBeGreaterThan(0);
+    over.abort();
+    await keeping;
+  });
+
+  test("if writes have become slow since it was claimed", async () => {
+    const world = await held();
+    const { storage, claimed } = world;
+    // The first renewal is as late as possible.
+    const clock = { ...world.clock, random: () => 0.999 };
+    // The claim was answered after 14 s, and leases have grown since.
+    await clock.advance(14_000);
+    const timings = { ttlMs: 84_000, renewMs: 28_000 };
+    const holder = new LeaseHolder({ storage, clock, lease: timings }, { tenant: "", session: "s1" }, claimed.lease);
+    const over = new AbortController();
+    const keeping = holder.keep(over.signal, () => undefined);
+    expect(await shortestRest(world, 60)).toBeGreaterThan(0);
+    over.abort();
+    await keeping;
+  });
+});
+
+describe("a write that is repeated after an error", () => {
+  const lost = () => new RuntimeError("storage_failed", { message: "lost", metadata: { transient: true } });
+  const committed: Put = { table: "journal", key: ["", "s1", "t1", 1], tag: 0, value: "a result" };
+  const check: Check = { table: "journal", key: committed.key, tag: null };
+
+  test("was applied if its rows are stored, also after a renewal of another duration", async () => {
+    const { clock, storage, claimed } = await held();
+    const timings = { ...leaseTimings };
+    let isLost = true;
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        const written = await storage.write(batch);
+        if (!isLost || isRenewal(batch)) return written;
+        isLost = false;
+        throw lost();
+      },
+    };
+    const holder = new LeaseHolder(
+      { storage: host, clock, lease: timings },
+      { tenant: "", session: "s1" },
+      claimed.lease,
+    );
+    const writing = holder.write({ checks: [check], removals: [], puts: [committed] });
+    timings.ttlMs = 40_000;
+    await holder.renew();
+    await clock.advance(100);
+    expect(await writing).toEqual({ ok: true });
+  });
+
+  test("was not applied if it is a renewal, and the lease has expired since", async () => {
+    const { clock, storage, claimed, row } = await held();
+    let isAway = true;
+    const host: HostStorage = {
+      ...storage,
+      write: async (batch) => {
+        if (isAway) throw lost();
+        return storage.write(batch);
+      },
+    };
+    const holder = new LeaseHolder(
+      { storage: host, clock, lease: leaseTimings },
+      { tenant: "", session: "s1" },
+      claimed.lease,
+    );
+    await clock.advance(20_000);
+    const renewing = holder.renew();
+    await clock.advance(11_000);
+    isAway = false;
+    await clock.advance(1000);
+    await renewing;
+    expect((await row())?.remainingMs).toBeGreaterThan(0);
+    expect(holder.isSafe).toBe(true);
   });
 });
 

@@ -21,7 +21,7 @@
 //   4. A renewal without an answer does not prevent later ones: one lost request or answer must not cost a healthy process its lease.
 
 import type { Changes } from "../rows/batch.ts";
-import type { Lease, LocalClock } from "../rows/lease.ts";
+import type { Lease, LeaseTimings, LocalClock } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Batch, Check, Put, Written } from "../rows/storage.ts";
 import type { RuntimeContext } from "./context.ts";
@@ -66,6 +66,8 @@ export class LeaseHolder {
    * those that were answered since it was sent.
    */
   readonly #requests = new Set<{ ttlMs: number; readonly alone: boolean; readonly answered: Promise<unknown> }>();
+  /** Writes extend the lease by at least this time, in milliseconds: the next renewal is sent after a part of it. */
+  #keptTtlMs = 0;
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
 
@@ -106,7 +108,7 @@ export class LeaseHolder {
 
   /** Writes a batch under the lease and extends the lease. A refused fencing check claims the lease again if that is possible (Q18). */
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
-    const { storage, clock, lease: timings } = this.#context;
+    const { storage, clock } = this.#context;
     for (;;) {
       if (this.#isReleased) throw this.lost();
       const sentAt = instantOf(clock);
@@ -114,7 +116,7 @@ export class LeaseHolder {
       // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
       const process = storage.liveness?.process ?? this.#lease.process;
       if (process !== this.#lease.process) this.#lease = { ...this.#lease, process };
-      const { ttlMs } = timings;
+      const { ttlMs } = this.#timings;
       const lease = { ...this.#lease, ttlMs };
       const leaseRow = put === null ? leasePut(keyOf(this.key), lease) : put(lease);
       const batch = merge(
@@ -166,11 +168,15 @@ export class LeaseHolder {
    * Renews the lease every `renewMs` until the signal aborts, without waiting for the answer to earlier renewals. The first time is sooner, by up to
    * a half: a worker claims many turns at the same time, and renewals of all of them at once would delay the live text of all. Resolves when the
    * renewals are answered; does not reject. `onLost`: another process has claimed the session.
+   * The timings change (`growing-lease.ts`): a renewal is not later than the duration of the lease allows that is stored, and no write makes the lease shorter
+   * than the wait for the next renewal requires.
    */
   async keep(signal: AbortSignal, onLost: (error: RuntimeError) => void): Promise<void> {
-    const { clock, lease: timings } = this.#context;
+    const { clock } = this.#context;
     const unanswered = new Set<Promise<void>>();
-    for (let waitMs = timings.renewMs * (0.5 + 0.5 * clock.random()); ; waitMs = timings.renewMs) {
+    const heldMs = monotonicNow(clock) - this.#lease.sentAt.monotonic;
+    const firstMs = Math.max(0, this.#nextInterval() * (0.5 + 0.5 * clock.random()) - heldMs);
+    for (let waitMs = firstMs; ; waitMs = this.#nextInterval()) {
       const slept = await clock.sleep(waitMs, signal).then(
         () => true,
         () => false,
@@ -186,7 +192,21 @@ export class LeaseHolder {
       unanswered.add(renewing);
       if (unanswered.size >= maxRenewals) await Promise.race(unanswered);
     }
+    this.#keptTtlMs = 0;
     await Promise.all(unanswered);
+  }
+
+  /** The time until the next renewal: the interval that belongs to the stored lease, or to that which the next write stores, if it is shorter. */
+  #nextInterval(): number {
+    const { ttlMs, renewMs } = this.#context.lease;
+    this.#keptTtlMs = Math.min(ttlMs, this.#lease.ttlMs);
+    return renewMs * (this.#keptTtlMs / ttlMs);
+  }
+
+  /** The timings of the next write. */
+  get #timings(): LeaseTimings {
+    const { ttlMs, renewMs } = this.#context.lease;
+    return { ttlMs: Math.max(ttlMs, this.#keptTtlMs), renewMs };
   }
 
   /**
@@ -240,7 +260,7 @@ export class LeaseHolder {
 
   /** Claims the next epoch of an expired lease (Q18). Throws `lease_lost` if another process has claimed it or it was released. */
   async #claimNext(): Promise<void> {
-    const { storage, clock, lease: timings } = this.#context;
+    const { storage, clock } = this.#context;
     const key = keyOf(this.key);
     for (;;) {
       const [leases = [], inputs = []] = await this.whenFree(() =>
@@ -253,7 +273,7 @@ export class LeaseHolder {
       // Released during the read: nothing may be claimed after a release.
       if (this.#isReleased) throw this.lost();
       if (row === null || row.tag !== this.#lease.token || readValue("leases", row).released) throw this.lost();
-      const claimed = claim(key, row, this.#lease.owner, clock, timings, null, storage.liveness ?? null);
+      const claimed = claim(key, row, this.#lease.owner, clock, this.#timings, null, storage.liveness ?? null);
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
       // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so
@@ -306,10 +326,16 @@ export class LeaseHolder {
     });
   }
 
-  /** Returns whether all rows are stored as a batch would write them. The expiry is not compared: a renewal may have extended the lease since. */
+  /**
+   * Returns whether all rows are stored as a batch would write them. A lease row that keeps its token is not compared: a renewal may have replaced it since, with
+   * another duration. So a batch that only renews the lease never counts as stored: the lease may have expired, and then it is claimed again.
+   */
   async #isStored(batch: Batch): Promise<boolean> {
+    const checked = new Set(batch.checks.flatMap(({ table, tag }) => (table === "leases" ? [tag] : [])));
+    const compared = batch.puts.filter(({ table, tag }) => table !== "leases" || !checked.has(tag));
+    if (compared.length === 0) return false;
     // Of several puts with the same key the last one counts.
-    const puts = [...new Map(batch.puts.map((put) => [JSON.stringify([put.table, ...put.key]), put])).values()];
+    const puts = [...new Map(compared.map((put) => [JSON.stringify([put.table, ...put.key]), put])).values()];
     const stored = await this.#context.storage.read(puts.map(({ table, key }) => ({ table, prefix: key })));
     return puts.every(({ tag, value }, index) => {
       const row = stored[index]?.[0];

@@ -305,7 +305,12 @@ export const mutations: readonly Mutation[] = [
     rule: "inputs",
     source: {
       file: "durable/rows/inbox.ts",
-      replacements: [['(state === "pending" || claimedBy !== epoch)', '(state === "pending" || claimedBy === -epoch)']],
+      replacements: [
+        [
+          '(state === "pending" || claimedBy !== epoch || entry.turn === turn)',
+          '(state === "pending" || claimedBy === -epoch)',
+        ],
+      ],
     },
   },
   {

@@ -21,7 +21,7 @@ export async function claimInputs(
 ): Promise<CheckpointDelivery> {
   for (;;) {
     const { epoch } = holder;
-    const claims = (await claimableRows(storage, holder, epoch)).map(({ row, entry }) => ({
+    const claims = (await claimableRows(storage, holder, epoch, turn)).map(({ row, entry }) => ({
       row,
       claimed: { ...entry, state: "claimed", turn, epoch } satisfies InboxEntry,
     }));
@@ -46,13 +46,14 @@ async function claimableRows(
   storage: HostStorage,
   holder: LeaseHolder,
   epoch: number,
+  turn: string,
 ): Promise<readonly { readonly row: Row; readonly entry: InboxEntry }[]> {
   const found: { readonly row: Row; readonly entry: InboxEntry }[] = [];
   const query = { table: "inbox", prefix: keyOf(holder.key), limit: maxClaimedInputs } as const;
   for (let after: KeyPart | undefined; ;) {
     const [rows = []] = await holder.whenFree(() => storage.read([after === undefined ? query : { ...query, after }]));
     const entries = rows.map((row) => ({ row, entry: readValue("inbox", row) }));
-    found.push(...entries.filter(({ entry }) => claimable(entry, epoch)));
+    found.push(...entries.filter(({ entry }) => claimable(entry, epoch, turn)));
     if (found.length >= maxClaimedInputs || rows.length < maxClaimedInputs) return found.slice(0, maxClaimedInputs);
     after = rows.at(-1)?.key.at(-1);
   }

@@ -30,9 +30,13 @@ import { readValue, writeValue } from "./stored.ts";
 /** How many inputs one checkpoint claims at most; the others wait for the next checkpoint. */
 export const maxClaimedInputs = 64;
 
-/** Returns whether the holder of the lease epoch may claim the input: it is steered, and pending or claimed under another epoch. */
-export function claimable({ state, epoch: claimedBy, ownTurn }: InboxEntry, epoch: number): boolean {
-  return ownTurn === null && (state === "pending" || claimedBy !== epoch);
+/**
+ * Returns whether a turn under the lease epoch may claim the input: it is steered, and pending, or claimed under another epoch, or by the turn itself: a claim whose
+ * answer was late may have moved to this epoch meanwhile (`movedClaims`), and nothing else would deliver it to this checkpoint.
+ */
+export function claimable(entry: InboxEntry, epoch: number, turn: string): boolean {
+  const { state, epoch: claimedBy, ownTurn } = entry;
+  return ownTurn === null && (state === "pending" || claimedBy !== epoch || entry.turn === turn);
 }
 
 /** The input that the next turn starts with, from the input that waits at the end of a turn; empty: no input waits. */

@@ -600,9 +600,11 @@ describe("[lash 84] leases", () => {
 
   test("bind input claims to their epoch: the next epoch may claim the input again", () => {
     const entry = { id: "i", input: { type: "message", message: user("x") }, turn: "t", at: 0, ownTurn: null } as const;
-    expect(claimable({ ...entry, state: "pending", epoch: null }, 1)).toBe(true);
-    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 1)).toBe(false);
-    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 2)).toBe(true);
+    expect(claimable({ ...entry, state: "pending", epoch: null }, 1, "other")).toBe(true);
+    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 1, "other")).toBe(false);
+    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 2, "other")).toBe(true);
+    // The turn that has claimed it may do so again: the answer to its claim may have been late.
+    expect(claimable({ ...entry, state: "claimed", epoch: 1 }, 1, "t")).toBe(true);
   });
 });
 

@@ -18,13 +18,13 @@ const files: Files = {
       "./package.json": "./package.json",
     },
   }),
-  "lib/src/core/index.ts": 'export type { Runtime } from "./runtime/index.ts";\n',
-  "lib/src/durable/index.ts": [
+  "lib/src/index.ts": 'export type { Runtime } from "./runtime/index.ts";\n',
+  "lib/src/runtime/index.ts": [
     'export type { Runtime } from "./runtime.ts";',
     'export { tables as storageTables } from "./rows/tables.ts";',
     "",
   ].join("\n"),
-  "lib/src/durable/runtime.ts": [
+  "lib/src/runtime/runtime.ts": [
     'import type { Reader } from "./reader.ts";',
     "",
     "/** A comment",
@@ -37,15 +37,15 @@ const files: Files = {
     "};",
     "",
   ].join("\n"),
-  "lib/src/durable/reader.ts":
+  "lib/src/runtime/reader.ts":
     "export interface Reader {\n  readonly list: () => void;\n  readonly get: () => void;\n}\n",
-  "lib/src/durable/rows/tables.ts": [
+  "lib/src/runtime/rows/tables.ts": [
     'const session = ["tenant", "session"] as const;',
     'export const tables = { sessions: session, leases: session, slots: ["scope"] } as const;',
     "",
   ].join("\n"),
-  "lib/src/core/engine/options.ts": "export const runOptionTable = { seed: {}, model: {} } satisfies object;\n",
-  "lib/src/serve/http/routes.ts": [
+  "lib/src/engine/options.ts": "export const runOptionTable = { seed: {}, model: {} } satisfies object;\n",
+  "lib/src/http/routes.ts": [
     'export const routes = [{ method: "GET", path: "/a", operationId: "readA" }];',
     "export function more(): object {",
     '  const text = "// no comment";',
@@ -54,7 +54,7 @@ const files: Files = {
     "}",
     "",
   ].join("\n"),
-  "lib/src/serve/http/slots.ts": [
+  "lib/src/http/slots.ts": [
     "/**",
     " * Slots.",
     " *",
@@ -70,7 +70,7 @@ const files: Files = {
     "}",
     "",
   ].join("\n"),
-  "lib/src/serve/http/slots.test.ts": "export const ignored = 1;\n",
+  "lib/src/http/slots.test.ts": "export const ignored = 1;\n",
   "apps/launcher/bin/launcher.js": "console.log(1);\n",
   "apps/page/src/page.tsx": "export const Page = () => (\n  <p>\n    {/* text */}\n    Hello\n  </p>\n);\n",
   "tools/build.ts": "export const built = true; // a comment\n",
@@ -111,10 +111,10 @@ describe("counts of a repository", () => {
   test("lines are counted by floor, without comments, blank lines, tests and packages", async () => {
     const { floors } = countRepository(await repository());
     expect(floors).toEqual([
-      { name: "lib/src/core/engine", files: 1, lines: 1 },
-      { name: "lib/src/serve/http", files: 2, lines: 11 },
+      { name: "lib/src/engine", files: 1, lines: 1 },
+      { name: "lib/src/http", files: 2, lines: 11 },
       { name: "lib/src/*.ts", files: 1, lines: 1 },
-      { name: "lib/src/durable", files: 4, lines: 13 },
+      { name: "lib/src/runtime", files: 4, lines: 13 },
       { name: "apps/page", files: 1, lines: 5 },
       { name: "tools", files: 1, lines: 1 },
     ]);
@@ -123,7 +123,7 @@ describe("counts of a repository", () => {
   test("the same declarations in other folders give the same concepts", async () => {
     const moved = Object.fromEntries(
       Object.entries(files).map(([path, text]) => [
-        path.replace("lib/src/durable/", "lib/src/durable/").replace("lib/src/serve/http/", "lib/src/serve/http/"),
+        path.replace("lib/src/runtime/", "lib/src/durable/").replace("lib/src/http/", "lib/src/serve/http/"),
         text.replaceAll("./runtime/index.ts", "./durable/index.ts").replace("./src/runtime/", "./src/durable/"),
       ]),
     );
@@ -137,9 +137,9 @@ describe("counts of a repository", () => {
     const { longestFunctions } = countRepository(await repository());
     expect(longestFunctions).toEqual([
       { name: "Page", place: "apps/page/src/page.tsx:1", lines: 5 },
-      { name: "more", place: "lib/src/serve/http/routes.ts:2", lines: 4 },
-      { name: "Slots.take", place: "lib/src/serve/http/slots.ts:7", lines: 4 },
-      { name: "(anonymous)", place: "lib/src/serve/http/slots.ts:8", lines: 1 },
+      { name: "more", place: "lib/src/http/routes.ts:2", lines: 4 },
+      { name: "Slots.take", place: "lib/src/http/slots.ts:7", lines: 4 },
+      { name: "(anonymous)", place: "lib/src/http/slots.ts:8", lines: 1 },
     ]);
   });
 
@@ -149,9 +149,9 @@ describe("counts of a repository", () => {
         "  tables                  3",
         "  concurrency primitives  1",
         "  Slots  requests in progress",
-        "  lib/src/serve/http     11   2 files",
+        "  lib/src/http     11   2 files",
         "  all              32  10 files",
-        "  Slots.take   4  lib/src/serve/http/slots.ts:7",
+        "  Slots.take   4  lib/src/http/slots.ts:7",
       ]),
     );
   });
@@ -159,27 +159,23 @@ describe("counts of a repository", () => {
 
 describe("code that is not understood is an error", () => {
   const cases: readonly (readonly [what: string, changed: Files, message: RegExp])[] = [
-    ["no primitive", { "lib/src/serve/http/slots.ts": "export class Slots {}\n" }, /found no concurrency primitives/],
-    [
-      "a tag without text",
-      { "lib/src/serve/http/slots.ts": "/** @primitive */\nexport class Slots {}\n" },
-      /@primitive </,
-    ],
+    ["no primitive", { "lib/src/http/slots.ts": "export class Slots {}\n" }, /found no concurrency primitives/],
+    ["a tag without text", { "lib/src/http/slots.ts": "/** @primitive */\nexport class Slots {}\n" }, /@primitive </],
     [
       "a tag inside a class",
-      { "lib/src/core/engine/a.ts": "class A {\n  /** @primitive x */\n  b = 1;\n}\n" },
+      { "lib/src/engine/a.ts": "class A {\n  /** @primitive x */\n  b = 1;\n}\n" },
       /@primitive </,
     ],
-    ["no table of options", { "lib/src/core/engine/options.ts": "" }, /runOptionTable is declared in 0 files/],
-    ["no routes", { "lib/src/serve/http/routes.ts": "" }, /found no HTTP operations/],
+    ["no table of options", { "lib/src/engine/options.ts": "" }, /runOptionTable is declared in 0 files/],
+    ["no routes", { "lib/src/http/routes.ts": "" }, /found no HTTP operations/],
     [
       "tables that are computed",
-      { "lib/src/durable/rows/tables.ts": "export const tables = { ...other };\n" },
+      { "lib/src/runtime/rows/tables.ts": "export const tables = { ...other };\n" },
       /tables has keys that are not identifiers/,
     ],
     [
       "a mapped type",
-      { "lib/src/durable/runtime.ts": "export type Runtime = { [K in 'a']: K };\n" },
+      { "lib/src/runtime/runtime.ts": "export type Runtime = { [K in 'a']: K };\n" },
       /members of a TSMappedType are not understood/,
     ],
   ];

@@ -19,7 +19,7 @@ export default defineConfig({
     outDir: "../../lib/studio",
     emptyOutDir: true,
     target: "es2023",
-    sourcemap: false,
+    sourcemap: true,
     cssCodeSplit: false,
     assetsInlineLimit: 0,
     // Every browser of the target has it; the polyfill would only add bytes.

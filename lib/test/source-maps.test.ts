@@ -1,5 +1,8 @@
 // The source maps of the package, in an application outside of the workspace: stack traces of a failing tool name TypeScript lines, and a debugger that steps into
-// the library stops at a TypeScript line.
+// the library stops at a TypeScript line. The maps of the studio, which is minified, are checked by their content.
+
+import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
+import type { SourceMapPayload } from "node:module";
 
 import { execFileSync } from "node:child_process";
 import {
@@ -13,13 +16,16 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { SourceMap } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
+import { decode, encode } from "@jridgewell/sourcemap-codec";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { readManifest, root } from "../../tools/package/entry-files.ts";
 import { publishedManifest } from "../../tools/package/published-manifest.ts";
+import { publishedMap } from "../../tools/package/source-maps.ts";
 
 const library = join(import.meta.dirname, "..");
 const project = mkdtempSync(join(tmpdir(), "everturn-maps-"));
@@ -43,29 +49,129 @@ function run(program: string, ...flags: readonly string[]): string {
   return execFileSync(process.execPath, [...flags, path], { cwd: project, encoding: "utf8" });
 }
 
-type SourceMap = { readonly sources: readonly string[]; readonly sourcesContent: readonly (string | null)[] };
+type Program = {
+  readonly name: string;
+  readonly folder: string;
+  readonly leastSources: number;
+  readonly leastTexts: number;
+};
 
-describe("the published maps", () => {
-  const folder = join(library, "dist");
-  const maps = readdirSync(folder).filter((name) => name.endsWith(".js.map"));
+describe.each<Program>([
+  { name: "library and the command", folder: join(library, "dist"), leastSources: 300, leastTexts: 300 },
+  { name: "studio", folder: join(library, "studio/assets"), leastSources: 100, leastTexts: 30 },
+])("the published maps of the $name", ({ folder, leastSources, leastTexts }) => {
+  // Files that only re-export have no map.
+  const isReExport = (name: string) =>
+    /^(?:(?:import|export) [^;]*;\s*)*$/.test(readFileSync(join(folder, name), "utf8"));
+  const code = readdirSync(folder).filter((name) => name.endsWith(".js") && !isReExport(name));
+  const mapOf = (name: string): SourceMapPayload => JSON.parse(readFileSync(join(folder, `${name}.map`), "utf8"));
 
-  test("contain the sources of the library as they are in the repository", () => {
+  test("contain our sources as they are in the repository, and no others", () => {
     const contents = new Map<string, string | null>();
-    for (const name of maps) {
-      const { sources, sourcesContent }: SourceMap = JSON.parse(readFileSync(join(folder, name), "utf8"));
+    for (const { sources, sourcesContent } of code.map(mapOf))
       sources.forEach((source, index) => contents.set(source, sourcesContent[index] ?? null));
-    }
-    const own = [...contents].filter(([source]) => source.startsWith("../src/"));
 
-    expect(own.length).toBeGreaterThan(300);
-    for (const [source, text] of own) expect(text, source).toBe(readFileSync(join(folder, source), "utf8"));
+    expect(contents.size).toBeGreaterThan(leastSources);
+    for (const [source, text] of contents) {
+      expect(source).toMatch(/^\.\.\/(?:src|apps)\//);
+      const path = join(source.startsWith("../src/") ? library : root, source.slice("../".length));
+      expect(text, source).toBe(readFileSync(path, "utf8"));
+    }
   });
 
-  test("belong to a file of code each, which names its map", () => {
-    for (const name of maps) {
-      const code = readFileSync(join(folder, name.replace(/\.map$/, "")), "utf8");
-      expect(code.trimEnd().endsWith(`//# sourceMappingURL=${name}`), name).toBe(true);
+  test("are named by their files of code", () => {
+    for (const name of code) {
+      const text = readFileSync(join(folder, name), "utf8");
+      expect(text.trimEnd().endsWith(`//# sourceMappingURL=${name}.map`), name).toBe(true);
     }
+  });
+
+  test("lead from a text in the code to the line of the source that contains it", () => {
+    // Literals that occur once in the code and once in its sources.
+    let found = 0;
+    for (const name of code) {
+      const map = mapOf(name);
+      const positions = new SourceMap(map);
+      const lines = readFileSync(join(folder, name), "utf8").split("\n");
+      const sources = new Map(map.sources.map((source, index) => [source, map.sourcesContent[index]?.split("\n")]));
+      for (const literal of literalsOf(lines)) {
+        const places = [...sources].flatMap(([source, texts]) =>
+          (texts ?? []).flatMap((text, line) =>
+            text.includes(literal.text) ? [{ text, place: `${source}:${line}` }] : [],
+          ),
+        );
+        const [origin] = places;
+        // The bundler moves the text of a constant to the line of its use, and the map names that line.
+        if (origin === undefined || places.length > 1 || /\bconst \w+ =/.test(origin.text)) continue;
+        const entry = positions.findEntry(literal.line, literal.column);
+        if (!("originalSource" in entry)) throw new Error(`${name}: no source of ${literal.text}`);
+        expect(`${entry.originalSource}:${entry.originalLine}`, literal.text).toBe(origin.place);
+        found += 1;
+      }
+    }
+    expect(found).toBeGreaterThan(leastTexts);
+  });
+});
+
+type Literal = { readonly text: string; readonly line: number; readonly column: number };
+
+/** The literals of three and more words that occur once. `text` has no quotes: the minifier changes them. */
+function literalsOf(lines: readonly string[]): readonly Literal[] {
+  const literals = new Map<string, Literal | null>();
+  lines.forEach((content, line) => {
+    for (const match of content.matchAll(/(?<=(?<quote>["`]))[a-z]+(?: [a-z]+){2,}(?=\k<quote>)/g)) {
+      const [text] = match;
+      // The position of the quote: the mapping of a literal begins there.
+      literals.set(text, literals.has(text) ? null : { text, line, column: match.index - 1 });
+    }
+  });
+  return [...literals.values()].filter((literal) => literal !== null);
+}
+
+describe("a published map", () => {
+  // Two lines of code: of a package, of us (two segments of one line and one of the next), and of the package again.
+  const segments: SourceMapSegment[][] = [
+    [
+      [0, 0, 7, 0],
+      [10, 1, 3, 0, 1],
+      [14, 1, 3, 8, 0],
+      [20, 1, 4, 0],
+      [30, 0, 8, 0],
+      [34, 0, 9, 0],
+    ],
+    [[2, 1, 4, 2]],
+  ];
+  const map = {
+    version: 3,
+    file: "x.js",
+    names: ["second", "first"],
+    sources: ["../node_modules/a/index.js", "../src/b.ts"],
+    sourcesContent: ["a", "b"],
+    mappings: encode(segments),
+  };
+  const published = (precision: "lines" | "columns") => {
+    const { mappings, ...fields }: SourceMapPayload = JSON.parse(publishedMap(map, precision));
+    return { fields, segments: decode(mappings) };
+  };
+
+  test("leads from the code of bundled packages to no source, and from ours to each column", () => {
+    expect(published("columns")).toEqual({
+      fields: {
+        version: 3,
+        file: "x.js",
+        names: ["first", "second"],
+        sources: ["../src/b.ts"],
+        sourcesContent: ["b"],
+      },
+      segments: [[[10, 0, 3, 0, 0], [14, 0, 3, 8, 1], [20, 0, 4, 0], [30]], [[2, 0, 4, 2]]],
+    });
+  });
+
+  test("of code that is not minified leads to each line, and has no names", () => {
+    expect(published("lines")).toEqual({
+      fields: { version: 3, file: "x.js", names: [], sources: ["../src/b.ts"], sourcesContent: ["b"] },
+      segments: [[[10, 0, 3, 0], [20, 0, 4, 0], [30]], [[2, 0, 4, 2]]],
+    });
   });
 });
 

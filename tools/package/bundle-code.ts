@@ -7,13 +7,13 @@
 // The code is not minified, and each file has a source map that contains the TypeScript sources (docs/decisions/0053).
 
 import { existsSync } from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 
 import { rolldown } from "rolldown";
 
 import { inputModules, library, packageFolder, readManifest, root } from "./entry-files.ts";
 import { licenceTexts } from "./licences.ts";
-import { withOwnSources } from "./source-maps.ts";
+import { publishedMap, publishedSource } from "./source-maps.ts";
 
 const sources = join(library, "src") + sep;
 const started = new Set(Object.values(inputModules()).filter((path) => basename(path) !== "index.ts"));
@@ -57,7 +57,7 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
   const files = new Map(
     output.map((file) => [
       file.fileName,
-      file.type === "chunk" ? file.code : withOwnSources(JSON.parse(String(file.source))),
+      file.type === "chunk" ? file.code : publishedMap(JSON.parse(String(file.source)), "lines"),
     ]),
   );
   files.set("licenses.txt", licenceTexts(output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []))));
@@ -74,14 +74,4 @@ function chunkOf(id: string): string | null {
   let folder = dirname(id);
   while (!existsSync(join(folder, "tsconfig.json"))) folder = dirname(folder);
   return relative(sources, folder).replaceAll(sep, "-") || null;
-}
-
-/**
- * The address of a source in a map, relative to the folder of the map. Sources of the library are in `src` of the package, others (the command, bundled packages) where
- * they are in the repository. They are not published as files: a map contains them.
- */
-function publishedSource(source: string, map: string): string {
-  const path = resolve(map, "..", source);
-  const base = path.startsWith(library + sep) ? library : root;
-  return `../${relative(base, path).replaceAll(sep, "/")}`;
 }

@@ -77,7 +77,7 @@ export function bundledPackages(licences: string): readonly string[] {
 }
 
 const publishedFile =
-  /^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|templates\/.+|studio\/(?:index\.html|icon\.svg|THIRD-PARTY-LICENSES\.txt|assets\/[^/.][^/]*\.(?:js|css|woff2|svg))|dist\/(?:types\/)?[^/]+\.(?:js|js\.map|d\.ts|txt))$/;
+  /^(?:package\.json|README\.md|LICENSE|bin\/everturn\.js|templates\/.+|studio\/(?:index\.html|icon\.svg|THIRD-PARTY-LICENSES\.txt|assets\/[^/.][^/]*\.(?:js|js\.map|css|woff2|svg))|dist\/(?:types\/)?[^/]+\.(?:js|js\.map|d\.ts|txt))$/;
 
 /** Checks that the tarball has the files that are meant to be published, and no others. */
 export function checkContents(files: readonly string[]): string {

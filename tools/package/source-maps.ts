@@ -1,20 +1,77 @@
 // Source maps of the published code. They contain our own sources, which are not published as files, so that stack traces and debuggers show TypeScript.
+//
+// The package has at most 12 MB, and complete maps do not fit (docs/decisions/0053). A map has no sources of bundled packages and no segments that lead to them:
+// users see the published code there. A map of code that is not minified has no columns of the sources: at most one segment for each pair of a line of the code and
+// a line of the sources. A line of minified code has thousands of statements, so a map of such code keeps all segments of our sources.
+
+import type { SourceMapSegment } from "@jridgewell/sourcemap-codec";
+
+import { relative, resolve, sep } from "node:path";
+
+import { decode, encode } from "@jridgewell/sourcemap-codec";
+
+import { library, root } from "./entry-files.ts";
 
 /** The fields of a source map that are used here (ECMA-426). */
-export type SourceMap = {
+type SourceMap = {
+  readonly file?: string;
+  readonly names: readonly string[];
   readonly sources: readonly string[];
   readonly sourcesContent: readonly (string | null)[];
   readonly mappings: string;
-  readonly [field: string]: unknown;
 };
 
-/** The text of a map without the content of bundled packages: users can read it in the packages themselves. */
-export function withOwnSources(map: SourceMap): string {
-  const { sources, sourcesContent } = map;
-  return JSON.stringify({
-    ...map,
-    sourcesContent: sourcesContent.map((text, index) =>
-      sources[index]?.includes("node_modules/") === true ? null : text,
-    ),
+/** The text of a map as it is published. `precision`: whether segments that differ only in the column of the source are kept. */
+export function publishedMap(map: SourceMap, precision: "lines" | "columns"): string {
+  const kept = map.sources.flatMap((source, index) => (source.includes("node_modules/") ? [] : [index]));
+  const numbers = new Map(kept.map((index, number) => [index, number]));
+  const names = new Map<number, number>();
+  const nameNumber = (index: number): number => {
+    const number = names.get(index) ?? names.size;
+    names.set(index, number);
+    return number;
+  };
+  const published = (segment: SourceMapSegment): SourceMapSegment => {
+    const source = segment.length === 1 ? undefined : numbers.get(segment[1]);
+    if (segment.length === 1 || source === undefined) return [segment[0]];
+    const [column, , line, sourceColumn] = segment;
+    return segment.length === 5 && precision === "columns"
+      ? [column, source, line, sourceColumn, nameNumber(segment[4])]
+      : [column, source, line, sourceColumn];
+  };
+  const lines = decode(map.mappings).map((line) => {
+    const segments: SourceMapSegment[] = [];
+    for (const segment of line.map(published))
+      if (isNeeded(segment, segments.at(-1), precision)) segments.push(segment);
+    return segments;
   });
+  return JSON.stringify({
+    version: 3,
+    file: map.file,
+    names: [...names.keys()].map((index) => map.names[index]),
+    sources: kept.map((index) => map.sources[index]),
+    sourcesContent: kept.map((index) => map.sourcesContent[index] ?? null),
+    mappings: encode(lines),
+  });
+}
+
+/** Whether a segment changes what the one before it in the line says. A segment of length 1 ends the range of the one before it: code without a source. */
+function isNeeded(
+  segment: SourceMapSegment,
+  previous: SourceMapSegment | undefined,
+  precision: "lines" | "columns",
+): boolean {
+  if (segment.length === 1) return previous !== undefined && previous.length !== 1;
+  if (previous === undefined || previous.length === 1 || precision === "columns") return true;
+  return segment[1] !== previous[1] || segment[2] !== previous[2];
+}
+
+/**
+ * The address of a source in a map, relative to the folder of the map. Sources of the library are in `src` of the package, others (the command, the studio, bundled
+ * packages) where they are in the repository. They are not published as files: a map contains them.
+ */
+export function publishedSource(source: string, map: string): string {
+  const path = resolve(map, "..", source);
+  const base = path.startsWith(library + sep) ? library : root;
+  return `../${relative(base, path).replaceAll(sep, "/")}`;
 }

@@ -3,12 +3,15 @@
 // The build runs only if its inputs have changed: the page, the folders of the library that it imports, and the lock file, which names the versions of its
 // packages. The digest of the inputs is in `.stamp`, written last, so that an interrupted build is repeated.
 
+import type { Rolldown } from "vite";
+
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
 import { library, root } from "./entry-files.ts";
 import { licenceTexts } from "./licences.ts";
+import { publishedMap, publishedSource } from "./source-maps.ts";
 import { writeFiles } from "./write-files.ts";
 
 /** The folder with the page and its assets. */
@@ -18,7 +21,13 @@ const licenceFile = "THIRD-PARTY-LICENSES.txt";
 const stampFile = ".stamp";
 
 const sources = ["apps/studio", "lib/src/serve/client", "lib/src/core/model", "lib/src/core/clock"];
-const otherInputs = ["package-lock.json", "tsconfig.base.json", "tools/package/studio.ts", "tools/package/licences.ts"];
+const otherInputs = [
+  "package-lock.json",
+  "tsconfig.base.json",
+  "tools/package/studio.ts",
+  "tools/package/licences.ts",
+  "tools/package/source-maps.ts",
+];
 
 /** Builds the page if an input has changed since the last build. */
 export async function buildStudio(): Promise<void> {
@@ -30,7 +39,7 @@ export async function buildStudio(): Promise<void> {
   const { build } = await import("vite");
   const results = await build({
     configFile: join(root, "apps/studio/vite.config.ts"),
-    build: { write: false },
+    build: { write: false, rolldownOptions: { output: { sourcemapPathTransform: publishedSource } } },
     logLevel: "warn",
   });
   const files = new Map<string, string | Uint8Array>();
@@ -38,7 +47,7 @@ export async function buildStudio(): Promise<void> {
   for (const result of Array.isArray(results) ? results : [results]) {
     if (!("output" in result)) throw new Error("vite watches the studio in place of building it");
     for (const file of result.output) {
-      files.set(file.fileName, file.type === "chunk" ? file.code : file.source);
+      files.set(file.fileName, contentOf(file));
       modules.push(
         ...(file.type === "chunk"
           ? file.moduleIds
@@ -54,6 +63,11 @@ export async function buildStudio(): Promise<void> {
   if (page === undefined) throw new Error("the build of the studio has no index.html");
   files.delete("index.html");
   writeFiles(studioFolder, new Map([...files, ["index.html", page], [stampFile, stamp]]));
+}
+
+function contentOf(file: Rolldown.OutputChunk | Rolldown.OutputAsset): string | Uint8Array {
+  if (file.type === "chunk") return file.code;
+  return file.fileName.endsWith(".js.map") ? publishedMap(JSON.parse(String(file.source)), "columns") : file.source;
 }
 
 function digestOfInputs(): string {

@@ -18,6 +18,7 @@ beforeAll(() => {
   writeFileSync(join(folder, ".stamp"), "digest");
   writeFileSync(join(folder, "icon.svg"), "<svg/>");
   writeFileSync(join(folder, "assets", "index-1.js"), script);
+  writeFileSync(join(folder, "assets", "index-1.js.map"), '{"version":3}');
   writeFileSync(join(base, "secret.txt"), "secret");
   writeFileSync(join(base, "public", "index.html"), "own page");
 });
@@ -55,6 +56,15 @@ describe("the studio", () => {
     expect(zipped.headers.get("etag")).not.toBe(plain.headers.get("etag"));
     const refused = await get("/studio/assets/index-1.js", { "accept-encoding": "gzip;q=0" });
     expect(refused.headers.get("content-encoding")).toBeNull();
+  });
+
+  test("revalidates source maps: the name of a map has the digest of its code, and the map can change alone", async () => {
+    const map = await get("/studio/assets/index-1.js.map");
+    expect([map.status, await map.text()]).toEqual([200, '{"version":3}']);
+    expect(map.headers.get("content-type")).toBe("application/json");
+    expect(map.headers.get("cache-control")).toBe("no-cache");
+    const tag = map.headers.get("etag") ?? "";
+    expect((await get("/studio/assets/index-1.js.map", { "if-none-match": tag })).status).toBe(304);
   });
 
   test("answers 304 if the client has the page already", async () => {

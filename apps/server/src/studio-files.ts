@@ -13,7 +13,8 @@
 //   1. The `Host` allowlist of the server applies (DNS rebinding).
 //   2. Every response has the Content-Security-Policy: no inline script, no external request, no frame (clickjacking: a button of the page approves tool calls).
 //      Images may be `data:` and `blob:` URLs, because users attach images to messages; images of other hosts in Markdown are not loaded.
-//   3. Assets have the digest of their content in their names and are cached for a year. The page is revalidated by its entity tag.
+//   3. Assets have the digest of their content in their names and are cached for a year. The page is revalidated by its entity tag, and so are
+//      source maps: a map has the name of its code, and an edited comment changes the map alone.
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -100,7 +101,9 @@ export function withStudio(handler: Handler, { hosts, folder = builtFolder }: St
     const files = await load();
     const path = pathname.slice("/studio/".length);
     const file = files.get(path);
-    if (file !== undefined && path !== "index.html") return fileResponse(request, file, path.startsWith("assets/"));
+    if (file !== undefined && path !== "index.html") {
+      return fileResponse(request, file, path.startsWith("assets/") && !path.endsWith(".map"));
+    }
     const page = files.get("index.html");
     const isMissing = path.startsWith("assets/") || (/\.[^/]*$/.test(path) && !acceptsHtml(request));
     if (page === undefined || (isMissing && file === undefined)) return textResponse(404, "there is no such file");

@@ -6,6 +6,8 @@
 //
 // The code is not minified, and each file has a source map that contains the TypeScript sources (docs/decisions/0053).
 
+import type { RolldownBuild } from "rolldown";
+
 import { existsSync } from "node:fs";
 import { basename, dirname, join, relative, sep } from "node:path";
 
@@ -20,19 +22,13 @@ const started = new Set(Object.values(inputModules()).filter((path) => basename(
 
 /** The files of the bundle, by path relative to lib/dist. */
 export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
-  const { dependencies = {}, peerDependencies = {} } = readManifest();
-  const installed = Object.keys({ ...dependencies, ...peerDependencies });
-  const bundle = await rolldown({
-    cwd: root,
-    input: { ...inputModules() },
-    platform: "node",
-    preserveEntrySignatures: "allow-extension",
-    external: [/^node:/, ...installed.map((name) => new RegExp(`^${name}(?:/|$)`))],
-    resolve: { conditionNames: ["source", "import", "node", "default"] },
-    onLog: (level, log) => {
-      if (level === "warn") throw new Error(`rolldown: ${log.message}`);
-    },
-  });
+  const used = await modulesLoadedBy("index");
+  const usedLayers = new Set([...used].map(layerOf));
+  const chunkOf = (id: string): string | null => {
+    const layer = layerOf(id);
+    return layer === null || used.has(id) || !usedLayers.has(layer) ? layer : `${layer}-more`;
+  };
+  const bundle = await open({ ...inputModules() });
   const { output } = await bundle.generate({
     dir: packageFolder,
     format: "esm",
@@ -64,12 +60,46 @@ export async function bundleCode(): Promise<ReadonlyMap<string, string>> {
   return files;
 }
 
+function open(input: { [name: string]: string }): Promise<RolldownBuild> {
+  const { dependencies = {}, peerDependencies = {} } = readManifest();
+  const installed = Object.keys({ ...dependencies, ...peerDependencies });
+  return rolldown({
+    cwd: root,
+    input,
+    platform: "node",
+    preserveEntrySignatures: "allow-extension",
+    external: [/^node:/, ...installed.map((name) => new RegExp(`^${name}(?:/|$)`))],
+    resolve: { conditionNames: ["source", "import", "node", "default"] },
+    onLog: (level, log) => {
+      if (level === "warn") throw new Error(`rolldown: ${log.message}`);
+    },
+  });
+}
+
+/** The modules that an import of an entry point evaluates: those of a bundle with this entry point alone, without what is loaded on demand. */
+async function modulesLoadedBy(name: string): Promise<ReadonlySet<string>> {
+  const entry = inputModules()[name];
+  if (entry === undefined) throw new Error(`lib/package.json: no entry point is built as ${name}.js`);
+  const bundle = await open({ [name]: entry });
+  const { output } = await bundle.generate({ format: "esm" });
+  await bundle.close();
+  const chunks = new Map(output.flatMap((file) => (file.type === "chunk" ? [[file.fileName, file] as const] : [])));
+  const loaded = new Set([output[0]]);
+  for (const { imports } of loaded)
+    for (const imported of imports) {
+      const chunk = chunks.get(imported);
+      if (chunk !== undefined) loaded.add(chunk);
+    }
+  return new Set([...loaded].flatMap(({ modules }) => Object.keys(modules)));
+}
+
 /**
- * The chunk of a module of the library: one for each TypeScript project, that is for each layer. Without it Rolldown writes a chunk for each combination of entry points that
- * share a module: `everturn` consists of 45 files then, and each file costs half a millisecond of an import. `null`: Rolldown decides, for files that are started as
- * a thread or a process, and for what is loaded on demand (the codecs, the sandbox).
+ * The layer of a module of the library, which is its TypeScript project. A layer that `everturn` loads has a chunk with the modules that it loads, and one with the others
+ * (`LAYER-more`): an import of `everturn` compiles no module that only codecs and other entry points use. Without these groups Rolldown writes a chunk for each
+ * combination of entry points that share a module: `everturn` consists of 45 files then, and each file costs half a millisecond of an import. `null`: Rolldown
+ * decides, for files that are started as a thread or a process, and for what is loaded on demand (the codecs, the sandbox).
  */
-function chunkOf(id: string): string | null {
+function layerOf(id: string): string | null {
   if (!id.startsWith(sources) || started.has(id) || /\/(?:wire|adapters)\/[^/]+\//.test(id)) return null;
   let folder = dirname(id);
   while (!existsSync(join(folder, "tsconfig.json"))) folder = dirname(folder);

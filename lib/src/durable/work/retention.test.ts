@@ -1,12 +1,12 @@
 // Retention: journals of ended turns are removed after `retentionMs`, and recovery never needs them.
 
-import type { HostStorage } from "everturn/runtime";
+import type { HostStorage, Runtime, TurnHandle } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 
 import { says, sessionsOf, toolCall } from "../../../test/runtime/sessions.ts";
 import { eventsOf } from "../../../test/runtime/world.ts";
@@ -106,4 +106,62 @@ test("journals of child turns are removed with that of their parent, and not whi
   }
   stop.abort();
   await working;
+});
+
+describe("the events of a turn that waits for an answer are removed only when the session has gone on", () => {
+  const asked = { name: "ask", description: "Asks.", schema: { type: "object" } } as const;
+  const child = engine({
+    adapter: fake({ scripts: [[toolCall("ask")], [says("red")]] }),
+    tools: [tool({ ...asked, handler: () => askUser("Which?") })],
+  });
+  const answers = {
+    reply: (of: Runtime) => of.reply("s", "red"),
+    result: async (of: Runtime) => of.submitToolResults("s", [[await pendingId(of), "red"]]),
+    approval: async (of: Runtime) => of.decide("s", await pendingId(of), { type: "approve" }),
+  };
+  const pendingId = async (of: Runtime) => (await of.get("s"))?.session.pendingToolCalls[0]?.id ?? "";
+
+  const approved = { ...asked, needsApproval: true };
+  const delegates = tool({
+    ...approved,
+    handler: async (_, { runChild }) => (await runChild(child, "do it")).haltedReason,
+  });
+
+  test.each([
+    ["a question", tool({ ...asked, handler: () => askUser("Which?") }), [answers.reply]],
+    ["a result of the program", tool({ ...asked, manual: true }), [answers.result]],
+    ["an approval", tool({ ...approved, handler: () => "red" }), [answers.approval]],
+    ["a question of a child turn in an approved call", delegates, [answers.approval, answers.reply]],
+  ] satisfies readonly [string, ReturnType<typeof tool>, readonly ((of: Runtime) => Promise<TurnHandle>)[]][])(
+    "%s",
+    async (_, waiting, answering) => {
+      const clock = handClock();
+      const host = memoryStorage({ clock });
+      const adapter = fake({ scripts: [[says("first")], [toolCall("ask")], [says("done")]] });
+      const of = engine({ adapter, tools: [waiting] });
+      const sessions = sessionsOf(of, { host, clock, retentionMs: 1000 });
+      const passRetention = async () => {
+        for (let round = 0; round < 3; round += 1) {
+          await clock.advance(2000);
+          await sessions.sweep();
+        }
+      };
+      const earlier = await sessions.start("hi", { id: "s" });
+      await earlier.result;
+      let turn = await sessions.reply("s", "go");
+      for (const answer of answering) {
+        await turn.result;
+        const events = await eventsOf(turn.events);
+        await passRetention();
+        expect(await eventsOf(turn.events)).toEqual(events);
+        expect(await eventsOf(earlier.events)).toEqual([]);
+        turn = await answer(sessions);
+      }
+      expect(await turn.result).toMatchObject({ text: "done" });
+      await passRetention();
+      for (const table of ["events", "journal", "records", "retained"] as const) {
+        expect(await host.read([{ table, prefix: [] }])).toEqual([[]]);
+      }
+    },
+  );
 });

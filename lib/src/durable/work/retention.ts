@@ -20,8 +20,8 @@ const batchSize = 64;
 const eventPage = { limit: 64, maxLength: 1_000_000 };
 
 /**
- * Removes journals and events, expired at `now`, of ended turns and of their child turns. A journal with a pending call is kept for another retention time: the
- * answer continues the child turn from its journal. Returns the number of entries that were examined.
+ * Removes journals and events, expired at `now`, of ended turns and of their child turns. Those of a turn that waits for an answer are kept for another retention
+ * time: people read what the session asks, and the answer continues child turns from their journals. Returns the number of entries that were examined.
  */
 export async function removeRetained({ storage, retentionMs }: VerbContext, now: number): Promise<number> {
   const [rows = []] = await storage.read([{ table: "retained", prefix: [], before: now + 1, limit: batchSize }]);
@@ -76,8 +76,15 @@ async function removeEvents(storage: HostStorage, key: SessionKey, turn: string)
   }
 }
 
-/** Returns whether a call of the turn is still pending. If the session row cannot be read, its journals are kept. */
-function mayBeNeeded(head: SessionHead | null, turn: string): boolean {
+/**
+ * Returns whether the turn is open, is the one with which the session waits for an answer, or has a call that is still pending. The call that asks a question is
+ * answered already, so it is not pending; and a call keeps its idempotency key if a later turn waits for it again. If the session row cannot be read, everything
+ * is kept.
+ */
+function mayBeNeeded(head: SessionHead | null, id: string): boolean {
   if (head === null) return true;
-  return head.session.pendingToolCalls.some(({ idempotencyKey }) => idempotencyKey?.startsWith(`${turn}/`) === true);
+  const { session, turn, lastTurn } = head;
+  const waits = session.status === "awaiting_user" || session.status === "awaiting_tools";
+  if (turn === id || (waits && lastTurn === id)) return true;
+  return session.pendingToolCalls.some(({ idempotencyKey }) => idempotencyKey?.startsWith(`${id}/`) === true);
 }

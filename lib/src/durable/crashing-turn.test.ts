@@ -117,6 +117,40 @@ describe("a turn that ends its process", () => {
   });
 });
 
+test("a turn whose child turn makes progress is not parked, whatever ends its processes", async () => {
+  const world = new World();
+  const steps = 8;
+  const child = worker(...Array.from({ length: steps }, () => "slow"));
+  const start = (): Process => {
+    const slow = counting("slow", { replay: "safe", handler: () => world.clock.sleep(healthyMs) });
+    const inner = world.engine(child, { tools: [slow.tool], options: { maxTurns: steps + 1 } });
+    const delegate = counting("delegate", {
+      replay: "safe",
+      timeoutMs: 600_000,
+      handler: async (_, { runChild }) => (await runChild(inner, "do it")).haltedReason,
+    });
+    return world.process(world.engine(worker("delegate"), { tools: [delegate.tool] }), {
+      lease,
+      drive: false,
+      maxTakeovers: 2,
+    });
+  };
+  await start().start("hi", { id: "s1" });
+  let lives = 0;
+  for (; lives < 20 && (await world.rows("open")).length > 0; lives += 1) {
+    const process = start();
+    const stop = new AbortController();
+    void process.work({ signal: stop.signal });
+    for (let waited = 0; waited < 7000; waited += 1000) await world.clock.advance(1000);
+    process.kill();
+    stop.abort();
+  }
+  expect(await statusOf(start(), "s1")).toBe("ended");
+  // More than the limit of takeovers, and no step of the child was performed again.
+  expect(lives).toBeGreaterThan(3);
+  expect(child.asked.length).toBe(steps + 1);
+});
+
 describe("a suspect that is driven alone", () => {
   /** A process that drives a suspect alone: a turn whose tool takes an hour, after two crashes. */
   async function isolated(

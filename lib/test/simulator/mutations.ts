@@ -222,10 +222,10 @@ export const mutations: readonly Mutation[] = [
       file: "durable/drive/turn-driver.ts",
       replacements: [
         [
-          "const { at, records, holder, orStop } = this.#committer;",
-          "const { at, records, holder } = this.#committer;",
+          "const { at, records, holder, orStop, writeChildRow } = this.#committer;",
+          "const { at, records, holder, writeChildRow } = this.#committer;",
         ],
-        ["scope: records, holder, orStop });", "scope: records, holder, orStop: (work) => work });"],
+        ["holder, orStop, writeChildRow });", "holder, orStop: (work) => work, writeChildRow });"],
       ],
     },
   },
@@ -367,7 +367,7 @@ export const mutations: readonly Mutation[] = [
       file: "durable/drive/children.ts",
       replacements: [
         [
-          "const written = await holder.write({ checks: [absent, ...before]",
+          "const written = await parent.writeChildRow({ checks: [absent, ...before]",
           "const written = await storage.write({ checks: [absent, ...before]",
         ],
       ],
@@ -442,12 +442,7 @@ export const mutations: readonly Mutation[] = [
     rule: "Q17",
     source: {
       file: "durable/rows/session-write.ts",
-      replacements: [
-        [
-          "change.committed > before.committed ? 0 : before.takeovers;",
-          "change.committed < before.committed ? 0 : before.takeovers;",
-        ],
-      ],
+      replacements: [["const takeovers = isProgress ? 0 : before.takeovers;", "const takeovers = before.takeovers;"]],
     },
   },
   {

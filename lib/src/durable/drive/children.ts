@@ -19,6 +19,7 @@
 //   4. Each row of a child's journal follows the one before it: the batch checks that it is stored.
 //   5. An error of the storage, or a lost lease, stops the loops of the child and of all turns around it. It is never the result of the call, and is
 //      recorded in no journal.
+//   6. A row of a child's journal is progress of the parent turn: it resets the count of takeovers (Q17).
 
 import type { ChatOptions, Engine, OpenSpan } from "../../core/engine/internal.ts";
 import type { CallTool } from "../../core/kernel/internal.ts";
@@ -34,11 +35,12 @@ import type {
   Scope,
   InnerWait,
 } from "../../core/run/internal.ts";
+import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Check, Key } from "../rows/storage.ts";
 import type { JournalRow } from "../rows/values.ts";
 import type { RuntimeContext } from "./context.ts";
-import type { LeaseHolder } from "./lease-holder.ts";
+import type { FencedWrite, LeaseHolder } from "./lease-holder.ts";
 
 import { noUsage, newSession, user } from "../../core/model/internal.ts";
 import { forwardedShape, read } from "../../core/model/parse/reading.ts";
@@ -75,6 +77,8 @@ export type Parent<Context extends CallerContext> = {
   readonly plan: Plan<Context>;
   readonly scope: Scope;
   readonly holder: LeaseHolder;
+  /** Writes a journal row of a child turn under the lease. */
+  readonly writeChildRow: (row: Changes) => Promise<FencedWrite>;
   /** Stops the loop of the turn if the work rejects (invariant 5). */
   readonly orStop: <T>(work: Promise<T>) => Promise<T>;
 };
@@ -347,7 +351,8 @@ async function childPorts<Context extends CallerContext>(
     // A child turn has no commit count as its parent has. The row before is missing if the storage was replaced by an older copy that has the lease.
     const before: readonly Check[] = ordinal === 1 ? [] : [{ table: "journal", key: [...at, ordinal - 1], tag: 0 }];
     const endPuts = ends ? [recordPut(at, turn, endedName, true)] : [];
-    const written = await holder.write({ checks: [absent, ...before], removals: [], puts: [journalRow, ...endPuts] });
+    const puts = [journalRow, ...endPuts];
+    const written = await parent.writeChildRow({ checks: [absent, ...before], removals: [], puts });
     if (!written.ok) throw holder.lost();
   };
   const rowOf = async (item: JournalItem): Promise<JournalRow> => {

@@ -2,7 +2,7 @@
 //
 // Theory of operation
 //   A tool that ends or blocks its process would do so in every process that takes the turn over, so takeovers without a new journal row are counted and
-//   bounded. But a process that ends takes all of its turns with it: each of them is taken over, whether or not it was the cause. The cause is found by
+//   bounded. A journal row of a child turn counts, too. But a process that ends takes all of its turns with it: each of them is taken over, whether or not it was the cause. The cause is found by
 //   isolation. A turn that was taken over twice without a new journal row is a suspect, and is driven alone: its process drives nothing else until the suspect
 //   has recorded a journal row, for at most one lease time. The lease row says so (`alone`). A turn at the limit is parked only if it was alone when its process
 //   ended. Its healthy neighbours record a journal row while they are alone, which resets their count.

@@ -86,6 +86,7 @@ import type { JournalRow, StoredEvent, TurnProgress, TurnStart } from "../rows/v
 import type { Decision } from "./admission.ts";
 import type { RuntimeContext } from "./context.ts";
 import type { DrivenTurn } from "./driven-turn.ts";
+import type { FencedWrite } from "./lease-holder.ts";
 import type { NextPlannedTurn } from "./new-turn.ts";
 
 import { appendHistory } from "../../core/kernel/internal.ts";
@@ -170,6 +171,10 @@ export class TurnCommitter {
   #discarded = 0;
   /** The next journal row is the first one after a takeover: the attempt of the process that crashed was thrown away. */
   #followsTakeover: boolean;
+  /** How many attempts crashes have ended that the turn row does not count yet. */
+  #crashed: number;
+  /** The last write of the turn row, done or not. */
+  #turnWrite: Promise<unknown> = Promise.resolve();
 
   /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
   constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
@@ -192,6 +197,8 @@ export class TurnCommitter {
     this.#stored = stored;
     this.#mayHavePieces = mayHavePieces;
     this.#followsTakeover = lease.takesOver;
+    // An explicit `recover` resets the count of takeovers.
+    this.#crashed = lease.takesOver ? Math.max(1, stored.turn?.progress.takeovers ?? 0) : 0;
     this.channel = new Channel(id, this.#progress.sequence, events);
     this.#isEnding = ending !== null;
     this.journal = new DurableJournal(effectiveRows(rows), {
@@ -433,8 +440,8 @@ export class TurnCommitter {
   async #discard({ epoch, attempt }: JournalRow, item: JournalItem): Promise<readonly Put[]> {
     const isTakeover = this.#followsTakeover;
     this.#followsTakeover = false;
-    // An explicit `recover` resets the count of takeovers.
-    this.#discarded += attempt - 1 + (isTakeover ? Math.max(1, this.#progress.takeovers) : 0);
+    this.#discarded += attempt - 1 + this.#crashed;
+    this.#crashed = 0;
     if (attempt === 1 && !isTakeover) return [];
     const earlier = isTakeover
       ? await this.orStop(this.holder.whenFree(() => itemsLeftBefore(this.#context.storage, this.at, epoch)))
@@ -456,7 +463,11 @@ export class TurnCommitter {
    * Settle, commit, publish, as one batch (steps 1 to 5 of the header). `build` is called again if an inbox check refuses the batch, which
    * means that input arrived or was withdrawn between its reads and the write. Any other refused check is a conflict and stops the turn.
    */
-  async #write(build: (now: number) => Promise<Commit>): Promise<void> {
+  #write(build: (now: number) => Promise<Commit>): Promise<void> {
+    return this.#inOrder(() => this.#writeCommit(build));
+  }
+
+  async #writeCommit(build: (now: number) => Promise<Commit>): Promise<void> {
     const { pieces, clock, histories } = this.#context;
     const hadPieces = await pieces.settle(this.at);
     const removals: readonly Removal[] = hadPieces || this.#mayHavePieces ? [{ table: "pieces", prefix: this.at }] : [];
@@ -495,6 +506,35 @@ export class TurnCommitter {
       this.#reportFailure(change);
       return;
     }
+  }
+
+  /**
+   * Writes a journal row of a child turn. It is progress of this turn, too: the first one after a takeover resets the count of takeovers (Q17). Later ones do
+   * not write the turn row.
+   */
+  readonly writeChildRow = (row: Changes): Promise<FencedWrite> => {
+    if (this.#progress.takeovers === 0) return this.holder.write(row);
+    return this.#inOrder(async () => {
+      const { committed, step, takeovers } = this.#progress;
+      if (takeovers === 0) return this.holder.write(row);
+      const discarded = this.#crashed;
+      const advance = { type: "advance", committed, step, discarded, hasChildRow: true } as const;
+      const write = writeSession(this.#stored, { now: this.#context.clock.now(), turn: advance, also: row });
+      const mayBeUndone = this.holder.endAlone();
+      const written = await this.holder.write(write.changes);
+      if (!written.ok) return written;
+      this.#stored = write.after;
+      this.#crashed -= discarded;
+      this.#reportProgress(mayBeUndone);
+      return written;
+    });
+  };
+
+  /** Writes the turn row after the writes of it that were begun before: each one checks the commit count of the one before it. */
+  #inOrder<T>(write: () => Promise<T>): Promise<T> {
+    const written = this.#turnWrite.then(write);
+    this.#turnWrite = written.catch(() => undefined);
+    return written;
   }
 
   /** Reports a written commit with progress. `mayBeUndone`: a renewal that was sent before may have written after it that the process drives no other turn. */

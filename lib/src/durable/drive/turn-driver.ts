@@ -56,7 +56,7 @@ export class TurnDriver {
     return this.#committer.holder.lease;
   }
 
-  /** Calls back after each commit that adds a journal row or ends the turn. */
+  /** Calls back after each commit that adds a journal row or ends the turn, and after the first row of a child turn that follows a takeover. */
   onProgress(listener: () => void): void {
     this.#committer.onProgress = listener;
   }
@@ -120,13 +120,14 @@ export class TurnDriver {
 
   async #runTurn(plan: Plan): Promise<void> {
     const { stored, cancel } = this.#turn;
-    const { at, records, holder, orStop } = this.#committer;
-    const children = childrenOf({ context: this.#context, key: stored.key, plan, scope: records, holder, orStop });
+    const { at, records, holder, orStop, writeChildRow } = this.#committer;
+    const of = { context: this.#context, key: stored.key, scope: records };
+    const children = childrenOf({ ...of, plan, holder, orStop, writeChildRow });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     this.#committer.hasOwnProtocol = plan.pinned.protocol.type === "own";
     records.maxConcurrency = plan.maxConcurrency;
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
-    const openChildren = openChildrenOf({ context: this.#context, key: stored.key, scope: records });
+    const openChildren = openChildrenOf(of);
     const origin = { parent: null, durable: true, trace, acceptedAt, agent, openChildren };
     const checkedPlan = this.#context.outputChecks.inTurn(plan, stored.key.tenant);
     this.#run = startRun(checkedPlan, () => this.#committer.ports, children, origin);

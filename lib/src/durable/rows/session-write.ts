@@ -127,6 +127,8 @@ type TurnChange =
       readonly step: number;
       /** Attempts that were thrown away since the last commit. Default: 0. */
       readonly discarded?: number;
+      /** A child turn has recorded a journal row. Default: `false`. */
+      readonly hasChildRow?: boolean;
     }
   | {
       readonly type: "end";
@@ -272,13 +274,14 @@ function writeTurn({ key, head, turn }: StoredSession, change: TurnChange | null
 }
 
 /**
- * The fields of the turn row that a change sets. An advance that adds a journal row resets the count of takeovers (Q17). The first commit of a turn, which
+ * The fields of the turn row that a change sets. An advance that adds a journal row, also one of a child turn, resets the count of takeovers (Q17). The first commit of a turn, which
  * has start marks and messages only, does not: a process that crashes after it has made no progress.
  */
 function progressAfter(change: Exclude<TurnChange, { type: "begin" }>, before: TurnProgress): Partial<TurnProgress> {
   switch (change.type) {
     case "advance": {
-      const takeovers = change.committed > before.committed ? 0 : before.takeovers;
+      const isProgress = change.committed > before.committed || change.hasChildRow === true;
+      const takeovers = isProgress ? 0 : before.takeovers;
       const discarded = before.discarded + (change.discarded ?? 0);
       return { status: "running", committed: change.committed, step: change.step, takeovers, discarded };
     }

@@ -107,7 +107,7 @@ export type TurnProgress = {
   readonly sequence: number;
   /** The step the turn is in. */
   readonly step: number;
-  /** Takeovers after an expired lease since the last journal row (Q17). */
+  /** Takeovers after an expired lease since the last journal row of the turn or of its child turns (Q17). */
   readonly takeovers: number;
   /** Attempts at effects that were thrown away so far: retries, attempts that a crash has ended, and restarted steps. 0 in rows of older releases. */
   readonly discarded: number;

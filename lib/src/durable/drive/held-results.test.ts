@@ -79,6 +79,59 @@ describe.each(away)("a storage that is %s", (_, failure) => {
   });
 });
 
+describe("a process that is closed writes all results that it holds", () => {
+  const both = ["user hi", "assistant ", "tool a: ok", "tool b: ok", "assistant Done."];
+
+  /** A turn whose tools `a` and `b` run until the gate is opened. */
+  async function running() {
+    const world = new World();
+    const storage = { isAway: false };
+    const finished = gate();
+    const tools = ["a", "b"].map((name) =>
+      counting(name, { handler: () => finished.wait().then(() => `${name}: ok`), replay: "never" }),
+    );
+    const model = thinker(({ messages }) =>
+      messages.some(({ role }) => role === "tool") ? says("Done.") : [call("a"), call("b")],
+    );
+    const of = world.engine(model, { tools: tools.map((each) => each.tool) });
+    const refuses = () => (storage.isAway ? new RuntimeError("storage_busy", { message: "locked" }) : null);
+    const process = world.process(of, { refuses });
+    await process.start("hi", { id: "s1" });
+    await finished.reached;
+    const continued = async () => {
+      await world.clock.advance(0);
+      const next = world.process(of);
+      await next.recover();
+      await world.clock.advance(0);
+      expect([...tools.map(({ runs }) => runs.length), model.asked.length]).toEqual([1, 1, 2]);
+      return talk(next);
+    };
+    return { world, storage, process, finish: finished.open, continued };
+  }
+
+  test("although the storage comes back only after the grace time", async () => {
+    const { world, storage, process, finish, continued } = await running();
+    storage.isAway = true;
+    finish();
+    await world.clock.advance(0);
+    const closed = process.close({ graceMs: 1_000 });
+    await world.clock.advance(2_000);
+    storage.isAway = false;
+    await world.clock.advance(2_000);
+    await closed;
+    expect(await continued()).toEqual(both);
+  });
+
+  test("also if several tools finish before the next commit", async () => {
+    const { world, process, finish, continued } = await running();
+    const closed = process.close({ graceMs: 1_000 });
+    finish();
+    await world.clock.advance(1_000);
+    await closed;
+    expect(await continued()).toEqual(both);
+  });
+});
+
 describe("a write that was applied, and whose answer was lost", () => {
   const lost = () => new RuntimeError("storage_failed", { message: "lost", metadata: { transient: true } });
 

@@ -13,7 +13,8 @@
 //   1. An effect whose response is recorded is never performed (H1).
 //   2. `before` resolves before an effect is performed: the process still holds the lease.
 //   3. After `cancel`, `next` returns the recorded rows that are left and then the cancel, never another response (Q9). After
-//      `cancelAfterSettled`, the responses that have settled come first. After `stop`, `next` rejects, and nothing is recorded.
+//      `cancelAfterSettled`, the responses that have settled come first. After `stop`, `next` rejects, and nothing is recorded; after `stopAfterSettled`, it
+//      rejects when the responses that have settled are handed out. Nothing is performed meanwhile.
 
 import type { Cancellation, Effect, EffectResponse } from "../../core/kernel/internal.ts";
 import type { Json } from "../../core/model/internal.ts";
@@ -89,7 +90,8 @@ export class DurableJournal implements CancellableJournal {
   /** The cancel that follows the settled items; `null`: none. */
   #lastItem: (() => JournalItem) | null = null;
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
-  #stopped: { readonly reason: unknown } | null = null;
+  /** Why the loop stops; `afterSettled`: not before the responses that have settled are handed out. */
+  #stopped: { readonly reason: unknown; readonly afterSettled: boolean } | null = null;
   #cancelled = false;
   #failed = false;
   /** The number of effects that were performed, not replayed. */
@@ -133,7 +135,9 @@ export class DurableJournal implements CancellableJournal {
 
   /** The next item. Only one call may be pending. */
   readonly next = (): Promise<JournalItem> => {
-    if (this.#stopped !== null) return Promise.reject(this.#stopped.reason);
+    if (this.#stopped !== null && !(this.#stopped.afterSettled && this.#settled[0]?.type === "response")) {
+      return Promise.reject(this.#stopped.reason);
+    }
     const recorded = this.#recorded[this.#next];
     if (recorded !== undefined) {
       this.#next += 1;
@@ -180,9 +184,15 @@ export class DurableJournal implements CancellableJournal {
     this.#settle({ type: "failure", failure: runtimeFailure("callback_failed", { message, cause }) });
   };
 
-  /** Stops the loop: another process holds the session, the storage failed, or this process shuts down. Nothing is recorded. */
+  /** Stops the loop: another process holds the session, or the storage failed. Nothing is recorded. */
   stop(reason: unknown): void {
-    this.#stopped ??= { reason };
+    this.#stopped = { reason: this.#stopped === null ? reason : this.#stopped.reason, afterSettled: false };
+    this.#rejectWaiter();
+  }
+
+  /** Stops the loop after the responses that have settled: this process shuts down, and the results that it holds would be lost. */
+  stopAfterSettled(reason: unknown): void {
+    this.#stopped ??= { reason, afterSettled: true };
     this.#rejectWaiter();
   }
 

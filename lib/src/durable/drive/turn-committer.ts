@@ -32,7 +32,7 @@
 //   The result is a batch of its own in two cases:
 //     - the checkpoint or the end of the step calls a function of the program (`haltWhen`, `onCheckpoint`, step hooks), which must see only
 //       committed results;
-//     - the turn is handed over: it stops after this commit.
+//     - the turn is handed over: it stops after this commit, or after those of further results that this process holds.
 //
 // The end of the turn
 //   The ending batch also removes stored cancels, sets the deadlines of pending calls, and reads the inbox once more: input that arrived too
@@ -135,7 +135,7 @@ export class TurnCommitter {
   readonly channel: Channel;
   readonly journal: DurableJournal;
   readonly records: EffectRecords;
-  /** Set by `TurnDriver.handOver`: the turn stops after its next commit. */
+  /** Set by `TurnDriver.handOver`: the turn stops after its next commit, and after those of results that have arrived until then. */
   draining = false;
   /**
    * Whether the last tool result of a step is committed together with the checkpoint after it. Set if neither the checkpoint nor the end of
@@ -288,7 +288,7 @@ export class TurnCommitter {
     });
     // Cleared after the write: if the write fails, `flush` can still write the held item alone.
     this.#held = null;
-    if (handsOver && !ended) this.stop(new HandedOver());
+    if (handsOver && !ended) this.handOver();
     return "fresh";
   }
 
@@ -607,6 +607,11 @@ export class TurnCommitter {
   }
 
   // Stopping.
+
+  /** Stops the loop after the results that this process holds are committed. Nothing more is performed. */
+  handOver(): void {
+    this.journal.stopAfterSettled(new HandedOver());
+  }
 
   /** Stops the loop without recording anything. The turn stays at its last commit. */
   stop<E extends Error>(reason: E): E {

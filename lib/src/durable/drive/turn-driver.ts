@@ -4,7 +4,7 @@
 // How a drive ends
 //   the turn ends            the ending commit has released the lease or kept it for the next turn (`next`)
 //   the turn is parked       every process would fail at it: divergence, a corrupt row, a missing record. A commit sets its status
-//   hand-over                this process shuts down: `HandedOver`, after the next commit or at once
+//   hand-over                this process shuts down: `HandedOver`, after the next commit or at once; results that have arrived are committed before
 //   the lease is lost        another process drives the turn; nothing more is written here
 //   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may try again
 // In the last three cases `drive` rejects, and the turn stays at its last commit.
@@ -22,7 +22,7 @@ import { readValue } from "../rows/stored.ts";
 import { childrenOf, openChildrenOf } from "./children.ts";
 import { storedPlan } from "./driven-turn.ts";
 import { endingEngine } from "./offline-engine.ts";
-import { HandedOver, TurnCommitter } from "./turn-committer.ts";
+import { TurnCommitter } from "./turn-committer.ts";
 
 /** Used once for each drive of a turn. */
 export class TurnDriver {
@@ -100,12 +100,12 @@ export class TurnDriver {
     }
   }
 
-  /** Hands the turn over to another process: at once if `now`, otherwise after its next commit. */
+  /** Hands the turn over to another process: at once if `now`, otherwise after its next commit. Results that have arrived are committed before. */
   handOver(now: boolean): void {
     this.#committer.draining = true;
     if (!now) return;
     this.#committer.holder.limitBusyWait();
-    this.#committer.stop(new HandedOver());
+    this.#committer.handOver();
   }
 
   /** Cancels the run at once. The caller has stored the cancel before. */

@@ -1,5 +1,6 @@
 // A process keeps the results that it holds while the storage is away, and commits them when the storage is back, as long as no other process has claimed the session.
 
+import type { Adapter } from "../../core/engine/internal.ts";
 import type { Batch, HostStorage } from "../internal.ts";
 
 import { describe, expect, test } from "vitest";
@@ -120,6 +121,39 @@ describe("a process that is closed writes all results that it holds", () => {
     await world.clock.advance(2_000);
     await closed;
     expect(await continued()).toEqual(both);
+  });
+
+  test("and leaves no start mark of a tool that it does not run", async () => {
+    const world = new World();
+    let isAway = false;
+    const pay = counting("pay", { replay: "never" });
+    const model = worker("pay");
+    const thought = gate();
+    const slow: Adapter = {
+      ...model,
+      stream: async function* (request, options) {
+        await thought.wait();
+        yield* model.stream(request, options);
+      },
+    };
+    const of = world.engine(slow, { tools: [pay.tool] });
+    const refuses = () => (isAway ? new RuntimeError("storage_busy", { message: "locked" }) : null);
+    const process = world.process(of, { refuses });
+    await process.start("hi", { id: "s1" });
+    await thought.reached;
+    isAway = true;
+    thought.open();
+    await world.clock.advance(0);
+    const closed = process.close({ graceMs: 1_000 });
+    await world.clock.advance(2_000);
+    isAway = false;
+    await world.clock.advance(2_000);
+    await closed;
+    const next = world.process(of);
+    await next.recover();
+    await world.clock.advance(0);
+    expect(await talk(next)).toEqual(done);
+    expect([pay.runs.length, model.asked.length]).toEqual([1, 2]);
   });
 
   test("also if several tools finish before the next commit", async () => {

@@ -117,6 +117,11 @@ export class DurableJournal implements CancellableJournal {
   /** The number of items that were handed out after the replay. */
   #freshItems = 0;
 
+  /** The loop was stopped: no effect that is ordered from now on is performed. */
+  get isStopped(): boolean {
+    return this.#stopped !== null;
+  }
+
   /** The canonical JSON of an ordered effect, for its journal row; `null`: no effect of that id was ordered. */
   effectText(id: string): string | null {
     return this.#ordered.get(id) ?? null;

@@ -288,6 +288,7 @@ export class TurnCommitter {
     });
     // Cleared after the write: if the write fails, `flush` can still write the held item alone.
     this.#held = null;
+    await this.#removeUnused(marks);
     if (handsOver && !ended) this.handOver();
     return "fresh";
   }
@@ -313,7 +314,16 @@ export class TurnCommitter {
     if (marks.length === 0 && !hasNewMessages && inputs.length === 0) return "fresh";
     const events = inputs.length === 0 ? [] : turnStartedByInput(this.#turn, this.#key.session, this.#start);
     await this.#write(async (now) => this.#advancing(turn, 0, events, putting(...marks), now));
+    await this.#removeUnused(marks);
     return "fresh";
+  }
+
+  /** Removes the start marks of a commit during which the turn was handed over: this process does not run the tools, and the next holder may. */
+  async #removeUnused(marks: readonly Put[]): Promise<void> {
+    if (marks.length === 0 || !this.journal.isStopped) return;
+    const removals = marks.map(({ table, key }): Removal => ({ table, prefix: key }));
+    // If this fails, the replay policy answers the calls, as after a crash.
+    await this.holder.write({ ...noChanges, removals }).catch(() => undefined);
   }
 
   /** The commit of a turn that ends in its first transition: its protocol orders no effect, or returned actions that are not valid. */

@@ -107,9 +107,11 @@ export async function perform(context: ClientContext, operation: Operation): Pro
       if (steered?.type === "answer") accepted(context, operation.session, key, message);
       await world.sleep(random.whole(0, 300));
       const withdrawn = await call((runtime) => runtime.withdraw(id, key));
-      // Without an answer the message may be withdrawn or not.
-      if (withdrawn?.type !== "answer") message.accepted = false;
-      else message.withdrawn = withdrawn.value === "cancelled" || withdrawn.value === "already_cancelled";
+      const isWithdrawn = withdrawn?.type === "answer" && /^(?:already_)?cancelled$/.test(withdrawn.value);
+      if (isWithdrawn) message.withdrawn = true;
+      // Otherwise it may be withdrawn or not: without an answer, and also after one, if the network delivers the call twice and the claim of the input has ended
+      // before the second time.
+      else message.accepted = false;
       return;
     }
     case "continue":

@@ -114,6 +114,9 @@ export class StoredChecks {
 
   #inputs(writer: SimulatedProcess, { puts, removals }: Batch): void {
     const taken = new Set<string>();
+    const isAtLimit = puts.some(
+      (put) => put.table === "turns" && readValue("turns", rowOf(put)).end?.haltedReason === "max_turns",
+    );
     for (const { table, prefix } of removals) {
       if (table !== "inbox" || prefix.length !== 3) continue;
       const name = nameOfKey(prefix);
@@ -133,7 +136,8 @@ export class StoredChecks {
       if (item.type !== "response" || item.response.type !== "checkpoint_delivered") continue;
       // The input of a child turn comes from its tool.
       if (String(put.key[2]).includes("/child/")) continue;
-      this.#delivery(put, item.response.delivery.inputs, taken, writer);
+      // At the limit of model calls no input is claimed: no call follows that could read it (Q11).
+      this.#delivery(put, item.response.delivery.inputs, taken, isAtLimit ? null : writer);
     }
     for (const { table, prefix } of removals) {
       if (table === "inbox" && prefix.length === 3) this.#of(nameOfKey(prefix)).inbox.delete(Number(prefix[2]));

@@ -97,10 +97,12 @@ async function modulesLoadedBy(name: string): Promise<ReadonlySet<string>> {
  * The layer of a module of the library, which is its TypeScript project. A layer that `everturn` loads has a chunk with the modules that it loads, and one with the others
  * (`LAYER-more`): an import of `everturn` compiles no module that only codecs and other entry points use. Without these groups Rolldown writes a chunk for each
  * combination of entry points that share a module: `everturn` consists of 45 files then, and each file costs half a millisecond of an import. `null`: Rolldown
- * decides, for files that are started as a thread or a process, and for what is loaded on demand (the codecs, the sandbox).
+ * decides, for files that are started as a thread or a process, and for what is loaded on demand: the codecs, and the sandbox, whose worker must not import the
+ * module that starts it (Vite refuses to bundle such a worker).
  */
 function layerOf(id: string): string | null {
-  if (!id.startsWith(sources) || started.has(id) || /\/(?:wire|adapters)\/[^/]+\//.test(id)) return null;
+  if (!id.startsWith(sources) || started.has(id) || /\/(?:(?:wire|adapters)\/[^/]+|bridges\/quickjs)\//.test(id))
+    return null;
   let folder = dirname(id);
   while (!existsSync(join(folder, "tsconfig.json"))) folder = dirname(folder);
   return relative(sources, folder).replaceAll(sep, "-") || null;

@@ -51,7 +51,7 @@ export function entryPoints(manifest = readManifest()): readonly EntryPoint[] {
     if (typeof target === "string") return [];
     const { source, types, default: code } = target;
     if (source === undefined) throw new Error(`lib/package.json: "${subpath}" has no condition "source"`);
-    const name = nameOf(subpath, source);
+    const name = entryName(subpath, source);
     if (types !== `./dist/${name}.d.ts` || code !== `./dist/${name}.js`) {
       throw new Error(`lib/package.json: "${subpath}" must name ./dist/${name}.d.ts and ./dist/${name}.js`);
     }
@@ -69,7 +69,7 @@ export function inputModules(): { readonly [name: string]: string } {
 }
 
 /** `index.ts` of a folder is built as the subpath with dashes; a module with another name keeps it. */
-function nameOf(subpath: string, source: string): string {
+function entryName(subpath: string, source: string): string {
   const module = /(?<name>[^/]+)\.ts$/.exec(source)?.groups?.["name"];
   if (module !== undefined && module !== "index") return module;
   return subpath === "." ? "index" : subpath.slice(2).replaceAll("/", "-");

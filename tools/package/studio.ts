@@ -20,7 +20,7 @@ const studioFolder = join(library, "studio");
 const licenceFile = "THIRD-PARTY-LICENSES.txt";
 const stampFile = ".stamp";
 
-const sources = ["apps/studio", "lib/src/serve/client", "lib/src/core/model", "lib/src/core/clock"];
+const sources = ["apps/studio", "lib/src/core", "lib/src/durable", "lib/src/serve"];
 const otherInputs = [
   "package-lock.json",
   "tsconfig.base.json",
@@ -32,7 +32,7 @@ const otherInputs = [
 /** Builds the page if an input has changed since the last build. */
 export async function buildStudio(): Promise<void> {
   const stamp = digestOfInputs();
-  if (stamp === textOf(join(studioFolder, stampFile))) return;
+  if (stamp === fileText(join(studioFolder, stampFile))) return;
   // Otherwise a test run, which sets another value, would build React for development.
   process.env["NODE_ENV"] = "production";
   // Most runs do not need it, and it takes a part of a second to load.
@@ -90,7 +90,7 @@ function filesBelow(folder: string): readonly string[] {
   });
 }
 
-function textOf(path: string): string | null {
+function fileText(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch {

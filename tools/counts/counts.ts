@@ -12,7 +12,7 @@ import { join, relative } from "node:path";
 
 import { Visitor } from "oxc-parser";
 
-import { docBefore, entryPoints, exportedNames, moduleOf, targetOf, textOf } from "./public-names.ts";
+import { docBefore, entryPoints, exportedNames, moduleOf, targetOf, exportedName } from "./public-names.ts";
 
 export type Counts = {
   /** How many there are of each concept. */
@@ -291,7 +291,7 @@ function typeMembers(file: string, name: string): ReadonlySet<string> {
       const imported = statement.specifiers.find(({ local }) => local.name === name);
       if (imported?.type !== "ImportSpecifier") continue;
       const target = targetOf(file, statement.source.value);
-      const declared = exportedNames(target).get(textOf(imported.imported));
+      const declared = exportedNames(target).get(exportedName(imported.imported));
       if (declared !== undefined) return typeMembers(declared.file, declared.name);
     }
   }

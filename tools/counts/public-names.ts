@@ -70,9 +70,9 @@ function namesOf(file: string, statement: ExportNamedDeclaration): readonly (rea
   if (source !== null) {
     const target = targetOf(file, source.value);
     return specifiers.map(({ local, exported }) => {
-      const declared = exportedNames(target).get(textOf(local));
-      if (declared === undefined) throw new Error(`${file}: ${textOf(local)} is not exported by ${target}`);
-      return [textOf(exported), declared];
+      const declared = exportedNames(target).get(exportedName(local));
+      if (declared === undefined) throw new Error(`${file}: ${exportedName(local)} is not exported by ${target}`);
+      return [exportedName(exported), declared];
     });
   }
   if (declaration === null) throw new Error(`${file}: export lists without "from" are not understood`);
@@ -118,6 +118,6 @@ export function targetOf(file: string, specifier: string): string {
 }
 
 /** The text of a name in a list of imports or exports. */
-export function textOf(name: ModuleExportName): string {
+export function exportedName(name: ModuleExportName): string {
   return name.type === "Literal" ? name.value : name.name;
 }

@@ -88,13 +88,16 @@ class DeclarationFile {
   #read(statement: Statement): void {
     if (statement.type === "ImportDeclaration") {
       for (const specifier of statement.specifiers) {
-        const name = specifier.type === "ImportSpecifier" ? textOf(specifier.imported) : "default";
+        const name = specifier.type === "ImportSpecifier" ? exportedName(specifier.imported) : "default";
         if (!statement.source.value.startsWith(".")) continue;
         this.#imported.set(specifier.local.name, { from: this.#target(statement.source.value), name });
       }
     } else if (statement.type === "ExportNamedDeclaration" && statement.source !== null) {
       for (const { local, exported } of statement.specifiers) {
-        this.#exported.set(textOf(exported), { from: this.#target(statement.source.value), name: textOf(local) });
+        this.#exported.set(exportedName(exported), {
+          from: this.#target(statement.source.value),
+          name: exportedName(local),
+        });
       }
     } else if (statement.type === "ExportNamedDeclaration" && statement.declaration !== null) {
       this.#declare(statement.declaration, statement.start);
@@ -300,7 +303,7 @@ function fileAt(path: string): DeclarationFile {
   return file;
 }
 
-function textOf(name: ModuleExportName): string {
+function exportedName(name: ModuleExportName): string {
   return name.type === "Literal" ? name.value : name.name;
 }
 

@@ -161,12 +161,12 @@ function nameTable(entry: EntryPoint, places: ReadonlyMap<string, Place>, page: 
   return table(["name", "kind", "description"], rows);
 }
 
-/** Where each declaration that an entry point exports is documented, by `keyOf`. */
+/** Where each declaration that an entry point exports is documented, by `sortKey`. */
 function placesOf(entries: readonly EntryPoint[]): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const entry of entries) {
     for (const name of entry.file.exportedNames) {
-      const key = keyOf(find(entry, name)[0]);
+      const key = sortKey(find(entry, name)[0]);
       if (!places.has(key)) places.set(key, { page: pageFile(entry), heading: name, anchor: "" });
     }
   }
@@ -183,13 +183,13 @@ function supportingTypes(
     const page = pageFile(entry);
     const queue = entry.file.exportedNames
       .flatMap((name) => find(entry, name))
-      .filter((declaration) => places.get(keyOf(declaration))?.page === page);
+      .filter((declaration) => places.get(sortKey(declaration))?.page === page);
     const supporting: Declaration[] = [];
     for (let declaration = queue.shift(); declaration !== undefined; declaration = queue.shift()) {
       for (const name of referencedNames(declaration)) {
         const target = declaration.file.resolve(name)?.[0];
-        if (target === undefined || target.kind !== "type" || places.has(keyOf(target))) continue;
-        places.set(keyOf(target), { page, heading: target.name, anchor: "" });
+        if (target === undefined || target.kind !== "type" || places.has(sortKey(target))) continue;
+        places.set(sortKey(target), { page, heading: target.name, anchor: "" });
         supporting.push(target);
         queue.push(target);
       }
@@ -211,7 +211,7 @@ function relatedNames(
   const links = new Map<string, string>();
   for (const declaration of declarations) {
     for (const name of referencedNames(declaration)) {
-      const place = places.get(keyOf(declaration.file.resolve(name)?.[0]));
+      const place = places.get(sortKey(declaration.file.resolve(name)?.[0]));
       if (place !== undefined && place.heading !== self) {
         links.set(place.heading, `[\`${place.heading}\`](${address(place, page)})`);
       }
@@ -243,7 +243,7 @@ function withLinks(
 ): string {
   return text.replaceAll(/\{@link (\w+)(?:[ |]([^}]+))?\}/g, (_, name: string, label: string | undefined) => {
     const place =
-      places.get(keyOf(from?.file.resolve(name)?.[0])) ?? [...places.values()].find((p) => p.heading === name);
+      places.get(sortKey(from?.file.resolve(name)?.[0])) ?? [...places.values()].find((p) => p.heading === name);
     const shown = `\`${label ?? name}\``;
     return place === undefined ? shown : `[${shown}](${address(place, page)})`;
   });
@@ -256,12 +256,12 @@ function find(entry: EntryPoint, name: string): readonly Declaration[] {
 }
 
 function placeOf(places: ReadonlyMap<string, Place>, declarations: readonly Declaration[]): Place {
-  const place = places.get(keyOf(declarations[0]));
+  const place = places.get(sortKey(declarations[0]));
   if (place === undefined) throw new Error(`${declarations[0]?.name ?? "a name"} has no page`);
   return place;
 }
 
-function keyOf(declaration: Declaration | undefined): string {
+function sortKey(declaration: Declaration | undefined): string {
   return declaration === undefined ? "" : `${declaration.file.path} ${declaration.name}`;
 }
 

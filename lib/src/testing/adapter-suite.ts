@@ -194,7 +194,7 @@ function replies(make: Make): readonly ConformanceCase[] {
       name: "the deltas and the completed message have the full text",
       run: async () => {
         const events = await eventsOf(make, hello);
-        same(textOf(events), "Hello there.", rules.complete, "the deltas");
+        same(streamedText(events), "Hello there.", rules.complete, "the deltas");
         const { message } = completed(events);
         same(messageText(message), "Hello there.", rules.complete, "the text of message_completed");
       },
@@ -331,7 +331,7 @@ function interruptions(make: Make): readonly ConformanceCase[] {
       name: "an interrupted stream is not reported as complete",
       run: async () => {
         const events = await eventsOf(make, interrupted);
-        same(textOf(events), "Hello", rules.complete, "the received deltas");
+        same(streamedText(events), "Hello", rules.complete, "the received deltas");
         const ends = typesOf(events).filter(isTerminal);
         const isInterrupted = ends.length === 0 || written(ends) === '["error"]';
         holds(isInterrupted, rules.cut, "no terminal event, or an error event", typesOf(events));
@@ -466,7 +466,7 @@ async function play(make: Make, scenario: AdapterScenario): Promise<Played> {
   const reading = async (): Promise<void> => {
     for await (const batch of open(make(scenario), stop.signal)) {
       events.push(...batch);
-      if (scenario.type === "stalled" && textOf(events) === scenario.texts.join("")) stop.abort();
+      if (scenario.type === "stalled" && streamedText(events) === scenario.texts.join("")) stop.abort();
     }
   };
   try {
@@ -488,9 +488,9 @@ async function eventsOf(make: Make, scenario: AdapterScenario): Promise<readonly
 /** Reads until the text has been received. */
 async function readText(reading: AsyncIterator<readonly ModelEvent[]>, text: string): Promise<void> {
   const events: ModelEvent[] = [];
-  while (textOf(events) !== text) {
+  while (streamedText(events) !== text) {
     const next = await within(patienceMs, reading.next(), rules.complete, `the text "${text}"`);
-    holds(next.done !== true, rules.complete, `the text "${text}" before the end`, textOf(events));
+    holds(next.done !== true, rules.complete, `the text "${text}" before the end`, streamedText(events));
     events.push(...next.value);
   }
 }
@@ -517,7 +517,7 @@ function typesOf(events: readonly ModelEvent[]): readonly ModelEvent["type"][] {
   return events.map(({ type }) => type);
 }
 
-function textOf(events: readonly ModelEvent[]): string {
+function streamedText(events: readonly ModelEvent[]): string {
   return events.map((event) => (event.type === "text_delta" ? event.delta : "")).join("");
 }
 

@@ -56,7 +56,7 @@ export function encoderSuite(encode: ToolResultEncoder): readonly ConformanceCas
     {
       name: "the message of a failure is encoded",
       run: async () => {
-        const text = textOf(encode({ type: "error", failure }));
+        const text = plainText(encode({ type: "error", failure }));
         const quoted = JSON.stringify(failure.message).slice(1, -1);
         const hasMessage = text.includes(failure.message) || text.includes(quoted);
         holds(hasMessage, rules.failure, `the message ${failure.message}`, text);
@@ -65,7 +65,7 @@ export function encoderSuite(encode: ToolResultEncoder): readonly ConformanceCas
     {
       name: "the details of a failure for the program are not encoded",
       run: async () => {
-        const text = textOf(encode({ type: "error", failure }));
+        const text = plainText(encode({ type: "error", failure }));
         holds(!text.includes("4f9a"), rules.failure, "no raw, no cause, no metadata", text);
       },
     },
@@ -83,11 +83,11 @@ export function encoderSuite(encode: ToolResultEncoder): readonly ConformanceCas
 }
 
 function encodedText(encode: ToolResultEncoder, value: Json): string {
-  return textOf(encode({ type: "ok", value }));
+  return plainText(encode({ type: "ok", value }));
 }
 
 /** Joins the text parts of encoded content. Any other part is a violation: the values of the suite have no attachments. */
-function textOf(content: ReturnType<ToolResultEncoder>): string {
+function plainText(content: ReturnType<ToolResultEncoder>): string {
   if (typeof content === "string") return content;
   return content
     .map((part) => {

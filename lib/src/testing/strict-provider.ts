@@ -13,7 +13,7 @@ import type { ProviderApi, Violation } from "./provider-rules/rule.ts";
 import type { ProviderStep } from "./script-replies.ts";
 
 import { MisuseError, parseJson } from "../core/model/internal.ts";
-import { objectOf, objectsOf, textOf } from "./provider-rules/rule.ts";
+import { objectOf, objectsOf, textOrEmpty } from "./provider-rules/rule.ts";
 import { refusalOf, violations } from "./provider-rules/violations.ts";
 import { scriptedReply } from "./script-replies.ts";
 
@@ -158,11 +158,11 @@ class StoredItems {
     await earlier;
     const reply = replyIn(text);
     const items = [...(this.#before(body) ?? []), ...objectsOf(body["input"]), ...objectsOf(reply?.["output"])];
-    for (const id of [textOf(reply?.["id"]), conversationOf(body)]) if (id !== "") this.#items.set(id, items);
+    for (const id of [textOrEmpty(reply?.["id"]), conversationOf(body)]) if (id !== "") this.#items.set(id, items);
   }
 
   #before(body: JsonObject): readonly JsonObject[] | null {
-    return this.#items.get(textOf(body["previous_response_id"])) ?? this.#items.get(conversationOf(body)) ?? null;
+    return this.#items.get(textOrEmpty(body["previous_response_id"])) ?? this.#items.get(conversationOf(body)) ?? null;
   }
 }
 
@@ -177,7 +177,7 @@ function echoed(body: JsonObject): JsonObject {
 }
 
 function conversationOf(body: JsonObject): string {
-  return textOf(body["conversation"]) || textOf(objectOf(body["conversation"])?.["id"]);
+  return textOrEmpty(body["conversation"]) || textOrEmpty(objectOf(body["conversation"])?.["id"]);
 }
 
 /** The response in a whole body, or in the last event of a stream. */
@@ -190,6 +190,6 @@ function replyIn(text: string): JsonObject | null {
   });
   const ended = events
     .map(objectOf)
-    .findLast((event) => /^response\.(?:completed|incomplete)$/.test(textOf(event?.["type"])));
+    .findLast((event) => /^response\.(?:completed|incomplete)$/.test(textOrEmpty(event?.["type"])));
   return objectOf(ended?.["response"]);
 }

@@ -17,7 +17,7 @@ import "../overview/overview.css";
 import "../styles/conversation.css";
 import { Markdown } from "../text/markdown.tsx";
 import { choicesFor } from "./choices.ts";
-import { compareMessages, maxCompared, readMessages, textOf } from "./comparison.ts";
+import { compareMessages, maxCompared, readMessages, messageText } from "./comparison.ts";
 import "./compare.css";
 
 export function ComparePage({ left, right }: { readonly left: string; readonly right: string }): ReactNode {
@@ -163,9 +163,9 @@ function Side({
             {message.role}
           </Link>
           {message.role === "assistant" ? (
-            <Markdown text={cut(textOf(message))} />
+            <Markdown text={cut(messageText(message))} />
           ) : (
-            <p dir="auto">{cut(textOf(message))}</p>
+            <p dir="auto">{cut(messageText(message))}</p>
           )}
         </article>
       ))}

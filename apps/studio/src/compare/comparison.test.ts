@@ -2,7 +2,7 @@ import type { Message } from "./comparison.ts";
 
 import { expect, test } from "vitest";
 
-import { compareMessages, textOf } from "./comparison.ts";
+import { compareMessages, messageText } from "./comparison.ts";
 
 const fields = { id: null, name: null, origin: null, metadata: {} };
 
@@ -36,5 +36,5 @@ test("the text of a message has its tool calls", () => {
     provider: null,
     metadata: {},
   };
-  expect(textOf(assistant("Let me look.", [call]))).toBe('Let me look.\n→ find_order({"order":7})');
+  expect(messageText(assistant("Let me look.", [call]))).toBe('Let me look.\n→ find_order({"order":7})');
 });

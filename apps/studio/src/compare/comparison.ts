@@ -29,7 +29,7 @@ function contentKey(message: Message | undefined): string {
 }
 
 /** The text of a message, and its calls as lines. */
-export function textOf(message: Message): string {
+export function messageText(message: Message): string {
   const { content } = message;
   const text =
     typeof content === "string"

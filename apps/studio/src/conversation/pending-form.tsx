@@ -192,7 +192,7 @@ function Question({
   readonly answer: (text: string) => void;
 }): ReactNode {
   const [text, setText] = useTextDraft(`${draftKey} answer`, "");
-  const options = optionsOf(pending.opts);
+  const options = answerOptions(pending.opts);
   const send = (): void => {
     if (text.trim() !== "" && !isSending) answer(text);
   };
@@ -239,7 +239,7 @@ function Question({
 }
 
 /** Answers that the tool offers (`opts.options` or `opts.choices`), if they are texts. */
-function optionsOf(opts: JsonObject): readonly string[] {
+function answerOptions(opts: JsonObject): readonly string[] {
   const list = opts["options"] ?? opts["choices"];
   return Array.isArray(list) ? list.filter((option) => typeof option === "string").slice(0, 12) : [];
 }

@@ -46,16 +46,16 @@ export function obstaclesOf(
       const problem = problemOf(field, fieldValue(value, field.name));
       return problem === null ? [] : [`${exactName(field.name)} ${problem}.`];
     }),
-    ...hiddenFields(fields, original, revealed).map((path) => `Not all of ${nameOf(path)} is shown.`),
+    ...hiddenFields(fields, original, revealed).map((path) => `Not all of ${fieldName(path)} is shown.`),
   ];
 }
 
 /** The name of a field for the reader: `order.payTo`. */
-function nameOf(path: FieldPath): string {
+function fieldName(path: FieldPath): string {
   return path.length === 0 ? "the arguments" : path.map(exactName).join(".");
 }
 
 function nameOfKey(key: string): string {
   const path: Json = JSON.parse(key);
-  return Array.isArray(path) ? nameOf(path.map(String)) : key;
+  return Array.isArray(path) ? fieldName(path.map(String)) : key;
 }

@@ -27,7 +27,7 @@ import {
   parsedOrProblem,
   pathKey,
   problemOf,
-  textOf,
+  fieldText,
   withField,
 } from "./schema-form.ts";
 
@@ -158,7 +158,7 @@ function FieldRow({
   }
   const problem = isReadOnly ? null : problemOf(field, value);
   const isEdited = !isSameJson(value, original);
-  const text = textOf(kind, original);
+  const text = fieldText(kind, original);
   return (
     <div className="field">
       <label htmlFor={id} title={field.description}>
@@ -289,7 +289,7 @@ function FieldInput({
         <GrowingText
           {...shared}
           dir="auto"
-          value={textOf(kind, value)}
+          value={fieldText(kind, value)}
           // An optional text that was absent and is still empty stays absent.
           onChange={({ target }) => change(target.value === "" && value === undefined ? undefined : target.value)}
         />
@@ -421,7 +421,7 @@ function ListInput({
   readonly value: Json | undefined;
   readonly change: (value: Json | undefined) => void;
 }): ReactNode {
-  const [text, setText] = useTypedText(value, (shown) => textOf({ type: "list", of }, shown));
+  const [text, setText] = useTypedText(value, (shown) => fieldText({ type: "list", of }, shown));
   return (
     <GrowingText
       {...attributes}

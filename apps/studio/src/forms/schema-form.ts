@@ -190,7 +190,7 @@ export function problemOf({ kind, isRequired }: Field, value: Json | undefined):
 }
 
 /** The text of a value in the input of its field. */
-export function textOf({ type }: FieldKind, value: Json | undefined): string {
+export function fieldText({ type }: FieldKind, value: Json | undefined): string {
   if (value === undefined) return "";
   if (type === "string" && typeof value === "string") return value;
   if (type === "number" && (typeof value === "number" || typeof value === "string")) return String(value);
@@ -239,7 +239,7 @@ export function hiddenFields(
     const own = [...path, name];
     const written = fieldValue(value, name);
     if (kind.type === "object") return hiddenFields(kind.fields, isObject(written) ? written : {}, revealed, own);
-    return isHidden(textOf(kind, written), own) ? [own] : [];
+    return isHidden(fieldText(kind, written), own) ? [own] : [];
   });
 }
 

@@ -25,7 +25,7 @@ export function TurnView({
   const { turn, claims } = timeline;
   const { totals, crashes } = layoutOf(timeline, { nextTurnAt });
   const { text, className } = turnStatus(turn);
-  const failure = turn.failure ?? failureOf(timeline);
+  const failure = turn.failure ?? turnFailure(timeline);
   const { inputTokens, outputTokens, cost: totalCost } = totals;
   const usage = turn.end?.usage ?? { inputTokens, cachedInputTokens: null, outputTokens, totalCost };
   return (
@@ -100,7 +100,7 @@ export function TurnView({
 }
 
 /** The failure of the outcome of a turn that failed. */
-function failureOf({ turn }: TurnTimeline): TurnTimeline["turn"]["failure"] {
+function turnFailure({ turn }: TurnTimeline): TurnTimeline["turn"]["failure"] {
   const outcome = turn.end?.outcome;
   return outcome !== undefined && "failure" in outcome ? outcome.failure : null;
 }

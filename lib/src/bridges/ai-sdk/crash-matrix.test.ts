@@ -17,7 +17,7 @@ import { afterAll, expect, test } from "vitest";
 
 import { wireFormats } from "../../../test/loopback-providers.ts";
 import { systemClock } from "../../core/engine/internal.ts";
-import { objectOf, textOf } from "./fields.ts";
+import { objectOf, textField } from "./fields.ts";
 import { readPrompt } from "./prompt.ts";
 
 /** A part of the model's stream. */
@@ -47,7 +47,7 @@ function eventsOf(adapter: Adapter, model: string, options: AiSdkCallOptions) {
   const asked = request(readPrompt(options.prompt), {
     model,
     tools: (options.tools ?? []).map((tool) =>
-      toolSpec({ name: textOf(tool, "name") ?? "", description: "", schema: { type: "object" } }),
+      toolSpec({ name: textField(tool, "name") ?? "", description: "", schema: { type: "object" } }),
     ),
     responseFormat:
       schema === undefined

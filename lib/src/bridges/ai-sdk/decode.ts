@@ -43,7 +43,7 @@ import {
   usage,
 } from "../../core/model/internal.ts";
 import { mergeFields, noQuirks, objectAt, rawChunk, ReplyBuilder, textAt } from "../../core/wire/internal.ts";
-import { countOf, fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
+import { countOf, fieldOf, jsonOf, listOf, objectOf, sourceOf, textField } from "./fields.ts";
 
 /** An open block of text or reasoning. `id` is the block's id in events. */
 type OpenBlock = { readonly id: string; text: string; metadata: JsonObject };
@@ -99,15 +99,15 @@ export class ReplyDecoder {
   /** The events of one part. Parts of unknown types have none. */
   push(part: unknown): readonly ModelEvent[] {
     if (this.#hasEnded) return [];
-    const type = textOf(part, "type");
+    const type = textField(part, "type");
     switch (type) {
       case "stream-start":
         return listOf(part, "warnings")
           .filter((warning) => this.#isAboutCaller(warning))
           .map((warning) => ({ type: "warning", warning: warningOf(warning) }));
       case "response-metadata":
-        this.#responseId = textOf(part, "id") ?? this.#responseId;
-        this.#model = textOf(part, "modelId") ?? this.#model;
+        this.#responseId = textField(part, "id") ?? this.#responseId;
+        this.#model = textField(part, "modelId") ?? this.#model;
         return [];
       case "text-start":
       case "text-delta":
@@ -120,7 +120,7 @@ export class ReplyDecoder {
       case "reasoning-end":
         return this.#closeBlock("reasoning", part);
       case "tool-input-start":
-        return this.#startCall(part, textOf(part, "id") ?? "");
+        return this.#startCall(part, textField(part, "id") ?? "");
       case "tool-input-delta":
         return this.#appendArguments(part);
       case "tool-call":
@@ -171,7 +171,7 @@ export class ReplyDecoder {
 
   /** Packages also warn about their own defaults, such as the output limit of a model that they do not know. Such a warning is about nothing that the caller wrote. */
   #isAboutCaller(warning: unknown): boolean {
-    const setting = textOf(warning, "feature") ?? textOf(warning, "setting");
+    const setting = textField(warning, "feature") ?? textField(warning, "setting");
     return setting === null || !callSettings.has(setting) || this.#settings.has(setting);
   }
 
@@ -185,14 +185,14 @@ export class ReplyDecoder {
   #extendBlock(kind: BlockKind, part: unknown): readonly ModelEvent[] {
     const block = this.#openBlock(kind, part);
     this.#hasContent = true;
-    const delta = textOf(part, "delta") ?? "";
+    const delta = textField(part, "delta") ?? "";
     if (delta === "") return [];
     block.text += delta;
     return [this.#builder[kind](block.id, delta)];
   }
 
   #openBlock(kind: BlockKind, part: unknown): OpenBlock {
-    const id = textOf(part, "id") ?? "";
+    const id = textField(part, "id") ?? "";
     const existing = this.#openBlocks[kind].get(id);
     const block = existing ?? { id: this.#uniqueId(kind, id), text: "", metadata: {} };
     if (existing === undefined) this.#openBlocks[kind].set(id, block);
@@ -208,7 +208,7 @@ export class ReplyDecoder {
   }
 
   #closeBlock(kind: BlockKind, part: unknown): readonly ModelEvent[] {
-    const id = textOf(part, "id") ?? "";
+    const id = textField(part, "id") ?? "";
     const closed = this.#openBlocks[kind].has(id) ? undefined : this.#closedEarly.get(`${kind}:${id}`);
     this.#closedEarly.delete(`${kind}:${id}`);
     if (closed !== undefined) {
@@ -261,22 +261,25 @@ export class ReplyDecoder {
     if (this.#builder.isCallOpen(id)) return [];
     this.#hasContent = true;
     const providerExecuted = fieldOf(part, "providerExecuted") === true;
-    return [...this.#closeBlocks(), this.#builder.startCall(id, textOf(part, "toolName") ?? "", { providerExecuted })];
+    return [
+      ...this.#closeBlocks(),
+      this.#builder.startCall(id, textField(part, "toolName") ?? "", { providerExecuted }),
+    ];
   }
 
   #appendArguments(part: unknown): readonly ModelEvent[] {
-    const id = textOf(part, "id") ?? "";
-    const delta = textOf(part, "delta") ?? "";
+    const id = textField(part, "id") ?? "";
+    const delta = textField(part, "delta") ?? "";
     const event = delta === "" || !this.#builder.isCallOpen(id) ? null : this.#builder.appendArguments(id, delta);
     return event === null ? [] : [event];
   }
 
   /** Completes a call. Its input is JSON text in every specification; some models of other authors pass the value instead. */
   #completeCall(part: unknown): readonly ModelEvent[] {
-    const id = textOf(part, "toolCallId") ?? "";
-    const name = textOf(part, "toolName");
+    const id = textField(part, "toolCallId") ?? "";
+    const name = textField(part, "toolName");
     const events = this.#startCall(part, id);
-    const raw = textOf(part, "input");
+    const raw = textField(part, "input");
     const metadata = this.#callMetadata.get(id) ?? {};
     const isOfProvider = fieldOf(part, "providerExecuted") === true;
     const completed = this.#builder.completeCall(id, {
@@ -290,10 +293,10 @@ export class ReplyDecoder {
   /** The result of a tool that the provider ran. A preliminary result is replaced by a later one, so it is not kept. */
   #addResult(part: unknown): readonly ModelEvent[] {
     if (fieldOf(part, "preliminary") === true) return [];
-    const toolName = textOf(part, "toolName") ?? "";
+    const toolName = textField(part, "toolName") ?? "";
     const provider = this.#replayData(mergedMetadata({}, part), { toolName });
     const isError = fieldOf(part, "isError") === true;
-    const id = textOf(part, "toolCallId") ?? "";
+    const id = textField(part, "toolCallId") ?? "";
     this.#builder.part(
       toolResultPart(this.#builder.callId(id) ?? id, jsonOf(fieldOf(part, "result")), { isError, provider }),
     );
@@ -305,7 +308,7 @@ export class ReplyDecoder {
   #addFile(part: unknown): readonly ModelEvent[] {
     const source = sourceOf(fieldOf(part, "data"));
     if (source === null) return [];
-    const mimeType = textOf(part, "mediaType") ?? "application/octet-stream";
+    const mimeType = textField(part, "mediaType") ?? "application/octet-stream";
     const metadata = mergedMetadata({}, part);
     const provider = Object.keys(metadata).length === 0 ? null : this.#replayData(metadata);
     const isImage = mimeType.startsWith("image/");
@@ -317,7 +320,7 @@ export class ReplyDecoder {
 
   /** Content that the library does not interpret. It is sent back in its place. Anthropic's package also reports the usage at the start of a reply in this way. */
   #addOpaque(part: unknown): readonly ModelEvent[] {
-    const kind = textOf(part, "kind") ?? textOf(part, "type") ?? "";
+    const kind = textField(part, "kind") ?? textField(part, "type") ?? "";
     if (kind === "anthropic.message_start") return [];
     const source = sourceOf(fieldOf(part, "data"));
     const data = source?.type === "base64" ? { data: { type: "data", data: source.data } } : {};
@@ -329,7 +332,7 @@ export class ReplyDecoder {
   #finish(part: unknown): readonly ModelEvent[] {
     const { reason, raw } = finishOf(fieldOf(part, "finishReason"));
     const metadata = mergedMetadata({}, part);
-    const counted = usageOf(fieldOf(part, "usage"), metadata);
+    const counted = decodedUsage(fieldOf(part, "usage"), metadata);
     if (reason === null) {
       const usageEvents: readonly ModelEvent[] = counted === null ? [] : [{ type: "usage", usage: counted }];
       return [...usageEvents, ...this.#fail(this.interrupted())];
@@ -394,8 +397,8 @@ function mergedMetadata(before: JsonObject, part: unknown): JsonObject {
  * the pause of a long turn of Anthropic (`pause_turn`) as `stop`.
  */
 function finishOf(finish: unknown): { readonly reason: FinishReason | null; readonly raw: string | null } {
-  const raw = textOf(finish, "raw");
-  const word = typeof finish === "string" ? finish : textOf(finish, "unified");
+  const raw = textField(finish, "raw");
+  const word = typeof finish === "string" ? finish : textField(finish, "unified");
   if (raw === "pause_turn") return { reason: "paused", raw };
   switch (word) {
     case "stop":
@@ -414,7 +417,7 @@ function finishOf(finish: unknown): { readonly reason: FinishReason | null; read
 }
 
 /** The usage of a call; `null` if the model reports none. Counts are inclusive (docs/decisions/0009). */
-function usageOf(counts: unknown, metadata: JsonObject): Usage | null {
+function decodedUsage(counts: unknown, metadata: JsonObject): Usage | null {
   const [input, output] = [fieldOf(counts, "inputTokens"), fieldOf(counts, "outputTokens")];
   if (typeof input === "object" || typeof output === "object") {
     const inputTokens = countOf(input, "total");
@@ -448,9 +451,9 @@ function usageOf(counts: unknown, metadata: JsonObject): Usage | null {
 
 /** A warning of the model's package as a warning of the reply. */
 function warningOf(warning: unknown): Warning {
-  const tool = textOf(fieldOf(warning, "tool"), "name");
+  const tool = textField(fieldOf(warning, "tool"), "name");
   const path =
-    textOf(warning, "feature") ?? textOf(warning, "setting") ?? (tool === null ? "request" : `tools.${tool}`);
-  const details = textOf(warning, "details") ?? textOf(warning, "message") ?? "the model does not support it";
+    textField(warning, "feature") ?? textField(warning, "setting") ?? (tool === null ? "request" : `tools.${tool}`);
+  const details = textField(warning, "details") ?? textField(warning, "message") ?? "the model does not support it";
   return { reason: "unsupported", path, message: `${path}: ${details}` };
 }

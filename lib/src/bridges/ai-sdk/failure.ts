@@ -12,12 +12,12 @@ import type { Failure, Json, ProviderRoute } from "../../core/model/internal.ts"
 import { requestIdOf, retryAfter } from "../../core/engine/internal.ts";
 import { AdapterError, adapterFailure, EngineError, parseJson, toCause } from "../../core/model/internal.ts";
 import { asObject, classify, noQuirks, objectAt, objectsAt, textAt } from "../../core/wire/internal.ts";
-import { fieldOf, jsonOf, objectOf, textOf } from "./fields.ts";
+import { fieldOf, jsonOf, objectOf, textField } from "./fields.ts";
 
 /** The error for a problem that was found before a request was sent; `null`: the error is something else. */
 export function preflightError(error: unknown, { provider }: ProviderRoute): EngineError | AdapterError | null {
-  const message = `${provider}: ${textOf(error, "message") ?? ""}`;
-  switch (textOf(error, "name")) {
+  const message = `${provider}: ${textField(error, "message") ?? ""}`;
+  switch (textField(error, "name")) {
     case "AI_LoadAPIKeyError":
     case "AI_LoadSettingError":
       return new EngineError("missing_key", { provider, message, cause: error });
@@ -39,10 +39,10 @@ export function preflightError(error: unknown, { provider }: ProviderRoute): Eng
 /** The failure for an error of the provider, of the connection, or of the package. `now` is the time in milliseconds. */
 export function failureOfError(error: unknown, route: ProviderRoute, now: number): Failure {
   const { provider } = route;
-  const name = textOf(error, "name") ?? "";
-  const message = messageOf(error);
+  const name = textField(error, "name") ?? "";
+  const message = errorMessage(error);
   const status = fieldOf(error, "statusCode");
-  const body = textOf(error, "responseBody");
+  const body = textField(error, "responseBody");
   if (typeof status === "number" && status >= 300) {
     const headers = headersOf(fieldOf(error, "responseHeaders"));
     const requestId = headers === null ? null : requestIdOf(headers);
@@ -54,9 +54,14 @@ export function failureOfError(error: unknown, route: ProviderRoute, now: number
   const details = { provider, message: `${provider}: ${message}`, cause: error, raw: body };
   if (typeof status === "number" || malformedNames.has(name)) return adapterFailure("malformed_response", details);
   const cause = fieldOf(error, "cause");
-  const words = [name, message, textOf(cause, "name"), textOf(cause, "message"), codeOf(error), codeOf(cause)].join(
-    " ",
-  );
+  const words = [
+    name,
+    message,
+    textField(cause, "name"),
+    textField(cause, "message"),
+    codeOf(error),
+    codeOf(cause),
+  ].join(" ");
   if (/time(?:d )?out|ETIMEDOUT|AbortError/i.test(words)) return adapterFailure("timeout", details);
   if (name === "AI_APICallError" || /ECONN|ENOTFOUND|EPIPE|UND_ERR|fetch failed|network/i.test(words))
     return adapterFailure("network_error", details);
@@ -80,9 +85,9 @@ function contextOf(route: ProviderRoute) {
 }
 
 /** The text of an error: that of an `Error`, a text, or the field `message` of what the provider sent. */
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   if (typeof error === "string") return error;
-  const message = textOf(error, "message") ?? textOf(fieldOf(error, "error"), "message");
+  const message = textField(error, "message") ?? textField(fieldOf(error, "error"), "message");
   return message ?? "the model failed without a message";
 }
 

@@ -13,7 +13,7 @@ export function fieldOf(value: unknown, key: string): unknown {
 }
 
 /** The text under a key; `null` if there is none. */
-export function textOf(value: unknown, key: string): string | null {
+export function textField(value: unknown, key: string): string | null {
   const text = fieldOf(value, key);
   return typeof text === "string" ? text : null;
 }

@@ -7,7 +7,7 @@ import type { AiSdkCallOptions } from "./specification.ts";
 
 import { tool } from "../../core/engine/internal.ts";
 import { MisuseError } from "../../core/model/internal.ts";
-import { fieldOf, objectOf, textOf } from "./fields.ts";
+import { fieldOf, objectOf, textField } from "./fields.ts";
 import { metadataKey } from "./prompt.ts";
 import { providerToolOf } from "./tools.ts";
 
@@ -33,7 +33,7 @@ export function settingsOf(call: AiSdkCallOptions): ChatOptions {
       ? {}
       : { reasoning: { effort: reasoning, budgetTokens: null, summary: null } }),
     ...(headers.length === 0 ? {} : { adapterOptions: { headers: Object.fromEntries(headers) } }),
-    ...(providerOptions === null ? {} : { providerOptions: optionsOf(providerOptions) }),
+    ...(providerOptions === null ? {} : { providerOptions: optionsByProvider(providerOptions) }),
     ...(providerTools.length === 0 ? {} : { providerTools }),
     ...(includeRawChunks === true ? { includeRawChunks } : {}),
   };
@@ -63,27 +63,27 @@ export function callerToolsOf<Context extends CallerContext>(
 
 /** A tool that the AI SDK runs: the turn ends with its calls. `null` for tools of a provider. */
 function manualTool(definition: unknown): Tool | null {
-  if (textOf(definition, "type") !== "function") return null;
-  const name = textOf(definition, "name") ?? "";
+  if (textField(definition, "type") !== "function") return null;
+  const name = textField(definition, "name") ?? "";
   const schema = objectOf(fieldOf(definition, "inputSchema")) ?? { type: "object" };
-  return tool({ name, description: textOf(definition, "description") ?? `The tool ${name}.`, schema, manual: true });
+  return tool({ name, description: textField(definition, "description") ?? `The tool ${name}.`, schema, manual: true });
 }
 
 function toolChoiceOf(choice: unknown): ToolChoice | null {
-  const type = textOf(choice, "type");
+  const type = textField(choice, "type");
   if (type === "auto" || type === "none" || type === "required") return type;
-  return type === "tool" ? { type, name: textOf(choice, "toolName") ?? "" } : null;
+  return type === "tool" ? { type, name: textField(choice, "toolName") ?? "" } : null;
 }
 
 function responseFormatOf(format: unknown) {
-  if (textOf(format, "type") !== "json") return null;
+  if (textField(format, "type") !== "json") return null;
   const schema = objectOf(fieldOf(format, "schema"));
   if (schema === null) return { type: "json_object" } as const;
-  return { type: "json_schema", name: textOf(format, "name") ?? "answer", schema, strict: true } as const;
+  return { type: "json_schema", name: textField(format, "name") ?? "answer", schema, strict: true } as const;
 }
 
 /** The options by provider, without those of this library. */
-function optionsOf(options: JsonObject): { [provider: string]: JsonObject } {
+function optionsByProvider(options: JsonObject): { [provider: string]: JsonObject } {
   const entries = Object.entries(options).flatMap(([provider, fields]: [string, Json]) => {
     const object = objectOf(fields);
     return object === null || provider === metadataKey ? [] : [[provider, object] as const];

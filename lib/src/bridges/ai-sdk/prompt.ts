@@ -27,7 +27,7 @@ import {
   toolResult,
   user,
 } from "../../core/model/internal.ts";
-import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
+import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textField } from "./fields.ts";
 
 /** The key of the metadata that this library adds to parts. */
 export const metadataKey = "everturn";
@@ -37,7 +37,7 @@ export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
   return prompt.flatMap((message, index): readonly Message[] => {
     const content = fieldOf(message, "content");
     const path = `prompt[${index}]`;
-    switch (textOf(message, "role")) {
+    switch (textField(message, "role")) {
       case "system":
         return [system(typeof content === "string" ? content : "")];
       case "user":
@@ -53,8 +53,8 @@ export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
 }
 
 function userPartOf(part: unknown, path: string): UserPart {
-  const text = textOf(part, "text");
-  if (textOf(part, "type") === "text" && text !== null) return textPart(text);
+  const text = textField(part, "text");
+  if (textField(part, "type") === "text" && text !== null) return textPart(text);
   return mediaPartOf(part, path);
 }
 
@@ -62,13 +62,13 @@ function mediaPartOf(part: unknown, path: string): UserPart {
   const data = fieldOf(part, "data");
   const source = data instanceof URL ? { type: "url" as const, url: data.href } : sourceOf(data);
   if (source === null) {
-    const message = `${path} has a part of the type ${textOf(part, "type") ?? "unknown"}, which an engine cannot take; pass text, bytes or a URL`;
+    const message = `${path} has a part of the type ${textField(part, "type") ?? "unknown"}, which an engine cannot take; pass text, bytes or a URL`;
     throw new MisuseError("invalid_argument", message);
   }
-  const mediaType = textOf(part, "mediaType") ?? "application/octet-stream";
+  const mediaType = textField(part, "mediaType") ?? "application/octet-stream";
   const mimeType = mediaType.includes("/") && !mediaType.endsWith("*") ? mediaType : null;
   if (mediaType.startsWith("image")) return imagePart({ source, mimeType });
-  return filePart(source, { mimeType, name: textOf(part, "filename") });
+  return filePart(source, { mimeType, name: textField(part, "filename") });
 }
 
 /** Groups the parts of an assistant message by step. Parts without a number begin a step when they follow a result. */
@@ -77,8 +77,8 @@ function stepsOf(parts: readonly unknown[]): readonly (readonly unknown[])[] {
   let current: string | null = null;
   let hasResult = false;
   for (const part of parts) {
-    const isResult = textOf(part, "type") === "tool-result";
-    const step = textOf(metadataOf(part), "step");
+    const isResult = textField(part, "type") === "tool-result";
+    const step = textField(metadataOf(part), "step");
     const begins = step === null ? hasResult && !isResult : step !== current;
     if (steps.length === 0 || begins) steps.push([]);
     steps.at(-1)?.push(part);
@@ -94,7 +94,9 @@ function metadataOf(part: unknown): unknown {
 
 /** The reply of one step and the results of the calls that the engine ran. */
 function readStep(parts: readonly unknown[], path: string): readonly Message[] {
-  const results = parts.flatMap((part) => (textOf(part, "type") === "tool-result" ? (resultOf(part, path) ?? []) : []));
+  const results = parts.flatMap((part) =>
+    textField(part, "type") === "tool-result" ? (resultOf(part, path) ?? []) : [],
+  );
   const content = parts.flatMap((part) => replyPartOf(part, path) ?? []);
   const toolCalls = parts.flatMap((part) => callOf(part) ?? []);
   if (content.length === 0) return results;
@@ -108,19 +110,19 @@ function readStep(parts: readonly unknown[], path: string): readonly Message[] {
 }
 
 function storedReply(part: unknown) {
-  const json = parseJson(textOf(metadataOf(part), "message") ?? "");
+  const json = parseJson(textField(metadataOf(part), "message") ?? "");
   const parsed = json === null ? null : parse("message", json.value);
   return parsed?.ok === true && parsed.value.role === "assistant" ? parsed.value : null;
 }
 
 function replyPartOf(part: unknown, path: string): AssistantPart | null {
-  switch (textOf(part, "type")) {
+  switch (textField(part, "type")) {
     case "text":
-      return textPart(textOf(part, "text") ?? "");
+      return textPart(textField(part, "text") ?? "");
     case "reasoning":
-      return reasoningPart(textOf(part, "text") ?? "");
+      return reasoningPart(textField(part, "text") ?? "");
     case "tool-call":
-      return toolCallPart(textOf(part, "toolCallId") ?? "");
+      return toolCallPart(textField(part, "toolCallId") ?? "");
     case "file":
       return mediaPartOf(part, path);
     default:
@@ -129,17 +131,17 @@ function replyPartOf(part: unknown, path: string): AssistantPart | null {
 }
 
 function callOf(part: unknown): ToolCallInput | null {
-  if (textOf(part, "type") !== "tool-call") return null;
-  const [id, name] = [textOf(part, "toolCallId") ?? "", textOf(part, "toolName") ?? ""];
+  if (textField(part, "type") !== "tool-call") return null;
+  const [id, name] = [textField(part, "toolCallId") ?? "", textField(part, "toolName") ?? ""];
   return { id, name, arguments: objectOf(fieldOf(part, "input")) ?? {} };
 }
 
 /** The message that answers a call; `null` for other parts, such as an approval. */
 function resultOf(part: unknown, path: string): ToolMessage | null {
-  if (textOf(part, "type") !== "tool-result") return null;
+  if (textField(part, "type") !== "tool-result") return null;
   const output = fieldOf(part, "output");
-  const type = textOf(output, "type") ?? "";
-  const name = textOf(part, "toolName");
+  const type = textField(output, "type") ?? "";
+  const name = textField(part, "toolName");
   const isDenied = type === "execution-denied";
   const status = isDenied || type.startsWith("error") ? "failure" : "success";
   const code = isDenied ? "denied" : null;
@@ -148,23 +150,24 @@ function resultOf(part: unknown, path: string): ToolMessage | null {
     type === "content"
       ? listOf(output, "value").map((item) => contentPartOf(item, path))
       : isDenied
-        ? (textOf(output, "reason") ?? "The call was not approved.")
+        ? (textField(output, "reason") ?? "The call was not approved.")
         : typeof value === "string"
           ? value
           : JSON.stringify(jsonOf(value));
-  return toolResult(textOf(part, "toolCallId") ?? "", content, { name, status, code });
+  return toolResult(textField(part, "toolCallId") ?? "", content, { name, status, code });
 }
 
 function contentPartOf(item: unknown, path: string): UserPart {
-  const text = textOf(item, "text");
+  const text = textField(item, "text");
   if (text !== null) return textPart(text);
-  const url = textOf(item, "url");
+  const url = textField(item, "url");
   return mediaPartOf(
     {
-      type: textOf(item, "type"),
+      type: textField(item, "type"),
       data: fieldOf(item, "data") ?? { url },
-      mediaType: textOf(item, "mediaType") ?? (textOf(item, "type")?.startsWith("image") === true ? "image/*" : null),
-      filename: textOf(item, "filename"),
+      mediaType:
+        textField(item, "mediaType") ?? (textField(item, "type")?.startsWith("image") === true ? "image/*" : null),
+      filename: textField(item, "filename"),
     },
     path,
   );

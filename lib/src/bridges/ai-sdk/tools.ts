@@ -19,7 +19,7 @@ import type { Json, JsonObject, ProviderTool, ReplayPolicy, ToolMessage, UserPar
 import { checkValue, isStandardSchema, tool } from "../../core/engine/internal.ts";
 import { filePart, imagePart, MisuseError, parseJson, textPart } from "../../core/model/internal.ts";
 import { clientCallName, datedToolName } from "../../core/wire/internal.ts";
-import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textOf } from "./fields.ts";
+import { fieldOf, jsonOf, listOf, objectOf, sourceOf, textField } from "./fields.ts";
 
 /** A tool of the AI SDK: the result of `tool()`, `dynamicTool()` or a provider's `tools`. */
 export type AiSdkTool = {
@@ -76,8 +76,8 @@ export function aiSdkTools(
 
 /** The definition of a provider's tool: `{ type: "provider", id: "openai.web_search", args }`; `null` for other tools. */
 export function providerToolOf(source: object): ProviderTool | null {
-  const [provider = "", ...words] = (textOf(source, "id") ?? "").split(".");
-  if (words.length === 0 || textOf(source, "type")?.startsWith("provider") !== true) return null;
+  const [provider = "", ...words] = (textField(source, "id") ?? "").split(".");
+  if (words.length === 0 || textField(source, "type")?.startsWith("provider") !== true) return null;
   return { provider, name: words.join("."), options: objectOf(fieldOf(source, "args")) ?? {} };
 }
 
@@ -219,19 +219,21 @@ class ModelOutputs {
 /** The content of a result output of the AI SDK: text, JSON, or a list of texts and media. */
 function contentOf(output: unknown): ToolMessage["content"] {
   const value = fieldOf(output, "value");
-  if (textOf(output, "type") === "content") return listOf(output, "value").flatMap(partOf);
+  if (textField(output, "type") === "content") return listOf(output, "value").flatMap(partOf);
   if (typeof value === "string") return value;
-  return value === undefined ? (textOf(output, "reason") ?? "") : JSON.stringify(value);
+  return value === undefined ? (textField(output, "reason") ?? "") : JSON.stringify(value);
 }
 
 function partOf(item: unknown): readonly UserPart[] {
-  const text = textOf(item, "text");
+  const text = textField(item, "text");
   if (text !== null) return [textPart(text)];
   const source = sourceOf(fieldOf(item, "data") ?? { url: fieldOf(item, "url") });
   if (source === null) return [textPart(JSON.stringify(jsonOf(item)))];
-  const mimeType = textOf(item, "mediaType");
-  const isImage = textOf(item, "type")?.startsWith("image") === true || mimeType?.startsWith("image/") === true;
-  return [isImage ? imagePart({ source, mimeType }) : filePart(source, { mimeType, name: textOf(item, "filename") })];
+  const mimeType = textField(item, "mediaType");
+  const isImage = textField(item, "type")?.startsWith("image") === true || mimeType?.startsWith("image/") === true;
+  return [
+    isImage ? imagePart({ source, mimeType }) : filePart(source, { mimeType, name: textField(item, "filename") }),
+  ];
 }
 
 // Schemas
@@ -255,7 +257,7 @@ function standardSchema(schema: unknown, name: string): StandardSchema {
         if (typeof validate !== "function") return checkedByJsonSchema(json, value);
         const result: unknown = await Reflect.apply(validate, schema, [value]);
         if (fieldOf(result, "success") === true) return { value: fieldOf(result, "value") };
-        return { issues: [{ message: textOf(fieldOf(result, "error"), "message") ?? "the input does not match" }] };
+        return { issues: [{ message: textField(fieldOf(result, "error"), "message") ?? "the input does not match" }] };
       },
       jsonSchema: { input: () => json, output: () => json },
     },

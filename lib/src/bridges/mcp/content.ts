@@ -84,13 +84,13 @@ export function resourceContents({ contents }: ReadResourceResult): readonly Mcp
 /** The messages of a prompt. An assistant message keeps its text only. */
 export function promptMessages(messages: readonly PromptMessage[]): readonly Message[] {
   return messages.map(({ role, content }) => {
-    const parts = partsOf(content);
+    const parts = blockParts(content);
     if (role === "user") return user(parts);
     const text = parts.map((part) => (part.type === "text" ? part.text : "")).join("");
     return assistant(text);
   });
 }
 
-function partsOf(block: ContentBlock): readonly UserPart[] {
+function blockParts(block: ContentBlock): readonly UserPart[] {
   return toolValueParts(orThrow(encodeToolValue(itemOf(block))));
 }

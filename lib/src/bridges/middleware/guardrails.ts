@@ -129,7 +129,7 @@ export function guardrails(options: GuardrailOptions): Middleware {
   const model: Middleware["model"] = async function* (call, next) {
     if (before.length > 0) {
       const text = newestUserText(call.request);
-      const reason = await call.once(await keyOf("before", call.request), () =>
+      const reason = await call.once(await verdictKey("before", call.request), () =>
         firstBlock(before.map((guard) => guard(call.request, text, call))),
       );
       if (typeof reason === "string") return yield blocked(call, "before", reason);
@@ -156,7 +156,7 @@ export function guardrails(options: GuardrailOptions): Middleware {
       return { type: "failure", failure: toolFailure("denied", { message: reason, source: "policy" }) };
     };
     if (beforeTool.length > 0) {
-      const reason = await call.once(await keyOf("before_tool", call.arguments), () =>
+      const reason = await call.once(await verdictKey("before_tool", call.arguments), () =>
         firstBlock(beforeTool.map((guard) => guard(call))),
       );
       if (typeof reason === "string") return denied("before", reason);
@@ -173,7 +173,7 @@ export function guardrails(options: GuardrailOptions): Middleware {
 }
 
 /** The name of the record of a verdict about this value. */
-async function keyOf(stage: string, value: object): Promise<string> {
+async function verdictKey(stage: string, value: object): Promise<string> {
   return `${stage}/${await sha256(canonicalJson(plainJson(value)))}`;
 }
 

@@ -137,7 +137,7 @@ function replyFields({ finishReason, usage, toolCalls, metadata }: ModelReply): 
 
 /** The fields of a failure or of an exception, without the response body of the provider and without a stack. */
 function errorFields(error: unknown): JsonObject {
-  const failure = failureOf(error);
+  const failure = thrownFailure(error);
   if (failure === null) {
     const cause = toCause(error);
     return { type: cause?.name ?? "Error", message: redacted(cause?.message ?? "an error was thrown", "log") };
@@ -147,7 +147,7 @@ function errorFields(error: unknown): JsonObject {
 }
 
 /** A failure, or the failure of an Everturn error. */
-function failureOf(error: unknown): Failure | null {
+function thrownFailure(error: unknown): Failure | null {
   if (typeof error !== "object" || error === null) return null;
   if (isFailure(error)) return error;
   const inner: unknown = Reflect.get(error, "failure");

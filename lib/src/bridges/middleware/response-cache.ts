@@ -106,7 +106,7 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
   return {
     name,
     async *model(call, next) {
-      const key = await keyOf(call, sharers(call));
+      const key = await cacheKey(call, sharers(call));
       const store = storeOf(call);
       const cached = await lookUp(call, store, key);
       if (cached !== null) {
@@ -137,7 +137,7 @@ export function responseCache(options: ResponseCacheOptions): Middleware {
 }
 
 /** The key of a call: equal for requests to which a model would give the same answer. */
-async function keyOf(call: ModelCall, scope: Json): Promise<string> {
+async function cacheKey(call: ModelCall, scope: Json): Promise<string> {
   const { stream: _stream, scope: _scope, metadata: _metadata, model: _model, messages, ...settings } = call.request;
   const contents = messages.map(({ id: _id, metadata: _own, ...message }) => message);
   const text = canonicalJson(

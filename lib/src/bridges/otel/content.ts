@@ -25,7 +25,7 @@ export function inputMessages(
   let length = 2;
   const conversation = messages.filter(({ role }) => role !== "system");
   for (const message of conversation.toReversed()) {
-    const json = boundedJson((textLength) => JSON.stringify(messageOf(message, textLength)), maxLength - 2);
+    const json = boundedJson((textLength) => JSON.stringify(messageAttribute(message, textLength)), maxLength - 2);
     length += json.length + (kept.length === 0 ? 0 : 1);
     if (length > maxLength && kept.length > 0) break;
     kept.push(json);
@@ -37,7 +37,7 @@ export function inputMessages(
 export function systemInstructions({ messages }: ModelRequest, maxLength: number): string | null {
   const system = messages.filter(({ role }) => role === "system");
   if (system.length === 0) return null;
-  const parts = (textLength: number) => system.flatMap((message) => partsOf(message, textLength));
+  const parts = (textLength: number) => system.flatMap((message) => partAttributes(message, textLength));
   return boundedJson((textLength) => JSON.stringify(parts(textLength)), maxLength);
 }
 
@@ -45,7 +45,7 @@ export function systemInstructions({ messages }: ModelRequest, maxLength: number
 export function outputMessages({ message, finishReason }: ModelReply, maxLength: number): string | null {
   if (message === null) return null;
   const reply = (textLength: number) => ({
-    ...messageOf(message, textLength),
+    ...messageAttribute(message, textLength),
     finish_reason: finishReason ?? "error",
   });
   return boundedJson((textLength) => JSON.stringify([reply(textLength)]), maxLength);
@@ -77,12 +77,12 @@ function boundedJson(jsonOf: (textLength: number) => string, maxLength: number):
   return textHead(json, maxLength);
 }
 
-function messageOf(message: Message, maxLength: number): JsonObject {
+function messageAttribute(message: Message, maxLength: number): JsonObject {
   // The conventions have no events: providers receive them as user messages.
-  return { role: message.role === "event" ? "user" : message.role, parts: partsOf(message, maxLength) };
+  return { role: message.role === "event" ? "user" : message.role, parts: partAttributes(message, maxLength) };
 }
 
-function partsOf(message: Message, maxLength: number): readonly JsonObject[] {
+function partAttributes(message: Message, maxLength: number): readonly JsonObject[] {
   const { content } = message;
   // A reply with calls only has an empty text.
   const texts = content === "" && message.role === "assistant" ? [] : content;
@@ -105,7 +105,7 @@ function partOf(part: Part, maxLength: number): JsonObject {
     case "text":
       return textPart(part.text, maxLength);
     case "reasoning":
-      return { type: "reasoning", content: textOf(part.text, maxLength) };
+      return { type: "reasoning", content: loggedText(part.text, maxLength) };
     case "image":
       return { type: "blob", modality: "image", mime_type: part.image.mimeType };
     case "file":
@@ -116,9 +116,9 @@ function partOf(part: Part, maxLength: number): JsonObject {
 }
 
 function textPart(text: string, maxLength: number): JsonObject {
-  return { type: "text", content: textOf(text, maxLength) };
+  return { type: "text", content: loggedText(text, maxLength) };
 }
 
-function textOf(text: string, maxLength: number): string {
+function loggedText(text: string, maxLength: number): string {
   return truncateMiddle(redacted(text, "log"), maxLength);
 }

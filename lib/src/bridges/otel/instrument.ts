@@ -212,13 +212,13 @@ class OtelSpan implements ObservedSpan {
       [attributes.operation]: clientOperations[name],
       [attributes.provider]: providerOf(metadata),
       [attributes.requestModel]: modelOf(metadata),
-      [attributes.responseModel]: textOf(result["responseModel"]),
+      [attributes.responseModel]: textOrNull(result["responseModel"]),
     });
     const failed = error === null ? labels : { ...labels, [attributes.errorType]: error.type };
     duration.record((endedAt - startedAt) / 1000, failed, this.context);
     const firstMs = numberOf(result["firstOutputMs"]);
     if (firstMs !== null) firstChunk.record(firstMs / 1000, labels, this.context);
-    const usage = usageOf(result);
+    const usage = reportedUsage(result);
     for (const [type, count] of [
       ["input", usage["inputTokens"]],
       ["output", usage["outputTokens"]],
@@ -231,7 +231,7 @@ class OtelSpan implements ObservedSpan {
   ended(end: SpanEnd): void {
     const span = this.#span;
     span.setAttributes(definedOnly({ ...resultAttributes(end), ...this.#outputContent(end) }));
-    const type = end.error?.type ?? textOf(end.result["error"]);
+    const type = end.error?.type ?? textOrNull(end.result["error"]);
     if (type !== null) {
       span.setAttribute(attributes.errorType, type);
       span.setStatus({ code: SpanStatusCode.ERROR, ...(end.error === null ? {} : { message: end.error.message }) });
@@ -260,7 +260,7 @@ function describe({ name, requestId, metadata, input }: SpanStart): {
 } {
   const model = modelOf(metadata);
   const shared = {
-    [attributes.conversation]: textOf(metadata["sessionId"]),
+    [attributes.conversation]: textOrNull(metadata["sessionId"]),
     [attributes.provider]: providerOf(metadata),
     [attributes.requestModel]: model,
     [ownAttributes.requestId]: requestId,
@@ -281,19 +281,19 @@ function describe({ name, requestId, metadata, input }: SpanStart): {
     }
     case "tool":
     case "code": {
-      const tool = name === "code" ? "code" : textOf(metadata["tool"]);
+      const tool = name === "code" ? "code" : textOrNull(metadata["tool"]);
       const values = {
         [attributes.operation]: operations.tool,
         [attributes.toolName]: tool,
         [attributes.toolType]: name === "code" ? "extension" : "function",
-        [attributes.toolCallId]: textOf(metadata["toolCallId"]) ?? textOf(metadata["cellId"]),
+        [attributes.toolCallId]: textOrNull(metadata["toolCallId"]) ?? textOrNull(metadata["cellId"]),
         [attributes.toolDescription]: input.description ?? null,
         [ownAttributes.requestId]: requestId,
       };
       return { name: named(operations.tool, tool), kind: SpanKind.INTERNAL, values: definedOnly(values) };
     }
     default: {
-      const agent = textOf(metadata["agent"]);
+      const agent = textOrNull(metadata["agent"]);
       const values = { [attributes.operation]: operations.agent, [attributes.agent]: agent, ...shared };
       return { name: named(operations.agent, agent), kind: SpanKind.INTERNAL, values: definedOnly(values) };
     }
@@ -326,12 +326,12 @@ function requestAttributes(request: ModelRequest | undefined): Values {
 }
 
 function resultAttributes({ result }: SpanEnd): Values {
-  const usage = usageOf(result);
-  const finishReason = textOf(result["finishReason"]);
+  const usage = reportedUsage(result);
+  const finishReason = textOrNull(result["finishReason"]);
   const firstMs = numberOf(result["firstOutputMs"]);
   return {
-    [attributes.responseId]: textOf(result["responseId"]),
-    [attributes.responseModel]: textOf(result["responseModel"]),
+    [attributes.responseId]: textOrNull(result["responseId"]),
+    [attributes.responseModel]: textOrNull(result["responseModel"]),
     [attributes.finishReasons]: finishReason === null ? null : [finishReason],
     [attributes.timeToFirstChunk]: firstMs === null ? null : firstMs / 1000,
     [attributes.inputTokens]: numberOf(usage["inputTokens"]),
@@ -341,12 +341,12 @@ function resultAttributes({ result }: SpanEnd): Values {
     [attributes.dimensions]: numberOf(result["dimensions"]),
     [attributes.reasoningTokens]: numberOf(usage["reasoningTokens"]),
     [ownAttributes.cost]: numberOf(usage["totalCost"]),
-    [ownAttributes.haltedReason]: textOf(result["haltedReason"]),
+    [ownAttributes.haltedReason]: textOrNull(result["haltedReason"]),
     [ownAttributes.steps]: numberOf(result["steps"]),
   };
 }
 
-function usageOf({ usage = null }: JsonObject): { readonly [name: string]: unknown } {
+function reportedUsage({ usage = null }: JsonObject): { readonly [name: string]: unknown } {
   return isPlainObject(usage) ? usage : {};
 }
 
@@ -356,12 +356,12 @@ function providerOf({ provider }: JsonObject): string | null {
 
 /** The requested model without the name of its provider, which a model name may start with. */
 function modelOf({ provider, model }: JsonObject): string | null {
-  const name = textOf(model);
-  const prefix = `${textOf(provider) ?? ""}:`;
+  const name = textOrNull(model);
+  const prefix = `${textOrNull(provider) ?? ""}:`;
   return name !== null && prefix.length > 1 && name.startsWith(prefix) ? name.slice(prefix.length) : name;
 }
 
-function textOf(value: unknown): string | null {
+function textOrNull(value: unknown): string | null {
   return typeof value === "string" ? value : null;
 }
 
@@ -406,14 +406,14 @@ type StoredTrace = {
 /** Reads a stored trace context; `null`: there is none, or it is not one of this library. */
 function readTrace(stored: JsonObject | null): StoredTrace | null {
   if (stored === null) return null;
-  const traceId = textOf(stored["traceId"]);
+  const traceId = textOrNull(stored["traceId"]);
   if (traceId === null) return null;
   const links = Array.isArray(stored["links"]) ? stored["links"] : [];
   return {
     traceId,
-    parentId: textOf(stored["parentId"]),
+    parentId: textOrNull(stored["parentId"]),
     flags: numberOf(stored["flags"]) ?? TraceFlags.NONE,
-    state: textOf(stored["state"]),
+    state: textOrNull(stored["state"]),
     links: links.flatMap((link) => readLink(link)),
   };
 }

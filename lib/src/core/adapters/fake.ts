@@ -287,7 +287,7 @@ class ScriptedReply {
           return;
         case "error":
         case "stream_error":
-          yield [{ type: "error", error: failureOf(this.#provider, step) }];
+          yield [{ type: "error", error: scriptedFailure(this.#provider, step) }];
           return;
         case "preflight_error":
           break;
@@ -422,7 +422,10 @@ function parsedObject(raw: string): JsonObject | null {
   }
 }
 
-function failureOf(provider: string, step: Extract<FakeStep, { readonly type: "error" | "stream_error" }>): Failure {
+function scriptedFailure(
+  provider: string,
+  step: Extract<FakeStep, { readonly type: "error" | "stream_error" }>,
+): Failure {
   if (step.type === "error") {
     const { type: _, reason, ...details } = step;
     return adapterFailure(reason, { provider, ...details });

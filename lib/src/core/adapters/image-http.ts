@@ -109,11 +109,11 @@ function imageFailureOf(failure: Failure, provider: string): ImageAdapterFailure
   }
   const { status, retryAfterMs, requestId, retryable, kind, code, raw, metadata } = failure;
   const details = { provider, message, cause, status, retryAfterMs, requestId, retryable, kind, code, raw, metadata };
-  return imageAdapterFailure(reasonOf(failure), details);
+  return imageAdapterFailure(imageReason(failure), details);
 }
 
 /** Maps the reasons of model calls to those of image calls. */
-function reasonOf(failure: Extract<Failure, { type: "adapter_error" | "stream_error" }>): ImageAdapterErrorReason {
+function imageReason(failure: Extract<Failure, { type: "adapter_error" | "stream_error" }>): ImageAdapterErrorReason {
   // A code that only the images API of OpenAI uses.
   if (failure.code === "moderation_blocked") return "content_filter";
   switch (failure.reason) {

@@ -22,7 +22,7 @@ export function providers(adapters: { readonly [name: string]: Adapter }): Adapt
     const target = findTarget(modelName);
     if (target !== null) return target;
     const what =
-      modelName === null ? "no model is set" : `no provider for the model ${JSON.stringify(nameOf(modelName))}`;
+      modelName === null ? "no model is set" : `no provider for the model ${JSON.stringify(modelNameText(modelName))}`;
     const message = `${what}; name one: ${names.map((name) => `"${name}:…"`).join(", ")}`;
     throw new EngineError("missing_model", { message });
   };
@@ -127,6 +127,6 @@ function splitModelName(
     : { provider: null, model };
 }
 
-function nameOf(model: ModelName | null): string {
+function modelNameText(model: ModelName | null): string {
   return typeof model === "string" ? model : (model?.id ?? "");
 }

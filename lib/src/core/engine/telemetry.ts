@@ -222,7 +222,7 @@ function startFollowed(
       stopAs(null, result, output);
     },
     fail: (error, result = {}, output = {}) => {
-      const spanError = errorOf(error);
+      const spanError = toSpanError(error);
       emitTelemetry({ type: "exception", ...span, durationMs: now() - startedAt, error: spanError.message });
       stopAs(spanError, result, output);
     },
@@ -248,14 +248,14 @@ type Followed = { readonly observed: ReadonlyMap<SpanObserver, ObservedSpan>; re
 /** The spans that observers follow. */
 const followed = new WeakMap<OpenSpan, Followed>();
 
-function errorOf(error: unknown): SpanError {
+function toSpanError(error: unknown): SpanError {
   const cause = toCause(error);
   const message = redacted(cause?.message ?? "a value that is not an Error was thrown", "log");
-  return { type: reasonOf(error) ?? cause?.name ?? "Error", message };
+  return { type: errorReason(error) ?? cause?.name ?? "Error", message };
 }
 
 /** The reason of an Everturn error; otherwise `null`. A thrown value can be anything, also an object whose getters throw. */
-function reasonOf(error: unknown): string | null {
+function errorReason(error: unknown): string | null {
   try {
     return isEverturnError(error) ? error.failure.reason : null;
   } catch {

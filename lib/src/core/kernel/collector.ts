@@ -126,6 +126,8 @@ export class Collector {
     checkEvent(event);
     switch (event.type) {
       case "text_delta":
+        // Not reached: `add` has appended the text, and `checkEvent` throws for a delta that is no string.
+        return;
       case "reasoning_delta":
         this.#open("reasoning", event.id);
         this.#openText += event.delta;

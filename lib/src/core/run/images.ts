@@ -225,7 +225,7 @@ async function withRetries(
       return await unlessAborted(signal, async () => adapter.generate(request, { ...call, attempt }));
     } catch (thrown) {
       signal.throwIfAborted();
-      const error = errorOf(provider, thrown);
+      const error = imageError(provider, thrown);
       const { failure } = error;
       if (attempt >= retry.maxAttempts || !isRetryable(retry, failure)) throw error;
       const delayMs = delayBefore(retry, attempt, failure, clock.random());
@@ -246,7 +246,7 @@ function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<
   });
 }
 
-function errorOf(provider: string, thrown: unknown): EverturnError {
+function imageError(provider: string, thrown: unknown): EverturnError {
   if (isEverturnError(thrown)) return thrown;
   const message = thrown instanceof Error ? thrown.message : "the adapter threw";
   return new ImageAdapterError("unknown", { provider, message, cause: thrown });

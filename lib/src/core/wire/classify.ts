@@ -1,6 +1,6 @@
 // Classifies errors of providers: the reason of the failure, and whether a retry can succeed.
 //
-// Order of rules (`reasonOf`)
+// Order of rules (`failureReason`)
 //   1. phrases of a context overflow or of a content filter, whatever the status
 //   2. the HTTP status
 //   3. phrases, for errors inside a stream, which have no status
@@ -74,7 +74,7 @@ export function classify(
 ): AdapterFailure {
   const { status, body, requestId, retryAfterMs } = response;
   const errorText = `${providerError.code ?? ""} ${providerError.message ?? ""}`.toLowerCase();
-  const reason = reasonOf(status, errorText);
+  const reason = failureReason(status, errorText);
   const isQuotaExhausted = quotaPhrases.some((phrase) => errorText.includes(phrase));
   return adapterFailure(reason, {
     provider: route.provider,
@@ -83,13 +83,17 @@ export function classify(
     retryAfterMs,
     code: providerError.code,
     raw: typeof body === "string" ? body : stringified(body),
-    ...messageOf(status, providerError, route.provider),
+    ...failureMessage(status, providerError, route.provider),
     ...(isQuotaExhausted ? { retryable: false, kind: "quota" as const } : {}),
     ...(status === 409 || status === 408 || status === 425 ? { retryable: true } : {}),
   });
 }
 
-function messageOf(status: number | null, { message }: ProviderError, provider: string): { readonly message?: string } {
+function failureMessage(
+  status: number | null,
+  { message }: ProviderError,
+  provider: string,
+): { readonly message?: string } {
   if (message !== null) return { message: `${provider}: ${message}` };
   if (status === null || status < 300 || status >= 400) return {};
   // The transport does not follow redirects: the request holds the key, and the target may be another host.
@@ -107,7 +111,7 @@ function stringified(body: Json): string | null {
   }
 }
 
-function reasonOf(status: number | null, errorText: string): AdapterErrorReason {
+function failureReason(status: number | null, errorText: string): AdapterErrorReason {
   const isRateLimit = rateLimitPhrases.some((phrase) => errorText.includes(phrase));
   if (!isRateLimit && contextOverflowPhrases.some((phrase) => errorText.includes(phrase)))
     return "context_length_exceeded";

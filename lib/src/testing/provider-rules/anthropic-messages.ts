@@ -5,7 +5,7 @@ import type { FieldLimit, LimitWords } from "./field-limits.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
 import { limitRule } from "./field-limits.ts";
-import { listOf, objectOf, objectsOf, textOf, valuesAt } from "./rule.ts";
+import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
 import { hasType, subschemasOf } from "./schema-walk.ts";
 
 const reference = "https://platform.claude.com/docs/en/api/messages";
@@ -182,7 +182,7 @@ type Turn = { readonly role: string; readonly index: number; readonly blocks: re
 function turnsOf(body: JsonObject): readonly Turn[] {
   const turns: Turn[] = [];
   for (const [index, message] of objectsOf(body["messages"]).entries()) {
-    const role = textOf(message["role"]);
+    const role = textOrEmpty(message["role"]);
     const { content } = message;
     const blocks = typeof content === "string" ? [{ type: "text", text: content }] : objectsOf(content);
     const last = turns.at(-1);
@@ -194,7 +194,7 @@ function turnsOf(body: JsonObject): readonly Turn[] {
 }
 
 function idsOf(turn: Turn | undefined, type: string, key: string): readonly string[] {
-  return (turn?.blocks ?? []).flatMap((block) => (block["type"] === type ? [textOf(block[key])] : []));
+  return (turn?.blocks ?? []).flatMap((block) => (block["type"] === type ? [textOrEmpty(block[key])] : []));
 }
 
 /** Every block of content with its path, `messages.1.content.0`. */
@@ -205,7 +205,7 @@ function blocksOf(
     objectsOf(message["content"]).map((block, at) => ({
       path: `messages.${index}.content.${at}`,
       block,
-      role: textOf(message["role"]),
+      role: textOrEmpty(message["role"]),
     })),
   );
 }
@@ -286,7 +286,7 @@ const histories: readonly ProviderRule[] = [
       return turns.flatMap((turn, at): readonly Finding[] => {
         const calls = idsOf(turns[at - 1], "tool_use", "id");
         return turn.blocks.flatMap((block, index): readonly Finding[] => {
-          const id = textOf(block["tool_use_id"]);
+          const id = textOrEmpty(block["tool_use_id"]);
           if (block["type"] !== "tool_result" || id === "" || calls.includes(id)) return [];
           const path = `messages.${turn.index}.content.${index}`;
           return [
@@ -307,7 +307,7 @@ const histories: readonly ProviderRule[] = [
     find: ({ body }) => {
       const blocks = blocksOf(body);
       return blocks.flatMap(({ path, block }, index): readonly Finding[] => {
-        const type = textOf(block["type"]);
+        const type = textOrEmpty(block["type"]);
         if (!type.endsWith("_tool_result") || type === "mcp_tool_result") return [];
         const isCalled = blocks
           .slice(0, index)
@@ -317,7 +317,7 @@ const histories: readonly ProviderRule[] = [
           : [
               {
                 path,
-                message: `${path}: unexpected \`tool_use_id\` found in \`${type}\` blocks: ${textOf(block["tool_use_id"])}. Each \`${type}\` block must have a corresponding \`server_tool_use\` block before it.`,
+                message: `${path}: unexpected \`tool_use_id\` found in \`${type}\` blocks: ${textOrEmpty(block["tool_use_id"])}. Each \`${type}\` block must have a corresponding \`server_tool_use\` block before it.`,
               },
             ];
       });
@@ -341,7 +341,7 @@ const histories: readonly ProviderRule[] = [
       const last = turnsOf(body).findLast(({ role }) => role === "assistant");
       const isPending = (last?.blocks ?? []).some(
         (block) =>
-          block["type"] === "tool_use" && textOf(objectOf(block["caller"])?.["type"]).startsWith("code_execution"),
+          block["type"] === "tool_use" && textOrEmpty(objectOf(block["caller"])?.["type"]).startsWith("code_execution"),
       );
       return isPending && (body["container"] ?? null) === null
         ? [
@@ -381,7 +381,7 @@ const histories: readonly ProviderRule[] = [
       return [
         {
           path,
-          message: `${path}: Expected \`thinking\` or \`redacted_thinking\`, but found \`${textOf(first?.["type"])}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable \`thinking\`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking`,
+          message: `${path}: Expected \`thinking\` or \`redacted_thinking\`, but found \`${textOrEmpty(first?.["type"])}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable \`thinking\`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking`,
         },
       ];
     },
@@ -501,7 +501,7 @@ const histories: readonly ProviderRule[] = [
     name: "tool_names_unique",
     source: "https://github.com/eclipse-theia/theia/issues/16122",
     find: ({ body }) => {
-      const names = objectsOf(body["tools"]).map(({ name }) => textOf(name));
+      const names = objectsOf(body["tools"]).map(({ name }) => textOrEmpty(name));
       return names.some((name, index) => name !== "" && names.indexOf(name) !== index)
         ? [{ path: "tools", message: "tools: Tool names must be unique." }]
         : [];

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
-import { listOf, objectOf, objectsOf, textOf, valuesAt } from "./rule.ts";
+import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
 import { subschemasOf } from "./schema-walk.ts";
 
 const functions = "https://ai.google.dev/api/caching#FunctionDeclaration";
@@ -55,7 +55,7 @@ function isGemini3({ url = "" }: ProviderRequest): boolean {
 }
 
 /** The parts of a turn with a field. */
-function partsOf(content: JsonObject | undefined, field: string): readonly JsonObject[] {
+function contentParts(content: JsonObject | undefined, field: string): readonly JsonObject[] {
   return objectsOf(content?.["parts"]).filter((part) => objectOf(part[field]) !== null);
 }
 
@@ -239,8 +239,8 @@ export const geminiRules: readonly ProviderRule[] = [
       const contents = turnsOf(body);
       return contents.flatMap((content, index): readonly Finding[] => {
         const next = contents[index + 1];
-        const calls = partsOf(content, "functionCall").length;
-        return calls === 0 || next === undefined || partsOf(next, "functionResponse").length === calls
+        const calls = contentParts(content, "functionCall").length;
+        return calls === 0 || next === undefined || contentParts(next, "functionResponse").length === calls
           ? []
           : [
               {
@@ -260,7 +260,8 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) => {
       const contents = turnsOf(body);
       return contents.flatMap((content, index): readonly Finding[] =>
-        partsOf(content, "functionResponse").length === 0 || partsOf(contents[index - 1], "functionCall").length > 0
+        contentParts(content, "functionResponse").length === 0 ||
+        contentParts(contents[index - 1], "functionCall").length > 0
           ? []
           : [
               {
@@ -279,7 +280,7 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) => {
       const contents = turnsOf(body);
       return contents.flatMap((content, index): readonly Finding[] =>
-        partsOf(content, "functionCall").length === 0 || (index > 0 && contents[index - 1]?.["role"] !== "model")
+        contentParts(content, "functionCall").length === 0 || (index > 0 && contents[index - 1]?.["role"] !== "model")
           ? []
           : [
               {
@@ -301,12 +302,12 @@ export const geminiRules: readonly ProviderRule[] = [
       const contents = objectsOf(request.body["contents"]);
       // The current turn begins after the last message of the user that is more than results of functions.
       const start = contents.findLastIndex(
-        (content) => content["role"] !== "model" && partsOf(content, "functionResponse").length === 0,
+        (content) => content["role"] !== "model" && contentParts(content, "functionResponse").length === 0,
       );
       return contents.flatMap((content, index): readonly Finding[] => {
-        const first = index > start ? partsOf(content, "functionCall")[0] : undefined;
-        if (first === undefined || textOf(first["thoughtSignature"]) !== "") return [];
-        const name = textOf(objectOf(first["functionCall"])?.["name"]);
+        const first = index > start ? contentParts(content, "functionCall")[0] : undefined;
+        if (first === undefined || textOrEmpty(first["thoughtSignature"]) !== "") return [];
+        const name = textOrEmpty(objectOf(first["functionCall"])?.["name"]);
         return [
           {
             path: `contents[${index}]`,
@@ -326,7 +327,7 @@ export const geminiRules: readonly ProviderRule[] = [
     source: functions,
     find: ({ body }) =>
       declarationsOf(body).flatMap(({ path, declared }) =>
-        /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/.test(textOf(declared["name"]))
+        /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/.test(textOrEmpty(declared["name"]))
           ? []
           : [
               {
@@ -360,8 +361,8 @@ export const geminiRules: readonly ProviderRule[] = [
       declarationsOf(body).flatMap(({ path, declared }) => {
         const schema = objectOf(declared["parametersJsonSchema"]) ?? objectOf(declared["parameters"]);
         const isTyped = schema === null || ["type", "$ref", "anyOf", "oneOf", "allOf"].some((key) => key in schema);
-        const isObject = schema === null || /^object$/i.test(textOf(schema["type"] ?? "object"));
-        const name = textOf(declared["name"]);
+        const isObject = schema === null || /^object$/i.test(textOrEmpty(schema["type"] ?? "object"));
+        const name = textOrEmpty(declared["name"]);
         return isTyped && isObject
           ? []
           : [
@@ -504,7 +505,9 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal-function-responses",
     find: ({ body }) =>
       valuesAt(body, "contents[].parts[].functionResponse.parts[].inlineData.mimeType").flatMap(({ path, value }) =>
-        mediaInResponses.has(textOf(value)) ? [] : [{ path, message: `Unsupported MIME type: ${textOf(value)}` }],
+        mediaInResponses.has(textOrEmpty(value))
+          ? []
+          : [{ path, message: `Unsupported MIME type: ${textOrEmpty(value)}` }],
       ),
     refused: conversation([model(call), user(responseWith("audio/wav"))]),
     accepted: conversation([model(call), user(responseWith("image/webp"))]),

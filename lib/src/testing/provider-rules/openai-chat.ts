@@ -8,7 +8,7 @@ import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 import { limitRule } from "./field-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
-import { listOf, objectOf, objectsOf, textOf, valuesAt } from "./rule.ts";
+import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
 
 const specification = "https://github.com/openai/openai-openapi/blob/master/openapi.yaml";
 
@@ -236,7 +236,7 @@ const histories: readonly ProviderRule[] = [
     find: ({ body }) => {
       const messages = objectsOf(body["messages"]);
       return messages.flatMap((message, index): readonly Finding[] => {
-        const ids = objectsOf(message["tool_calls"]).map(({ id }) => textOf(id));
+        const ids = objectsOf(message["tool_calls"]).map(({ id }) => textOrEmpty(id));
         const results = resultsAfter(messages, index);
         const missing = ids.filter((id) => !results.some((each) => each["tool_call_id"] === id));
         if (missing.length === 0) return [];
@@ -303,7 +303,7 @@ const histories: readonly ProviderRule[] = [
       valuesAt(body, "messages[].content[type=input_audio].input_audio.format").flatMap(({ path, value }) =>
         value === "wav" || value === "mp3"
           ? []
-          : [{ path, message: `Invalid value: '${textOf(value)}'. Supported values are: 'wav' and 'mp3'.` }],
+          : [{ path, message: `Invalid value: '${textOrEmpty(value)}'. Supported values are: 'wav' and 'mp3'.` }],
       ),
     refused: body({ messages: [{ role: "user", content: [audioOf("ogg")] }] }),
     accepted: body({ messages: [{ role: "user", content: [audioOf("mp3")] }] }),
@@ -314,7 +314,7 @@ const histories: readonly ProviderRule[] = [
     code: "invalid_value",
     find: ({ body }) =>
       valuesAt(body, "messages[].content[type=file].file.file_data").flatMap(({ path, value }) => {
-        const type = /^data:([^;,]*)/.exec(textOf(value))?.[1];
+        const type = /^data:([^;,]*)/.exec(textOrEmpty(value))?.[1];
         return type === undefined || type === "application/pdf"
           ? []
           : [
@@ -370,7 +370,7 @@ const places: SchemaPlaces = {
         : [
             {
               schema,
-              label: `response_format '${textOf(format["name"])}'`,
+              label: `response_format '${textOrEmpty(format["name"])}'`,
               param: "response_format",
               isStrict: format["strict"] === true,
               isFunction: false,
@@ -380,7 +380,7 @@ const places: SchemaPlaces = {
       const tool = objectOf(value);
       const parameters = objectOf(tool?.["parameters"]);
       if (tool === null || parameters === null) return [];
-      const label = `function '${textOf(tool["name"])}'`;
+      const label = `function '${textOrEmpty(tool["name"])}'`;
       return [
         { schema: parameters, label, param: `${path}.parameters`, isStrict: tool["strict"] === true, isFunction: true },
       ];

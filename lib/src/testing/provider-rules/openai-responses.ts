@@ -8,7 +8,7 @@ import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 import { limitRule } from "./field-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
-import { objectOf, objectsOf, textOf, valuesAt } from "./rule.ts";
+import { objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
 
 const specification = "https://github.com/openai/openai-openapi/blob/master/openapi.yaml";
 
@@ -184,13 +184,13 @@ function itemsOf({ body, stored = [] }: ProviderRequest): readonly JsonObject[] 
 
 /** The ids of calls (`function_call`, `custom_tool_call`) or of their outputs (`function_call_output`), of the items whose type matches. */
 function callIds(items: readonly JsonObject[], type: RegExp): readonly string[] {
-  return items.flatMap((item) => (type.test(textOf(item["type"])) ? [textOf(item["call_id"])] : []));
+  return items.flatMap((item) => (type.test(textOrEmpty(item["type"])) ? [textOrEmpty(item["call_id"])] : []));
 }
 
 /** Is the item one that the API has produced, with its id: a message of a reply, a call, a program or reasoning? */
 function isReplyItem(item: JsonObject): boolean {
   const isOfCaller =
-    /^(?:user|system|developer)$/.test(textOf(item["role"])) || textOf(item["type"]).endsWith("_output");
+    /^(?:user|system|developer)$/.test(textOrEmpty(item["role"])) || textOrEmpty(item["type"]).endsWith("_output");
   return !isOfCaller && typeof item["id"] === "string";
 }
 
@@ -251,7 +251,7 @@ const histories: readonly ProviderRule[] = [
         return [
           {
             path: "input",
-            message: `Item '${textOf(item["id"])}' of type 'reasoning' was provided without its required following item.`,
+            message: `Item '${textOrEmpty(item["id"])}' of type 'reasoning' was provided without its required following item.`,
           },
         ];
       });
@@ -274,7 +274,7 @@ const histories: readonly ProviderRule[] = [
             )
             .map((item) => ({
               path: "input",
-              message: `Item with id '${textOf(item["id"])}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
+              message: `Item with id '${textOrEmpty(item["id"])}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
             })),
     refused: body({ store: false, input: [question, reasoning, call, output] }),
     accepted: body({ store: false, input: [question, { ...reasoning, encrypted_content: "c2ln" }, call, output] }),
@@ -319,7 +319,7 @@ const histories: readonly ProviderRule[] = [
         ...valuesAt(body, "input[].output[type=input_file].file_data"),
         ...valuesAt(body, "input[].content[type=input_file].file_data"),
       ].flatMap(({ path, value }) => {
-        const type = /^data:(audio\/[^;,]+)/.exec(textOf(value))?.[1];
+        const type = /^data:(audio\/[^;,]+)/.exec(textOrEmpty(value))?.[1];
         return type === undefined
           ? []
           : [
@@ -350,7 +350,7 @@ const places: SchemaPlaces = {
         : [
             {
               schema,
-              label: `response_format '${textOf(format["name"])}'`,
+              label: `response_format '${textOrEmpty(format["name"])}'`,
               param: "text.format.schema",
               isStrict: format["strict"] === true,
               isFunction: false,
@@ -360,7 +360,7 @@ const places: SchemaPlaces = {
       const tool = objectOf(value);
       const parameters = objectOf(tool?.["parameters"]);
       if (tool === null || parameters === null) return [];
-      const label = `function '${textOf(tool["name"])}'`;
+      const label = `function '${textOrEmpty(tool["name"])}'`;
       return [
         { schema: parameters, label, param: `${path}.parameters`, isStrict: tool["strict"] === true, isFunction: true },
       ];

@@ -99,7 +99,7 @@ export function objectsOf(value: Json | undefined): readonly JsonObject[] {
 }
 
 /** The value if it is a text, otherwise an empty text. */
-export function textOf(value: Json | undefined): string {
+export function textOrEmpty(value: Json | undefined): string {
   return typeof value === "string" ? value : "";
 }
 

@@ -343,7 +343,7 @@ async function watchTurn(
     if (end.status === "ended") observer.resulted(name, turnId, end.outcome.type);
   } catch (error) {
     // The process has lost the turn, or the storage failed.
-    const reason = reasonOf(error);
+    const reason = errorReason(error);
     if (!expectedReasons.has(reason) && !reason.startsWith("storage_")) {
       observer.violation(`the result of ${turnId} rejected with ${reason}: ${String(error)}`);
     }
@@ -447,7 +447,7 @@ function answerOf<T>(
         act(runtime.tenant(session.tenant)).then(
           (value) => reply({ type: "answer", value }),
           (error: unknown) => {
-            const reason = reasonOf(error);
+            const reason = errorReason(error);
             if (!expectedReasons.has(reason) && !reason.startsWith("storage_")) {
               observer.violation(`a verb rejected with ${reason}: ${String(error)}`);
             }
@@ -466,7 +466,7 @@ function answerOf<T>(
   });
 }
 
-function reasonOf(error: unknown): string {
+function errorReason(error: unknown): string {
   if (isEverturnError(error) || error instanceof MisuseError) return error.reason;
   return error instanceof Error ? error.name : typeof error;
 }
@@ -513,7 +513,7 @@ async function readOnce(
     }
   } catch (error) {
     // The session does not exist yet, or the storage failed: the reader connects again.
-    const reason = reasonOf(error);
+    const reason = errorReason(error);
     if (reason !== "not_found" && !reason.startsWith("storage_")) {
       observer.violation(`events rejected with ${reason}: ${String(error)}`);
     }

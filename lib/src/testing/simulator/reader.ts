@@ -56,7 +56,7 @@ export class ReaderCheck {
     if (offset !== received.length) {
       this.#violation(`a delta of ${part} begins at ${offset} after ${received.length} characters`);
     }
-    this.#parts.set(part, received + textOf(event));
+    this.#parts.set(part, received + deltaText(event));
   }
 
   #violation(text: string): void {
@@ -65,7 +65,7 @@ export class ReaderCheck {
   }
 }
 
-function textOf(event: TurnEvent): string {
+function deltaText(event: TurnEvent): string {
   if (event.type === "text_delta" || event.type === "reasoning_delta") return event.delta;
   return event.type === "tool_call_delta" ? event.argumentsDelta : "";
 }

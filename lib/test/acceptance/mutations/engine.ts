@@ -97,8 +97,8 @@ export const engineMutations: readonly Mutation[] = [
     {
       rows: ["allm 94"],
       defect: "an error of a script does not end the stream",
-      from: '          yield [{ type: "error", error: failureOf(this.#provider, step) }];\n          return;',
-      to: '          yield [{ type: "error", error: failureOf(this.#provider, step) }];\n          break;',
+      from: '          yield [{ type: "error", error: scriptedFailure(this.#provider, step) }];\n          return;',
+      to: '          yield [{ type: "error", error: scriptedFailure(this.#provider, step) }];\n          break;',
     },
     {
       rows: ["allm 95"],
@@ -139,7 +139,7 @@ export const engineMutations: readonly Mutation[] = [
     {
       rows: ["allm 102"],
       defect: "an adapter throws for an error of the provider",
-      from: '          yield [{ type: "error", error: failureOf(this.#provider, step) }];\n          return;',
+      from: '          yield [{ type: "error", error: scriptedFailure(this.#provider, step) }];\n          return;',
       to: '          throw new AdapterError("unknown", { provider: this.#provider });',
     },
   ]),

@@ -37,7 +37,7 @@ export type CellRun = {
   readonly limits: CellLimits;
   /** Aborted when the turn is cancelled. */
   readonly signal: AbortSignal;
-  /** The tenant of a durable turn or a chat completion over HTTP. An executor with few workers lets tenants use them in turn. Absent: a run in memory. */
+  /** The tenant of a durable turn or a chat completion over HTTP. An executor with few workers lets tenants use them round robin. Absent: a run in memory. */
   readonly tenant?: string;
 };
 

@@ -102,10 +102,10 @@ export async function checkStandard<Output>(schema: StandardSchema<Output>, valu
 }
 
 function issueOf({ message, path = [] }: StandardIssue): Issue {
-  return { path: path.map(keyOf), code: "invalid_value", message };
+  return { path: path.map(segmentKey), code: "invalid_value", message };
 }
 
-function keyOf(segment: PropertyKey | { readonly key: PropertyKey }): string | number {
+function segmentKey(segment: PropertyKey | { readonly key: PropertyKey }): string | number {
   const key = typeof segment === "object" ? segment.key : segment;
   return typeof key === "symbol" ? String(key) : key;
 }

@@ -91,7 +91,7 @@ function checkRequest(projector: object, projected: unknown, { history }: Turn<T
   const issues = results.flatMap((result) => (result === null || "value" in result ? [] : result.issues));
   const wrong = issues.find(({ code }) => !isAboutStorage.has(code));
   if (wrong === undefined) return;
-  const message = `projector: the projector ${nameOf(projector)} returned no model request: ${renderIssue(wrong)}`;
+  const message = `projector: the projector ${projectorName(projector)} returned no model request: ${renderIssue(wrong)}`;
   throw new MisuseError("invalid_argument", message, { path: wrong.path });
 }
 
@@ -102,7 +102,7 @@ function readAt(at: Path, item: unknown) {
 }
 
 /** The name and version of a projector, if it has them. */
-function nameOf(projector: object): string {
+function projectorName(projector: object): string {
   const name = "name" in projector ? String(projector.name) : "of the configuration";
   return "version" in projector ? `${name} ${String(projector.version)}` : name;
 }

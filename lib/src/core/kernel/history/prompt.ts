@@ -127,14 +127,14 @@ function render(message: Message): Message | null {
       if (text === "") return null;
       // The origin is kept: a codec whose API has no system messages inside of the conversation sends notes of the runtime in their place.
       if (message.origin !== null)
-        return system(`Runtime note:\n${text}`, { ...optionsOf(message), origin: message.origin });
+        return system(`Runtime note:\n${text}`, { ...messageOptions(message), origin: message.origin });
       if (hasPartOptions(message.content))
         return { ...message, content: message.content.map(taggedPart).filter(isVisible) };
       return text === message.content ? message : { ...message, content: text };
     }
     case "event": {
       const text = runtimeText(message.content);
-      return text === "" ? null : user(`Runtime event:\n${text}`, optionsOf(message));
+      return text === "" ? null : user(`Runtime event:\n${text}`, messageOptions(message));
     }
   }
 }
@@ -205,7 +205,7 @@ function taggedPart(part: TextPart): TextPart {
   return { ...part, text: tagged(textOrPlaceholder(part.text, part.pruneState), part.kind), pruneState: null };
 }
 
-function optionsOf({ providerOptions }: Message): Pick<Message, "providerOptions"> {
+function messageOptions({ providerOptions }: Message): Pick<Message, "providerOptions"> {
   return providerOptions === undefined ? {} : { providerOptions };
 }
 

@@ -28,7 +28,7 @@ export function settledAnswer(
   id: string,
   revision: number,
 ): ToolMessage {
-  return answerOf(call, { outcome, content: content ?? partsOf(outcome, revision), ranArguments: null }, id);
+  return answerOf(call, { outcome, content: content ?? outcomeParts(outcome, revision), ranArguments: null }, id);
 }
 
 /** The answer to a call that will not run: a failure with this reason. */
@@ -55,7 +55,7 @@ export function cancelledAnswer(call: ToolCall, message: string, id: string): To
 }
 
 /** What the model reads of an outcome. Under revision 1 failures that the kernel answers have another format than those of tools that ran. */
-function partsOf(outcome: ToolOutcome, revision: number): readonly UserPart[] {
+function outcomeParts(outcome: ToolOutcome, revision: number): readonly UserPart[] {
   if (revision > 1 || outcome.type !== "failure") return toolOutcomeParts(outcome);
   const { message } = outcome.failure;
   return [textPart(message === "" ? "[Tool execution failed]" : `[Tool execution failed]\n${message}`)];

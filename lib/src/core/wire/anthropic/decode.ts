@@ -116,7 +116,7 @@ class MessageReader {
     const reportedUsage = objectAt(envelope, "usage");
     if (reportedUsage !== null) {
       this.#usageFields = { ...this.#usageFields, ...omitNulls(reportedUsage) };
-      this.#usage = usageOf(this.#usageFields);
+      this.#usage = decodedUsage(this.#usageFields);
     }
     this.#metadata = {
       ...this.#metadata,
@@ -480,7 +480,7 @@ const countedUsageKeys = [
  * Inclusive usage: the API's `input_tokens` excludes `cache_read_input_tokens` and `cache_creation_input_tokens`, so they are added
  * (fixtures/wire/anthropic-messages/cached-usage). Values that are no counts are dropped.
  */
-function usageOf(reportedUsage: JsonObject): Usage {
+function decodedUsage(reportedUsage: JsonObject): Usage {
   const uncached = countAt(reportedUsage, "input_tokens");
   const cached = countAt(reportedUsage, "cache_read_input_tokens");
   const written = countAt(reportedUsage, "cache_creation_input_tokens");

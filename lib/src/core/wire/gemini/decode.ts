@@ -167,7 +167,7 @@ class ResponseReader {
     }
     this.#responseId = textAt(chunk, "responseId") ?? this.#responseId;
     this.#model = textAt(chunk, "modelVersion") ?? this.#model;
-    const reportedUsage = usageOf(objectAt(chunk, "usageMetadata"));
+    const reportedUsage = decodedUsage(objectAt(chunk, "usageMetadata"));
     this.#usage = reportedUsage ?? this.#usage;
     if (this.#isDone) return reportedUsage === null ? [] : [{ type: "usage", usage: reportedUsage }];
     const feedback = objectAt(chunk, "promptFeedback");
@@ -461,7 +461,7 @@ const countedUsageKeys: ReadonlySet<string> = new Set([
  * Inclusive usage: `thoughtsTokenCount` is added to `candidatesTokenCount`, and `toolUsePromptTokenCount` (input from tools that Gemini ran) to `promptTokenCount`.
  * `null`: no count was reported.
  */
-function usageOf(reported: JsonObject | null): Usage | null {
+function decodedUsage(reported: JsonObject | null): Usage | null {
   const prompt = countAt(reported, "promptTokenCount");
   const answer = countAt(reported, "candidatesTokenCount") ?? countAt(reported, "responseTokenCount");
   const thoughts = countAt(reported, "thoughtsTokenCount");

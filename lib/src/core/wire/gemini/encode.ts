@@ -263,7 +263,7 @@ function encodeHistory(
         ),
       );
     if (message.role === "system") {
-      const text = textOf(message.content);
+      const text = joinedText(message.content);
       if (text === "") {
         omissions.push({ path: messagePath, reason: "repaired" });
       } else if (turns.length > 0 && message.origin !== null) {
@@ -341,7 +341,7 @@ function encodeParts(
   }
 }
 
-function textOf(content: Extract<Message, { role: "system" }>["content"]): string {
+function joinedText(content: Extract<Message, { role: "system" }>["content"]): string {
   if (typeof content === "string") return content;
   return content.map(({ text, pruneState }) => textOrPlaceholder(text, pruneState)).join("\n\n");
 }

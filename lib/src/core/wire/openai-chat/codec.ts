@@ -6,7 +6,7 @@ import type { Codec } from "../codec.ts";
 import { withProviderTools } from "../listed-tools.ts";
 import { decodeReply, decoder } from "./decode.ts";
 import { encode } from "./encode.ts";
-import { failureOf } from "./finish-usage-errors.ts";
+import { chatFailure } from "./finish-usage-errors.ts";
 
 /** The codec of OpenAI's Chat Completions API. */
 export const openaiChat: Codec = {
@@ -14,5 +14,5 @@ export const openaiChat: Codec = {
   encode: (request, context) => encode(withProviderTools(request), context),
   decoder,
   decodeReply,
-  decodeError: failureOf,
+  decodeError: chatFailure,
 };

@@ -15,7 +15,7 @@ import type { Decoder, Frame, WireContext } from "../codec.ts";
 import { adapterFailure, parseJson, streamFailure } from "../../model/internal.ts";
 import { damagedFrame, isDamagedFrame } from "../damaged-frame.ts";
 import { asObject, objectsAt } from "../fields.ts";
-import { findServerError, failureOf, unwrapList } from "./finish-usage-errors.ts";
+import { findServerError, chatFailure, unwrapList } from "./finish-usage-errors.ts";
 import { ChatReader } from "./reply-reader.ts";
 import { dropUnstorable } from "./storable-body.ts";
 
@@ -74,7 +74,7 @@ export function decoder(context: WireContext): Decoder {
   function fail(body: Json, chunk: JsonObject | null): readonly ModelEvent[] {
     isTerminated = true;
     const usage = (chunk === null ? null : reader.readUsage(chunk)) ?? reader.usage;
-    const error = failureOf({ status: null, body, requestId: null, retryAfterMs: null }, context);
+    const error = chatFailure({ status: null, body, requestId: null, retryAfterMs: null }, context);
     return [...usageEvents(usage), { type: "error", error }];
   }
 
@@ -100,7 +100,7 @@ export function decodeReply(receivedBody: Json, context: WireContext): readonly 
   const body = dropUnstorable(receivedBody);
   const raw: readonly ModelEvent[] = context.rawChunks ? [{ type: "raw_chunk", chunk: body }] : [];
   const errorResponse = { status: null, body, requestId: null, retryAfterMs: null };
-  if (findServerError(body) !== null) return [...raw, { type: "error", error: failureOf(errorResponse, context) }];
+  if (findServerError(body) !== null) return [...raw, { type: "error", error: chatFailure(errorResponse, context) }];
   const reply = asObject(unwrapList(body));
   if (objectsAt(reply, "choices").length === 0 || reply === null) {
     const { provider } = context.route;

@@ -305,7 +305,7 @@ function encodeMessage(message: Message, context: WireContext): EncodedMessage {
   const { route, quirks } = context;
   switch (message.role) {
     case "system": {
-      const text = textOf(message.content, "\n\n");
+      const text = joinedText(message.content, "\n\n");
       if (text === "") return { type: "nothing", omissions: [] };
       const options = optionsFor(message, route);
       const content = optionedContent(message.content, route);
@@ -314,7 +314,7 @@ function encodeMessage(message: Message, context: WireContext): EncodedMessage {
       return { type: "message", wire: withOptions(wire, options), omissions: [] };
     }
     case "event": {
-      const text = textOf(message.content, "\n\n");
+      const text = joinedText(message.content, "\n\n");
       if (text === "") return { type: "nothing", omissions: [] };
       const wire = { role: "user", content: optionedContent(message.content, route) ?? text };
       return { type: "message", wire: withOptions(wire, optionsFor(message, route)), omissions: [] };
@@ -379,7 +379,7 @@ function encodeToolResult(message: ToolMessage, context: WireContext): EncodedMe
   const media = parts
     .flatMap((part) => (part.type === "text" ? [] : [encodeMedia(part, context)]))
     .filter(isNotEmptyText);
-  const text = textOf(texts, "\n");
+  const text = joinedText(texts, "\n");
   const resultText =
     text === "" && media.length > 0 ? "The result is attached in the user message that follows." : text;
   return {
@@ -513,7 +513,7 @@ function textPiece(text: string): JsonObject {
   return { type: "text", text };
 }
 
-function textOf(content: Extract<Message, { readonly role: "system" }>["content"], separator: string): string {
+function joinedText(content: Extract<Message, { readonly role: "system" }>["content"], separator: string): string {
   return normalizeContent(content)
     .map(({ text, pruneState }) => textOrPlaceholder(text, pruneState))
     .filter((text) => text !== "")

@@ -83,7 +83,7 @@ const countedFields = new Set([
  * Reads `usage` of a chunk or a body. Names of other APIs (`input_tokens`, `cache_read_input_tokens`) and of single servers are read too: DeepSeek's
  * `prompt_cache_hit_tokens`, `cost` in dollars, and `cost_in_usd_ticks`, of which a dollar has 10^10.
  */
-export function usageOf(raw: JsonObject): Usage {
+export function chatUsage(raw: JsonObject): Usage {
   const prompt = objectAt(raw, "prompt_tokens_details") ?? objectAt(raw, "input_tokens_details");
   const completion = objectAt(raw, "completion_tokens_details") ?? objectAt(raw, "output_tokens_details");
   const cached =
@@ -186,7 +186,7 @@ function readServerError(error: JsonObject): ServerError {
 }
 
 /** Classifies an error response by its `code`; if that gives no reason, by its `type`. Text that is no JSON is the message, cut to 500 characters. */
-export function failureOf(response: ErrorResponse, context: WireContext): AdapterFailure {
+export function chatFailure(response: ErrorResponse, context: WireContext): AdapterFailure {
   const body = dropUnstorable(response.body);
   const parsed = typeof body === "string" ? dropUnstorable(parseJson(body)?.value ?? body) : body;
   const object = asObject(unwrapList(parsed));

@@ -27,7 +27,7 @@ import {
 } from "../../model/internal.ts";
 import { asObject, countAt, listAt, numberAt, objectAt, objectsAt, omitNullish, textAt } from "../fields.ts";
 import { ReplyBuilder } from "../reply-builder.ts";
-import { finishReasonOf, rejectedCallOf, usageOf } from "./finish-usage-errors.ts";
+import { finishReasonOf, rejectedCallOf, chatUsage } from "./finish-usage-errors.ts";
 import { CallReader } from "./tool-calls.ts";
 
 /** The events of a chunk, and how the chunk was treated. */
@@ -148,7 +148,7 @@ export class ChatReader {
     const [choice = null] = objectsAt(chunk, "choices");
     const raw = objectAt(chunk, "usage") ?? objectAt(objectAt(chunk, "x_groq"), "usage") ?? objectAt(choice, "usage");
     if (raw === null || Object.keys(raw).length === 0) return null;
-    this.#usage = usageOf(raw);
+    this.#usage = chatUsage(raw);
     return this.#usage;
   }
 

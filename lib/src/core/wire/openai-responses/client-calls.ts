@@ -61,7 +61,7 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
     fieldsOf: ({ action, actions }) => omitNullish({ action, actions }),
     outputOf: ({ call, message, imageFields }) => {
       const checks = listAt(call.arguments, "pending_safety_checks");
-      const screenshot = partsOf(message).find(isImage);
+      const screenshot = outputParts(message).find(isImage);
       const isSuccess = message.status === "success";
       if (screenshot === undefined || (checks.length > 0 && !isSuccess)) return null;
       return omitNullish({
@@ -81,7 +81,7 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
     outputOf: ({ message }) => ({
       type: "local_shell_call_output",
       call_id: message.toolCallId,
-      output: textOf(message),
+      output: outputText(message),
     }),
     needsId: true,
   },
@@ -109,7 +109,7 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
       const { value, notes } = structuredText(message);
       const result = asObject(value);
       const isFailed = message.status !== "success" || textAt(result, "status") === "failed";
-      const text = result === null ? textOf(message) : [...notes, textAt(result, "output") ?? ""].join("");
+      const text = result === null ? outputText(message) : [...notes, textAt(result, "output") ?? ""].join("");
       return omitNullish({
         type: "apply_patch_call_output",
         call_id: message.toolCallId,
@@ -131,7 +131,7 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
     fieldsOf: () => ({}),
     outputOf: ({ message, item }) => {
       const approve = message.status === "success";
-      const reason = approve ? null : textOf(message);
+      const reason = approve ? null : outputText(message);
       return omitNullish({
         type: "mcp_approval_response",
         approval_request_id: textAt(item, "id") ?? message.toolCallId,
@@ -154,7 +154,7 @@ const clientCalls: { readonly [type: string]: ClientCall } = {
       const tools = isJsonArray(value) ? value : asObject(value)?.["tools"];
       // The output item has no field for a text or an error. The API accepts the output of a function call in its place.
       if (!isJsonArray(tools))
-        return { type: "function_call_output", call_id: message.toolCallId, output: textOf(message) };
+        return { type: "function_call_output", call_id: message.toolCallId, output: outputText(message) };
       return {
         type: "tool_search_output",
         call_id: message.toolCallId,
@@ -187,7 +187,7 @@ function shellOutputs(message: ToolMessage): readonly JsonObject[] {
   // A placeholder for the answer of a user (`awaiting_user`) is no error.
   if (message.status !== "success" && message.status !== "awaiting_user") {
     const outcome = message.code === "timeout" ? { type: "timeout" } : { type: "exit", exit_code: 1 };
-    return [{ stdout: "", stderr: textOf(message), outcome }];
+    return [{ stdout: "", stderr: outputText(message), outcome }];
   }
   const { value, notes } = structuredText(message);
   const result = asObject(value);
@@ -197,7 +197,7 @@ function shellOutputs(message: ToolMessage): readonly JsonObject[] {
     return object === null ? [] : [object];
   });
   const isStructured = outputs.length > 0 && outputs.every((output) => "stdout" in output || "stderr" in output);
-  if (!isStructured) return [{ stdout: textOf(message), stderr: "", outcome: { type: "exit", exit_code: 0 } }];
+  if (!isStructured) return [{ stdout: outputText(message), stderr: "", outcome: { type: "exit", exit_code: 0 } }];
   return outputs.map((output, index) => ({
     stdout: (index === 0 ? notes.join("") : "") + (textAt(output, "stdout") ?? ""),
     stderr: textAt(output, "stderr") ?? "",
@@ -221,17 +221,17 @@ function structuredText(message: ToolMessage): { readonly value: Json; readonly 
   return { value, notes: value === null ? [] : texts.slice(0, -1) };
 }
 
-function partsOf(message: ToolMessage): readonly UserPart[] {
+function outputParts(message: ToolMessage): readonly UserPart[] {
   return normalizeContent<UserPart>(message.content);
 }
 
 function textsOf(message: ToolMessage): readonly string[] {
-  return partsOf(message).flatMap((part) =>
+  return outputParts(message).flatMap((part) =>
     part.type === "text" ? [textOrPlaceholder(part.text, part.pruneState)] : [],
   );
 }
 
-function textOf(message: ToolMessage): string {
+function outputText(message: ToolMessage): string {
   return textsOf(message).join("");
 }
 

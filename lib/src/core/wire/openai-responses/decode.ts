@@ -32,7 +32,7 @@ import { rawChunk, ReplyBuilder } from "../reply-builder.ts";
 import { clientCallOf } from "./client-calls.ts";
 import {
   endingEvents,
-  failureOf,
+  responseFailure,
   isOpaque,
   isProgramCall,
   paragraphSeparator,
@@ -83,7 +83,7 @@ function failureEvent(body: Json, context: WireContext): ModelEvent {
   const { provider } = context.route;
   return {
     type: "error",
-    error: isError ? failureOf(body, context) : adapterFailure("malformed_response", { provider }),
+    error: isError ? responseFailure(body, context) : adapterFailure("malformed_response", { provider }),
   };
 }
 
@@ -257,7 +257,7 @@ export function decoder(context: WireContext): ResumableDecoder {
 
   /** Ends the stream with the error of an event. */
   function fail(event: JsonObject, out: ModelEvent[]): void {
-    out.push({ type: "error", error: failureOf(event, context) });
+    out.push({ type: "error", error: responseFailure(event, context) });
     isTerminated = true;
   }
 

@@ -316,7 +316,7 @@ export function endingEvents(
   context: WireContext,
   ids: readonly (string | null)[] = [],
 ): readonly ModelEvent[] {
-  const reportedUsage = usageOf(response);
+  const reportedUsage = responseUsage(response);
   const { provider } = context.route;
   switch (status) {
     case "completed":
@@ -341,7 +341,7 @@ export function endingEvents(
     case "open": {
       const error =
         status === "failed"
-          ? failureOf(response, context)
+          ? responseFailure(response, context)
           : streamFailure(status === "open" ? "interrupted" : "cancelled", { provider });
       const usageEvents: readonly ModelEvent[] =
         reportedUsage === null ? [] : [{ type: "usage", usage: reportedUsage }];
@@ -376,7 +376,7 @@ function isRefusal(item: JsonObject): boolean {
 }
 
 /** The usage of a response. The API's counts are inclusive already. OpenRouter reports `cost` in dollars; xAI `cost_in_usd_ticks`, of which a dollar has 10^10. */
-function usageOf(response: JsonObject): Usage | null {
+function responseUsage(response: JsonObject): Usage | null {
   const reported = objectAt(response, "usage");
   if (reported === null) return null;
   const input = objectAt(reported, "input_tokens_details");
@@ -416,7 +416,7 @@ const countedUsageKeys: ReadonlySet<string> = new Set([
 ]);
 
 /** The failure in a response, an event or a body. */
-export function failureOf(body: Json, context: WireContext): AdapterFailure {
+export function responseFailure(body: Json, context: WireContext): AdapterFailure {
   return classify({ status: null, body, requestId: null, retryAfterMs: null }, providerErrorOf(body), context);
 }
 

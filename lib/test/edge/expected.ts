@@ -54,6 +54,7 @@ const turns = {
 export const expectedVisits: SceneResults = {
   early: { health: 200, refused: 401, text: "Hello from the edge.", last: "end" },
   turns,
+  often: { read: 40, of: 40 },
   keptTurns: turns,
   kept: { cancelled: { result: "cancelled" }, afterLeaving: "completed" },
 };

@@ -39,6 +39,15 @@ async function callTurns(server: Server): Promise<Json> {
   };
 }
 
+/** More requests than a tenant may begin in one tick of the event loop, one after the other and at once: none waits for another, which may have ended. */
+async function callOften(server: Server): Promise<Json> {
+  const read = async (): Promise<number> => (await ask(server, "/sessions/s1")).status;
+  const statuses: number[] = [];
+  for (let index = 0; index < 20; index += 1) statuses.push(await read());
+  statuses.push(...(await Promise.all(Array.from({ length: 20 }, read))));
+  return { read: statuses.filter((status) => status === 200).length, of: statuses.length };
+}
+
 /** A turn that one request starts, others read, and another ends; and a turn that continues after its reader has disconnected. */
 async function callKept(server: Server): Promise<Json> {
   const one = await ask(server, "/sessions", { input: "Tell me something for ever.", id: "s2" }, "text/event-stream");
@@ -71,6 +80,7 @@ export async function visitWorker(url: string, token: string, earlyToken: string
   return {
     early: await resultOf(callEarly({ url: `${url}/early`, token: earlyToken })),
     turns: await resultOf(callTurns({ url, token })),
+    often: await resultOf(callOften({ url, token })),
     keptTurns: await resultOf(callTurns({ url: `${url}/kept`, token })),
     kept: await resultOf(callKept({ url: `${url}/kept`, token })),
   };

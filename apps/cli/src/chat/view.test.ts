@@ -13,12 +13,13 @@ import { ChatView } from "./view.ts";
 
 const newView = (width = 80): ChatView => new ChatView({ width: () => width, colours: colours(false), since: 0 });
 
-function runtimeEvent(event: TurnEvent, part: string | null = null): RuntimeEvent {
-  const delta = part === null ? null : { attempt: { epoch: 1, n: 1 }, part, offset: 0 };
+function runtimeEvent(event: TurnEvent, part: string | null = null, offset = 0): RuntimeEvent {
+  const delta = part === null ? null : { attempt: { epoch: 1, n: 1 }, part, offset };
   return { cursor: "1", turnId: "t1", sequence: null, delta, event };
 }
 
-const text = (delta: string): RuntimeEvent => runtimeEvent({ type: "text_delta", id: null, delta }, "text/0");
+const text = (delta: string, offset = 0): RuntimeEvent =>
+  runtimeEvent({ type: "text_delta", id: null, delta }, "text/0", offset);
 const thought = (delta: string): RuntimeEvent =>
   runtimeEvent({ type: "reasoning_delta", id: null, delta }, "reasoning/0");
 const ofAttempt = { effectId: null, attempt: { epoch: 1, n: 1 } };
@@ -95,7 +96,7 @@ test("prints the same for stored events of a completed turn", async () => {
 test("prints text as it arrives", () => {
   const view = newView();
   expect(view.apply(text("Hel"), 0)).toBe("\nHel");
-  expect(view.apply(text("lo"), 0)).toBe("lo");
+  expect(view.apply(text("lo", 3), 0)).toBe("lo");
 });
 
 test("shows a spinner while no text arrives, and none in the middle of a line", () => {

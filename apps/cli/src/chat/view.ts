@@ -3,11 +3,11 @@
 
 import type { Colours, Style } from "../terminal/style.ts";
 import type { RunningTool } from "./tool-lines.ts";
-import type { Failure, JsonObject } from "everturn";
-import type { AssistantMessage, TurnEvent } from "everturn/model";
+import type { Failure } from "everturn";
+import type { TurnChange, TurnEvent } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { messageText } from "everturn/model";
+import { messageText, TurnView } from "everturn/model";
 
 import { brief, duration, plural, spent } from "../commands/text.ts";
 import { fit } from "../terminal/cells.ts";
@@ -37,12 +37,11 @@ export class ChatView {
   readonly #options: ViewOptions;
   #last: Block = "input";
   #open: OpenBlock | null = null;
-  /** Whether deltas of the current reply were received, so that its `message_completed` adds nothing. */
-  #hasDeltas = false;
+  readonly #turn = new TurnView();
   /** Whether output of the current step was printed, which a reset makes invalid. */
   #isStepShown = false;
-  readonly #calls = new Map<string, { readonly name: string; readonly arguments: JsonObject }>();
-  readonly #running = new Map<string, RunningTool>();
+  /** When the handlers that run were started, by call id. */
+  readonly #running = new Map<string, number>();
   /** Ids of calls whose result was printed. */
   readonly #answered = new Set<string>();
   /** Names of calls that the model is writing, by id. */
@@ -71,9 +70,10 @@ export class ChatView {
   }
 
   /** Returns the text to print for an event. */
-  apply({ event, delta }: RuntimeEvent, now: number): string {
-    if (delta !== null) this.#hasDeltas = true;
-    const text = this.#applied(event, delta?.part ?? "", now);
+  apply(runtimeEvent: RuntimeEvent, now: number): string {
+    const { event } = runtimeEvent;
+    const reply = this.#turn.add(runtimeEvent).reduce((printed, change) => printed + this.#changed(change), "");
+    const text = reply + this.#applied(event, now);
     if (text !== "" || event.type === "message_started") this.#quietSince = now;
     return text;
   }
@@ -93,7 +93,10 @@ export class ChatView {
       return fit(`${colours.cyan(spinner(now))} ${what} ${time}`, width - 1);
     };
     const cancels = this.#state === "cancelling" ? [waitRow("cancelling")] : [];
-    const tools = [...this.#running.values()];
+    const tools = [...this.#running].flatMap(([id, startedAt]): readonly RunningTool[] => {
+      const call = this.#turn.call(id);
+      return call === undefined ? [] : [{ ...call, arguments: call.arguments ?? {}, startedAt }];
+    });
     if (tools.length > 0) return [...runningLines(tools, now, width, colours), ...cancels];
     if (cancels.length > 0) return cancels;
     const callNames = [...new Set(this.#incoming.values())].map((name) => brief(name, 30));
@@ -113,50 +116,58 @@ export class ChatView {
     return open === null ? "" : open.stream.end();
   }
 
-  #applied(event: TurnEvent, part: string, now: number): string {
+  /** The text to print for what changed in the open reply. A reply without deltas, for example of another process, is printed completely. */
+  #changed(change: TurnChange): string {
+    switch (change.type) {
+      case "text":
+      case "reasoning":
+        return this.#say(change.type, change.part, change.delta);
+      case "call_started":
+        this.#incoming.set(change.id, change.name);
+        return this.close();
+      case "reply":
+      case "discarded":
+        this.#incoming.clear();
+        return change.type === "reply" ? this.close() : "";
+      case "arguments":
+        return "";
+    }
+  }
+
+  #applied(event: TurnEvent, now: number): string {
     const { colours } = this.#options;
     switch (event.type) {
       case "turn_started":
+      case "text_delta":
       case "text_completed":
+      case "reasoning_delta":
       case "reasoning_completed":
+      case "tool_call_started":
       case "tool_call_delta":
+      case "message_completed":
+      case "tool_progress":
       case "usage":
       case "raw_chunk":
       case "approval_requested":
       case "ask_user_requested":
         return "";
       case "message_started":
-        this.#hasDeltas = false;
-        return this.close();
-      case "text_delta":
-        return this.#say("text", part, event.delta);
-      case "reasoning_delta":
-        return this.#say("reasoning", part, event.delta);
-      case "tool_call_started":
-        this.#incoming.set(event.id, event.name);
         return this.close();
       case "tool_call_completed":
         if (!event.providerExecuted) return "";
         this.#incoming.delete(event.id);
         return this.#tool(`${colours.green("✓")} ${brief(event.name)} ${colours.dim("run by the provider")}`);
-      case "message_completed":
-        return this.#reply(event.message);
       case "tool_execution_started":
-        return this.#begin(event.id, event.name, event.arguments, now);
-      case "tool_progress": {
-        const running = this.#running.get(event.id);
-        if (running !== undefined) this.#running.set(event.id, { ...running, progress: event.progress });
-        return "";
-      }
+        this.#running.set(event.id, now);
+        return this.close();
       case "tool_execution_completed": {
-        const running = this.#running.get(event.id);
-        const since = running === undefined ? null : now - running.startedAt;
+        const startedAt = this.#running.get(event.id);
+        const since = startedAt === undefined ? null : now - startedAt;
         this.#running.delete(event.id);
         this.#answered.add(event.id);
-        const args = running?.arguments ?? this.#calls.get(event.id)?.arguments ?? {};
         const done = {
           name: event.name,
-          arguments: args,
+          arguments: this.#turn.call(event.id)?.arguments ?? {},
           outcome: event.result,
           durationMs: event.durationMs ?? since,
         };
@@ -166,7 +177,7 @@ export class ChatView {
         this.#running.delete(event.id);
         if (this.#answered.has(event.id)) return "";
         this.#answered.add(event.id);
-        const { name } = this.#calls.get(event.id) ?? { name: "tool" };
+        const name = this.#turn.call(event.id)?.name || "tool";
         const isFine = event.status === "success";
         const word = isFine ? "" : ` ${colours.dim((event.code ?? event.status).replaceAll("_", " "))}`;
         return this.#tool(`${isFine ? colours.green("✓") : colours.red("✗")} ${colours.bold(brief(name))}${word}`);
@@ -252,32 +263,8 @@ export class ChatView {
     return closed + open.stream.push(delta);
   }
 
-  /** The end of a reply. A reply without deltas, for example of another process, is printed completely. */
-  #reply(message: AssistantMessage): string {
-    const parts =
-      typeof message.content === "string" ? [{ type: "text", text: message.content } as const] : message.content;
-    let printed = "";
-    if (!this.#hasDeltas) {
-      for (const [index, part] of parts.entries()) {
-        if (part.type === "text" || part.type === "reasoning") printed += this.#say(part.type, `${index}`, part.text);
-      }
-    }
-    for (const { id, name, arguments: args } of message.toolCalls) this.#calls.set(id, { name, arguments: args ?? {} });
-    this.#incoming.clear();
-    this.#hasDeltas = false;
-    return printed + this.close();
-  }
-
-  #begin(id: string, name: string, args: JsonObject, now: number): string {
-    this.#calls.set(id, { name, arguments: args });
-    this.#running.set(id, { name, arguments: args, startedAt: now, progress: null });
-    return this.close();
-  }
-
   #reset({ reason }: StepReset): string {
     this.#running.clear();
-    this.#incoming.clear();
-    this.#hasDeltas = false;
     const wasShown = this.#isStepShown;
     this.#isStepShown = false;
     const what = wasShown ? "Ignore the text above: " : "";

@@ -114,6 +114,8 @@ export { textPart } from "./message/part.ts";
 export { modelReply, replyImages, replyText } from "./call/reply.ts";
 export { jsonSchema, request } from "./call/request.ts";
 export { chatResult, isHalted, stepResult } from "./turn/run-results.ts";
+export type { TurnBlock, TurnCall, TurnChange, TurnSnapshot } from "./turn/turn-view.ts";
+export { TurnView } from "./turn/turn-view.ts";
 export { fromJson, storedVersion, toJson } from "./parse/serialize.ts";
 export {
   append,

@@ -143,4 +143,5 @@ export type {
 } from "./turn/event.ts";
 export type { CancelEvidence } from "./turn/outcome.ts";
 export { haltedReasonOf, sessionStatusOf } from "./turn/outcome.ts";
+export { deltaText, missingTexts, ReplyParts } from "./turn/reply-parts.ts";
 export type { TurnCause } from "./turn/turn-cause.ts";

@@ -10,8 +10,8 @@ import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { LiveItem } from "../read/live.ts";
 import type { HostStorage, Key, Put } from "../rows/storage.ts";
 
+import { deltaText } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
-import { textOf } from "../read/live.ts";
 import { piecesBefore } from "../read/pieces.ts";
 import { recordPut } from "../rows/journal-rows.ts";
 import { readValue } from "../rows/stored.ts";
@@ -30,7 +30,7 @@ const maxRead = 1_000_000;
 export function discardedPuts(at: Key, items: readonly LiveItem[], settled: AttemptId | null): readonly Put[] {
   const texts = new Map<string, AttemptId & { text: string; length: number }>();
   for (const { effectId, epoch, n, event } of items) {
-    const added = textOf(event);
+    const added = deltaText(event);
     const isSettled = settled?.effectId === effectId && settled.epoch === epoch && settled.n === n;
     if (added?.kind !== "text" || isSettled) continue;
     const key = JSON.stringify([effectId, epoch, n]);

@@ -7,8 +7,8 @@ import { assistant, textPart } from "everturn/model";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { reasoningPart } from "../../core/model/internal.ts";
-import { LiveTail, missingTexts, mergeDeltas, textOf } from "./live.ts";
+import { deltaText, missingTexts, reasoningPart } from "../../core/model/internal.ts";
+import { LiveTail, mergeDeltas } from "./live.ts";
 
 const of = { effectId: "t/0/model", attempt: { epoch: 1, n: 1 } };
 const text = (delta: string, id: string | null = null): TurnEvent => ({ type: "text_delta", id, delta });
@@ -23,7 +23,7 @@ function parts(items: readonly LiveItem[]): { readonly [part: string]: string } 
     if (part === null) continue;
     const before = known[part] ?? "";
     if (offset > before.length) throw new Error(`${part} has a hole before ${offset}`);
-    known[part] = before + (textOf(event)?.delta ?? "").slice(before.length - offset);
+    known[part] = before + (deltaText(event)?.delta ?? "").slice(before.length - offset);
   }
   return known;
 }

@@ -17,8 +17,9 @@ import type { HostStorage, Key, Put, Query, Removal } from "../rows/storage.ts";
 import type { Piece } from "../rows/values.ts";
 import type { LiveItem } from "./live.ts";
 
+import { deltaText } from "../../core/model/internal.ts";
 import { writeValue } from "../rows/stored.ts";
-import { mergeDeltas, textOf } from "./live.ts";
+import { mergeDeltas } from "./live.ts";
 
 /** When pieces are written: every `everyMs` milliseconds, or when `bytes` characters per turn are buffered. */
 export type PieceTimings = { readonly everyMs: number; readonly bytes: number };
@@ -67,7 +68,7 @@ export class PieceWriter {
     const unwritten = this.#unwritten.get(name);
     if (unwritten?.after === after) unwritten.items.push(...items);
     else this.#unwritten.set(name, { turn, after, items: [...items] });
-    for (const { event } of items) this.#bytes += textOf(event)?.delta.length ?? 64;
+    for (const { event } of items) this.#bytes += deltaText(event)?.delta.length ?? 64;
     if (this.#bytes >= this.#timings.bytes * this.#unwritten.size) this.flush();
     else if (this.#timer === null) this.#wait(Math.max(this.#timings.everyMs, this.#turns / turnsPerMs));
   }

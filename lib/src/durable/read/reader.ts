@@ -33,10 +33,11 @@ import type { Channel, Hub } from "./hub.ts";
 import type { LiveItem } from "./live.ts";
 import type { HeldPage, PageBudget, ReadSlots } from "./page-budget.ts";
 
+import { deltaText, missingTexts } from "../../core/model/internal.ts";
 import { rowLength } from "../rows/large-values.ts";
 import { readValue } from "../rows/stored.ts";
 import { renderCursor } from "./cursor.ts";
-import { missingTexts, textOf, withText } from "./live.ts";
+import { withText } from "./live.ts";
 import { pageLength } from "./page-budget.ts";
 
 /** How many stored events are read at a time: the first time, at least and at most. */
@@ -386,7 +387,7 @@ class ReaderState {
     }
     if (order > 0 && (this.#position?.effectId === effectId || this.#offsets.size > 0)) yield this.#reset(turn, of);
     else if (order > 0) this.#enterAttempt(of);
-    const text = textOf(event)?.delta ?? "";
+    const text = deltaText(event)?.delta ?? "";
     const received = this.#offsets.get(part) ?? 0;
     // A gap: a delta in between was lost. The reader gets the rest of the text when the reply is settled.
     if (offset > received) return;

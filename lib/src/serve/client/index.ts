@@ -20,10 +20,17 @@ export type {
   TurnSummaryView,
   TurnTimeline,
   WorkerView,
+  TurnBlock,
+  TurnCall,
+  TurnChange,
+  TurnSnapshot,
 } from "../../core/model/internal.ts";
 export type { ScenarioView, ServerView } from "../contract/internal.ts";
 
 export { chatFetch } from "./chat-fetch.ts";
 export { createClient } from "./client.ts";
+export type { Conversation, ConversationOptions, ConversationSnapshot } from "./conversation.ts";
+export { conversation } from "./conversation.ts";
 export { ClientError } from "./errors.ts";
 export { createInspector } from "./inspector.ts";
+export { TurnView } from "../../core/model/internal.ts";

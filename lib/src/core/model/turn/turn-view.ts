@@ -1,0 +1,359 @@
+// Folds the events of one turn into what a reader shows: the messages so far, the blocks of the open reply, and the calls with their states.
+//
+// Theory of operation
+//   A reader passes every event to `add`, in order, as it gets them: from a run in memory (`TurnEvent`) or from a stream of the runtime (`RuntimeEvent`, which
+//   has the part and the offset of each delta). `add` returns what the event changed, for consumers that write a stream of their own (the dialects of HTTP, a
+//   terminal). `snapshot` is the whole, for consumers that draw it again.
+//
+// Invariants
+//   1. Each character of a text is reported once, as deltas or with the complete message, also to a reader that joins late or gets deltas again.
+//   2. A view of stored events alone, without deltas, ends in the same snapshot as one of all events.
+//   3. `step_reset` discards the open reply; with the reason `restart` also the reply of the open step and its calls. Earlier steps stay.
+//   4. The cost of a delta does not depend on what came before it. A snapshot is built when it is read, and is the same object until the view changes.
+
+import type { Failure } from "../failure/failure.ts";
+import type { AssistantMessage, Message, ToolMessage } from "../message/message.ts";
+import type { Json, JsonObject } from "../parse/json.ts";
+import type { RuntimeEvent } from "../session/session-view.ts";
+import type { ToolOutcome } from "../tool/tool-outcome.ts";
+import type { TurnEvent } from "./event.ts";
+import type { ChatResult } from "./run-results.ts";
+
+import { missingTexts, ReplyParts } from "./reply-parts.ts";
+
+/** A turn as its events show it. Plain data: the same object until the view changes. */
+export type TurnSnapshot = {
+  /** The messages that the turn has added so far: replies, the answers to their calls in call order, and input that was added to the open turn. */
+  readonly messages: readonly Message[];
+  /** The blocks of the reply that is being received, in order; empty if there is none. */
+  readonly blocks: readonly TurnBlock[];
+  /** The calls of the newest step, by id: those of its reply, and those that its tools or code make. */
+  readonly calls: ReadonlyMap<string, TurnCall>;
+  /** The number of completed steps. */
+  readonly steps: number;
+  /** The newest failure that was reported in the open step; the turn may continue after it. `null`: none. */
+  readonly failure: Failure | null;
+  /** The result of the turn; `null` while it is open. */
+  readonly result: ChatResult | null;
+};
+
+/** A part of the reply that is being received. */
+export type TurnBlock =
+  | {
+      readonly type: "text" | "reasoning";
+      /** The name of the part in its reply, for example `text/0`. */
+      readonly part: string;
+      readonly text: string;
+    }
+  | {
+      readonly type: "call";
+      /** The id of the call. */
+      readonly part: string;
+      readonly name: string;
+      /** The text of the arguments so far; `null`: the reader missed the beginning. */
+      readonly text: string | null;
+    };
+
+/** A call of a tool and its state. */
+export type TurnCall = {
+  readonly id: string;
+  readonly name: string;
+  /** The arguments that the handler was started with, otherwise those of the model; `null`: they are not known or not an object. */
+  readonly arguments: JsonObject | null;
+  /** `called`: not started yet. `waiting`: for a person or for the program. */
+  readonly state: "called" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
+  /** The last progress that the tool has reported; `null`: none. */
+  readonly progress: Json;
+  /** How often the handler was started. */
+  readonly attempts: number;
+  /** How long the handler ran, in milliseconds; `null`: it has not ended, or the time was not measured. */
+  readonly durationMs: number | null;
+  /** The answer as the model sees it; `null`: there is none yet. */
+  readonly answer: ToolAnswer | null;
+};
+
+type ToolAnswer = Pick<ToolMessage, "content" | "status" | "code" | "ranArguments">;
+
+/** What an event has changed in a view. An event without an entry here changes the snapshot only, or nothing. */
+export type TurnChange =
+  /** New text of a block. `isStart`: it is the first text of the block. */
+  | {
+      readonly type: "text" | "reasoning";
+      readonly part: string;
+      readonly delta: string;
+      readonly isStart: boolean;
+    }
+  /** The model begins a call. */
+  | { readonly type: "call_started"; readonly id: string; readonly name: string; readonly providerExecuted: boolean }
+  /** New text of the arguments of a call. It is reported only if all text before it was. */
+  | { readonly type: "arguments"; readonly id: string; readonly delta: string }
+  /** The reply is complete. All its text has been reported before. */
+  | { readonly type: "reply"; readonly message: AssistantMessage }
+  /** The open reply was discarded; another attempt follows. */
+  | { readonly type: "discarded"; readonly blocks: readonly TurnBlock[] };
+
+/** A block while it grows. Appending to a string is constant in time; it is copied when the text is read. */
+type OpenBlock = {
+  readonly type: "text" | "reasoning" | "call";
+  readonly part: string;
+  readonly name: string;
+  text: string;
+  isWhole: boolean;
+};
+
+/** The state of one step: what a restart discards. */
+type OpenStep = { readonly messages: Message[]; readonly calls: Map<string, TurnCall>; failure: Failure | null };
+
+/**
+ * The view of one turn. Pass every event to `add`, and read `snapshot` to draw it.
+ *
+ * @example
+ * ```ts
+ * import { engine, fake, stream } from "everturn";
+ * import { messageText, TurnView } from "everturn/model";
+ *
+ * const agent = engine({ adapter: fake({ script: [{ type: "text", text: "Hello!" }] }), model: "fake:m" });
+ * const view = new TurnView();
+ * for await (const event of stream(agent, "hi")) view.add(event);
+ * view.snapshot.messages.map(messageText); // => ["Hello!"]
+ * ```
+ */
+export class TurnView {
+  /** Messages of steps that have ended. */
+  readonly #messages: Message[] = [];
+  #step: OpenStep = newStep();
+  #blocks = new Map<string, OpenBlock>();
+  #parts = new ReplyParts();
+  #steps = 0;
+  #result: ChatResult | null = null;
+  #snapshot: TurnSnapshot | null = null;
+
+  /** The view as plain data. */
+  get snapshot(): TurnSnapshot {
+    this.#snapshot ??= {
+      messages: [...this.#messages, ...stepMessages(this.#step)],
+      blocks: this.#openBlocks(),
+      calls: new Map(this.#step.calls),
+      steps: this.#steps,
+      failure: this.#step.failure,
+      result: this.#result,
+    };
+    return this.#snapshot;
+  }
+
+  /** A call of the newest step; `undefined`: there is none with this id. */
+  call(id: string): TurnCall | undefined {
+    return this.#step.calls.get(id);
+  }
+
+  /** Applies an event and returns what it changed. */
+  add(added: TurnEvent | RuntimeEvent): readonly TurnChange[] {
+    const event = "event" in added ? added.event : added;
+    this.#snapshot = null;
+    switch (event.type) {
+      case "message_started":
+        this.#startStep();
+        return [];
+      case "text_delta":
+      case "reasoning_delta": {
+        const type = event.type === "text_delta" ? "text" : "reasoning";
+        const { part, offset } = this.#locate(added, event);
+        return this.#append(type, part, event.delta, offset);
+      }
+      case "tool_call_started": {
+        const { id, name, providerExecuted } = event;
+        if (this.#blocks.has(id)) return [];
+        this.#startStep();
+        this.#blocks.set(id, { type: "call", part: id, name, text: "", isWhole: true });
+        return [{ type: "call_started", id, name, providerExecuted }];
+      }
+      case "tool_call_delta":
+        return this.#appendArguments(event.id, event.argumentsDelta, this.#locate(added, event).offset);
+      case "message_completed":
+        return this.#complete(event.message);
+      case "tool_execution_started": {
+        const { id, name, arguments: args } = event;
+        const attempts = (this.call(id)?.attempts ?? 0) + 1;
+        return this.#change(id, name, { state: "running", arguments: args, progress: null, attempts });
+      }
+      case "tool_progress":
+        return this.#change(event.id, event.name, { progress: event.progress });
+      case "tool_execution_completed":
+        return this.#change(event.id, event.name, {
+          durationMs: event.durationMs,
+          state: outcomeStates[event.result.type],
+        });
+      case "tool_result_encoded":
+        return this.#change(event.id, null, answered(event));
+      case "tool_halt":
+        return this.#change(event.toolCallId, null, answered(event));
+      case "ask_user_requested":
+      case "approval_requested":
+        return this.#change(event.toolCallId, event.toolName, { state: "waiting" });
+      case "input_accepted":
+        // Input that starts a turn is a message of the session, not of the turn.
+        if (event.checkpoint === null) return [];
+        this.#endStep();
+        this.#messages.push(...event.inputs.map(({ message }) => message));
+        return [];
+      case "error":
+        this.#step.failure = event.error;
+        return [];
+      case "step_reset": {
+        const blocks = this.#openBlocks();
+        this.#discardReply();
+        if (event.reason === "restart") this.#step = newStep();
+        return [{ type: "discarded", blocks }];
+      }
+      case "step_completed":
+        this.#steps += 1;
+        this.#discardReply();
+        return [];
+      case "chat_completed":
+        this.#result = event.result;
+        this.#discardReply();
+        return [];
+      case "text_completed":
+      case "reasoning_completed":
+      case "tool_call_completed":
+      case "usage":
+      case "warning":
+      case "raw_chunk":
+      case "turn_started":
+      case "retry_scheduled":
+        return [];
+    }
+  }
+
+  /** The part and the offset of a delta: as the runtime reports them, or counted here. */
+  #locate(
+    added: TurnEvent | RuntimeEvent,
+    event: TurnEvent,
+  ): { readonly part: string; readonly offset: number | null } {
+    if ("event" in added && added.delta !== null) return added.delta;
+    return { part: this.#parts.locate(event).part ?? "", offset: null };
+  }
+
+  #append(type: "text" | "reasoning", part: string, delta: string, offset: number | null): readonly TurnChange[] {
+    const block = this.#blocks.get(part) ?? { type, part, name: "", text: "", isWhole: true };
+    const isStart = block.text === "";
+    const newText = offset === null ? delta : delta.slice(Math.max(0, block.text.length - offset));
+    if (newText === "") return [];
+    if (isStart) this.#startStep();
+    block.text += newText;
+    this.#blocks.set(part, block);
+    return [{ type, part, delta: newText, isStart }];
+  }
+
+  #appendArguments(id: string, delta: string, offset: number | null): readonly TurnChange[] {
+    const block = this.#blocks.get(id);
+    if (block === undefined || !block.isWhole) return [];
+    if (offset !== null && offset > block.text.length) {
+      block.isWhole = false;
+      return [];
+    }
+    const newText = offset === null ? delta : delta.slice(block.text.length - offset);
+    if (newText === "") return [];
+    block.text += newText;
+    return [{ type: "arguments", id, delta: newText }];
+  }
+
+  /** The complete reply: reports the text that did not arrive as deltas, and lists the calls. */
+  #complete(message: AssistantMessage): readonly TurnChange[] {
+    const texts = [...this.#blocks.values()].filter(({ type }) => type !== "call");
+    const received = new Map(texts.map(({ part, text }) => [part, text.length]));
+    const changes = missingTexts(message, received).flatMap(({ part, text }) =>
+      this.#append(part.startsWith("text/") ? "text" : "reasoning", part, text, null),
+    );
+    this.#startStep();
+    this.#discardReply();
+    this.#step.messages.push(message);
+    for (const { id, name, arguments: args } of message.toolCalls) this.#change(id, name, { arguments: args });
+    return [...changes, { type: "reply", message }];
+  }
+
+  /** The first event of a reply ends the step before it, or the answers to calls of an earlier turn, with which a turn may start. */
+  #startStep(): void {
+    const hasAnswers = [...this.#step.calls.values()].some(({ answer }) => answer !== null);
+    if (this.#step.messages.length > 0 || hasAnswers) this.#endStep();
+  }
+
+  #endStep(): void {
+    this.#messages.push(...stepMessages(this.#step));
+    this.#step = newStep();
+  }
+
+  #discardReply(): void {
+    this.#blocks = new Map();
+    this.#parts = new ReplyParts();
+  }
+
+  #openBlocks(): readonly TurnBlock[] {
+    return [...this.#blocks.values()].map(({ type, part, name, text, isWhole }): TurnBlock =>
+      type === "call" ? { type, part, name, text: isWhole ? text : null } : { type, part, text },
+    );
+  }
+
+  #change(id: string, name: string | null, changes: Partial<TurnCall>): readonly [] {
+    const call = this.call(id) ?? { ...newCall, id, name: name ?? "" };
+    this.#step.calls.set(id, { ...call, ...changes });
+    return [];
+  }
+}
+
+function newStep(): OpenStep {
+  return { messages: [], calls: new Map(), failure: null };
+}
+
+/** The answers to calls of an earlier turn, in their order of arrival; then the reply of a step and the answers to its calls, in call order. */
+function stepMessages({ messages, calls }: OpenStep): readonly Message[] {
+  const ownCalls = messages.flatMap((message) => (message.role === "assistant" ? message.toolCalls : []));
+  const ownIds = new Set(ownCalls.map(({ id }) => id));
+  const earlier = [...calls.values()].filter(({ id }) => !ownIds.has(id));
+  return [
+    ...earlier.flatMap(answerMessage),
+    ...messages,
+    ...ownCalls.flatMap(({ id }) => answerMessage(calls.get(id))),
+  ];
+}
+
+function answerMessage(call: TurnCall | undefined): readonly ToolMessage[] {
+  if (call === undefined || call.answer === null) return [];
+  const fields = {
+    id: null,
+    name: call.name === "" ? null : call.name,
+    origin: null,
+    metadata: {},
+    providerOptions: {},
+  };
+  return [{ role: "tool", toolCallId: call.id, ...fields, ...call.answer }];
+}
+
+const newCall: Omit<TurnCall, "id" | "name"> = {
+  arguments: null,
+  state: "called",
+  progress: null,
+  attempts: 0,
+  durationMs: null,
+  answer: null,
+};
+
+const outcomeStates: { readonly [T in ToolOutcome["type"]]: TurnCall["state"] } = {
+  success: "succeeded",
+  halt: "succeeded",
+  failure: "failed",
+  cancelled: "cancelled",
+  ask_user: "waiting",
+};
+
+const answerStates: { readonly [S in ToolMessage["status"]]: TurnCall["state"] } = {
+  success: "succeeded",
+  failure: "failed",
+  not_run: "failed",
+  cancelled: "cancelled",
+  awaiting_user: "waiting",
+};
+
+function answered({ content, status, code, ranArguments }: ToolAnswer): Partial<TurnCall> {
+  return { answer: { content, status, code, ranArguments }, state: answerStates[status] };
+}

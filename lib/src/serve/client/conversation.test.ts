@@ -1,0 +1,135 @@
+// The conversation store against a handler: what it shows, its verbs, and connections that are cut.
+
+import type { Conversation, ConversationSnapshot } from "./conversation.ts";
+
+import { afterEach, expect, test } from "vitest";
+
+import { handModel } from "../../../test/hand-model.ts";
+import { fake } from "../../core/adapters/internal.ts";
+import { engine, tool } from "../../core/engine/internal.ts";
+import { messageText } from "../../core/model/internal.ts";
+import { memoryStorage } from "../../durable/host/memory/index.ts";
+import { runtime } from "../../durable/internal.ts";
+import { createHandler } from "../index.ts";
+import { conversation, createClient } from "./index.ts";
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+const pay = tool({
+  name: "pay",
+  description: "Pays.",
+  schema: { type: "object" },
+  needsApproval: true,
+  handler: () => "paid",
+});
+
+/** A client of a handler in this process. `cut` ends all its connections. */
+function world(agent: ReturnType<typeof engine>) {
+  const sessions = runtime({ host: memoryStorage(), engines: { default: agent } });
+  closing.push(() => sessions.close());
+  const handler = createHandler({ sessions, auth: "none" });
+  const open = new Set<AbortController>();
+  const fetch = async (url: string, init: RequestInit): Promise<Response> => {
+    const connection = new AbortController();
+    open.add(connection);
+    const response = await handler(new Request(url, init));
+    const { body } = response;
+    if (body === null) return response;
+    const cuttable = body.pipeThrough(new TransformStream(), { signal: connection.signal });
+    return new Response(cuttable, response);
+  };
+  const cut = (): void => {
+    for (const connection of open) connection.abort(new Error("cut"));
+    open.clear();
+  };
+  const client = createClient({ url: "http://localhost", fetch, retry: { baseMs: 1, maxMs: 5 } });
+  return { sessions, client, cut };
+}
+
+async function until(store: Conversation, isReached: (snapshot: ConversationSnapshot) => boolean): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const check = (): void => {
+      if (!isReached(store.snapshot())) return;
+      stop();
+      resolve();
+    };
+    const stop = store.subscribe(check);
+    queueMicrotask(check);
+  });
+}
+
+const texts = ({ messages }: ConversationSnapshot) => messages.map(messageText);
+
+test("shows the session, the reply while it arrives, and later turns, over connections that are cut", async () => {
+  const model = handModel();
+  const { client, cut } = world(engine({ adapter: model, model: "fake:m" }));
+  await client.start("hi", { id: "s" });
+  const store = conversation(client, "s");
+  const stop = store.subscribe(() => undefined);
+  const call = await model.call(1);
+  await call.say("Hel");
+  await until(store, ({ turn }) => turn?.blocks[0]?.text === "Hel");
+  expect(texts(store.snapshot())).toEqual(["hi"]);
+  cut();
+  await call.say("lo");
+  await until(store, ({ turn }) => turn?.blocks[0]?.text === "Hello");
+  cut();
+  call.finish();
+  await until(store, ({ turn, messages }) => turn === null && messages.length === 2);
+  expect(texts(store.snapshot())).toEqual(["hi", "Hello"]);
+  expect(store.snapshot()).toBe(store.snapshot());
+  stop();
+});
+
+test("sends, shows a waiting call, and decides it with the digest that was shown", async () => {
+  const scripts = [
+    [{ type: "text", text: "Hello." }],
+    [{ type: "tool_call", id: "a", name: "pay", arguments: { euros: 5 } }],
+    [{ type: "text", text: "Done." }],
+  ] as const;
+  const { client } = world(engine({ adapter: fake({ scripts }), model: "fake:m", tools: [pay] }));
+  await (
+    await client.start("hi", { id: "s" })
+  ).result;
+  const store = conversation(client, "s");
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ messages }) => messages.length === 2);
+  await store.send("pay 5 euros");
+  await until(store, ({ pending }) => pending.length === 1);
+  const call = store.snapshot().pending[0];
+  if (call === undefined) throw new Error("no call waits");
+  await expect(store.decide({ ...call, digest: "0".repeat(64) }, { type: "approve" })).rejects.toMatchObject({
+    reason: "call_changed",
+  });
+  await store.decide(call, { type: "approve" });
+  await until(store, (snapshot) => texts(snapshot).at(-1) === "Done.");
+  expect(texts(store.snapshot())).toEqual(["hi", "Hello.", "pay 5 euros", "", "paid", "Done."]);
+  stop();
+});
+
+test("stops the open turn, and requests nothing without a subscriber", async () => {
+  const model = handModel();
+  const { client, sessions } = world(engine({ adapter: model, model: "fake:m" }));
+  await client.start("hi", { id: "s" });
+  const store = conversation(client, "s");
+  expect(store.snapshot().connection).toBe("idle");
+  const stop = store.subscribe(() => undefined);
+  const call = await model.call(1);
+  await call.say("Hel");
+  await until(store, ({ turn }) => turn?.blocks.length === 1);
+  expect(await store.stop()).toBe("cancelled");
+  await until(store, ({ turn }) => turn === null);
+  expect((await sessions.get("s"))?.openTurn).toBe(null);
+  stop();
+  expect(store.snapshot().connection).toBe("idle");
+});
+
+test("says that there is no such session", async () => {
+  const { client } = world(engine({ adapter: fake({ script: [] }), model: "fake:m" }));
+  const store = conversation(client, "none");
+  await until(store, ({ connection }) => connection === "gone");
+  expect(store.snapshot().session).toBe(null);
+});

@@ -1,0 +1,229 @@
+// A conversation in a page or program, without a framework: the messages of a session, the turn that is running, and the verbs of a person.
+//
+// Theory of operation
+//   The first subscriber connects. The store reads the session; while a turn is open it reads the events of that turn from the first one and folds them into a
+//   `TurnView`; when the turn has ended it reads the session again. While no turn is open it waits for `turn_started` on the events of the session, after the last
+//   event that it knows. The last subscriber that leaves disconnects. The session on the server is the only state, so a reload or another page loses nothing.
+//
+// Invariants
+//   1. The snapshot is the same object until something changes, as `useSyncExternalStore` of React expects.
+//   2. The messages of an ended turn are replaced by those of the session in one change: no message disappears or is shown twice.
+//   3. A decision carries the digest of the call that was passed to `decide`, which is the one that was shown (A1).
+
+import type { Clock } from "../../core/clock/clock.ts";
+import type {
+  Cancelled,
+  Json,
+  JsonObject,
+  Message,
+  PendingToolCall,
+  SessionView,
+  TurnSnapshot,
+} from "../../core/model/internal.ts";
+import type { ClientTurn, EverturnClient } from "./types.ts";
+
+import { systemClock } from "../../core/clock/clock.ts";
+import { TurnView } from "../../core/model/internal.ts";
+
+/** Options of {@link conversation}. */
+export type ConversationOptions = {
+  /** How many of the newest messages of the session are read. Default: all. */
+  readonly messages?: number;
+  /** How long the store waits before it connects again after the client has given up, in milliseconds. Default: 2,000. */
+  readonly retryMs?: number;
+  /** Default: the system clock. */
+  readonly clock?: Clock;
+};
+
+/** What a conversation shows at one time. */
+export type ConversationSnapshot = {
+  /** `reconnecting`: the server cannot be reached, see `error`. `gone`: there is no such session. `idle`: there is no subscriber. */
+  readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
+  /** Why the store is reconnecting; otherwise `null`. */
+  readonly error: Error | null;
+  /** The messages of the session, and after them those of the open turn. */
+  readonly messages: readonly Message[];
+  /** The turn that is open; `null`: none is. Its `blocks` are the reply that is being received. */
+  readonly turn: TurnSnapshot | null;
+  /** The calls that wait for a decision, an answer or a result. Empty while a turn is open. */
+  readonly pending: readonly PendingToolCall[];
+  /** The question that the session asks; `null`: none. `answer` answers it. */
+  readonly question: string | null;
+  /** The session as it was last read; `null`: not read yet. */
+  readonly session: SessionView | null;
+};
+
+/** A conversation that follows its session while it has subscribers. */
+export type Conversation = {
+  /** The id of the session. */
+  readonly id: string;
+  /** Calls `changed` after every change. The first subscriber connects, the last one disconnects. Returns a function that ends the subscription. */
+  readonly subscribe: (changed: () => void) => () => void;
+  /** What the conversation shows now: the same object until something changes. */
+  readonly snapshot: () => ConversationSnapshot;
+  /** Sends a user message. An open turn gets it at its next checkpoint. A session that has failed is made usable first. */
+  readonly send: (message: string) => Promise<ClientTurn>;
+  /** Decides a call of `pending`. Refused with `call_changed` if the call is no longer the one that was shown. */
+  readonly decide: (
+    call: PendingToolCall,
+    decision:
+      | { readonly type: "approve"; readonly arguments?: JsonObject }
+      | { readonly type: "deny"; readonly reason?: string },
+  ) => Promise<ClientTurn>;
+  /** Answers the question of the session, or gives the result of a call of `pending`. */
+  readonly answer: (answer: Json, call?: PendingToolCall) => Promise<ClientTurn>;
+  /** Adds a message to the open turn at its next checkpoint, or to the next turn. */
+  readonly steer: (message: string) => Promise<void>;
+  /** Cancels the open turn. */
+  readonly stop: () => Promise<Cancelled>;
+  /** Reads the session again and connects again at once, for example when the page is shown again. */
+  readonly reconnect: () => void;
+};
+
+/** Opens the conversation of a session. Nothing is requested before there is a subscriber or a verb is called. */
+export function conversation(client: EverturnClient, id: string, options: ConversationOptions = {}): Conversation {
+  const { messages: limit, retryMs = 2000, clock = systemClock } = options;
+  const listeners = new Set<() => void>();
+  let session: SessionView | null = null;
+  let view: TurnView | null = null;
+  let connection: ConversationSnapshot["connection"] = "idle";
+  let error: Error | null = null;
+  let snapshot: ConversationSnapshot | null = null;
+  let following: AbortController | null = null;
+
+  const change = (): void => {
+    snapshot = null;
+    for (const changed of listeners) changed();
+  };
+
+  /** Follows the session until the signal aborts. */
+  const follow = async (signal: AbortSignal): Promise<void> => {
+    let cursor: string | null = null;
+    while (!signal.aborted) {
+      try {
+        const read: SessionView | null = await client.get(id, {
+          signal,
+          ...(limit === undefined ? {} : { messages: limit }),
+        });
+        if (signal.aborted) return;
+        const open = read?.openTurn ?? null;
+        [session, error, connection] = [read, null, read === null ? "gone" : "live"];
+        view = open === null ? null : new TurnView();
+        change();
+        if (read === null) return;
+        if (open === null) await turnStarted(cursor ?? (await lastCursor(read, signal)), signal);
+        else {
+          for await (const event of client.events(id, {
+            turnId: open.turnId,
+            follow: open.status !== "parked",
+            signal,
+          })) {
+            ({ cursor } = event);
+            view?.add(event);
+            change();
+          }
+          // A turn that is parked, or queued behind a limit, may end the stream without having ended.
+          if ((view?.snapshot.result ?? null) === null) await clock.sleep(retryMs, signal);
+        }
+      } catch (thrown) {
+        if (signal.aborted) return;
+        [error, connection] = [thrown instanceof Error ? thrown : new Error(String(thrown)), "reconnecting"];
+        change();
+        await clock.sleep(retryMs, signal).catch(() => undefined);
+      }
+    }
+  };
+
+  /** The cursor of the last event of the newest turn; `null`: no turn of this session has ended. */
+  const lastCursor = async ({ session: { lastRun } }: SessionView, signal: AbortSignal): Promise<string | null> => {
+    const turnId = lastRun?.turnId ?? null;
+    let cursor: string | null = null;
+    if (turnId === null) return null;
+    for await (const event of client.events(id, { turnId, follow: false, signal })) ({ cursor } = event);
+    return cursor;
+  };
+
+  /** Waits for the start of the next turn. */
+  const turnStarted = async (after: string | null, signal: AbortSignal): Promise<void> => {
+    for await (const { event } of client.events(id, { signal, ...(after === null ? {} : { after }) })) {
+      if (event.type === "turn_started") return;
+    }
+  };
+
+  const reconnect = (): void => {
+    following?.abort();
+    following = null;
+    if (listeners.size === 0) return;
+    following = new AbortController();
+    void follow(following.signal);
+  };
+
+  /** Runs a verb. While no turn is open its effect is read at once: a decision about one of several calls has no event. */
+  const act = async <T>(verb: () => Promise<T>): Promise<T> => {
+    const result = await verb();
+    if (view === null) reconnect();
+    return result;
+  };
+
+  return {
+    id,
+    subscribe: (changed) => {
+      listeners.add(changed);
+      if (following === null) {
+        connection = "loading";
+        reconnect();
+      }
+      return () => {
+        listeners.delete(changed);
+        if (listeners.size > 0) return;
+        connection = "idle";
+        snapshot = null;
+        reconnect();
+      };
+    },
+    snapshot: () => {
+      snapshot ??= snapshotOf({ connection, error, session, turn: view?.snapshot ?? null });
+      return snapshot;
+    },
+    send: (message) =>
+      act(async () => {
+        if (session?.session.status === "error") await client.recover(id);
+        return client.send(id, message);
+      }),
+    decide: ({ id: toolCallId, digest }, decision) => act(() => client.decide(id, toolCallId, { ...decision, digest })),
+    answer: (answer, call) =>
+      act(() => {
+        const asked = call ?? pendingOf(session).find(({ reason }) => reason === "question");
+        if (asked !== undefined) return client.submitToolResults(id, [[asked.id, answer]]);
+        return client.reply(id, typeof answer === "string" ? answer : JSON.stringify(answer));
+      }),
+    steer: async (message) => {
+      await client.steer(id, message);
+    },
+    stop: () => {
+      const turnId = session?.openTurn?.turnId;
+      return client.cancel(id, turnId === undefined ? {} : { turnId });
+    },
+    reconnect,
+  };
+}
+
+function pendingOf(session: SessionView | null): readonly PendingToolCall[] {
+  return session?.session.pendingToolCalls.filter(({ decision }) => decision === null) ?? [];
+}
+
+function snapshotOf(
+  shown: Pick<ConversationSnapshot, "connection" | "error" | "session" | "turn">,
+): ConversationSnapshot {
+  const { session, turn } = shown;
+  const committed = session?.session.thread.messages ?? [];
+  const isOpen = turn !== null;
+  const pending = isOpen ? [] : pendingOf(session);
+  const asked = pending.find(({ reason }) => reason === "question")?.question ?? null;
+  return {
+    ...shown,
+    messages: isOpen ? [...committed, ...turn.messages] : committed,
+    pending,
+    question: isOpen ? null : (session?.session.pendingQuestion ?? asked),
+  };
+}

@@ -4,7 +4,8 @@
 export * from "./index.ts";
 
 export { newRequestId } from "./request-id.ts";
-export type { PlanChild, Started } from "./run.ts";
+export type { PlanChild } from "./perform/perform.ts";
+export type { Started } from "./run.ts";
 export { startRun } from "./run.ts";
 export { noOrigin } from "./run-spans.ts";
 export type { WithOutput } from "./verbs.ts";

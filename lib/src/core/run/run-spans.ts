@@ -9,9 +9,10 @@
 // under the same keys. A replayed commit ends no span. A run in memory that rejects ends all of its spans.
 
 import type { OpenSpan, SpanInput, SpanName } from "../engine/internal.ts";
-import type { CallTool, EffectResponse } from "../kernel/internal.ts";
-import type { JsonObject } from "../model/internal.ts";
+import type { CallTool, Transition } from "../kernel/internal.ts";
+import type { ChatResult, JsonObject } from "../model/internal.ts";
 import type { RunPlan } from "./plan/plan.ts";
+import type { Committed, JournalItem } from "./ports/ports.ts";
 
 import { startSpan } from "../engine/internal.ts";
 import { modelId } from "./perform/routes.ts";
@@ -44,6 +45,10 @@ export class RunSpans {
   readonly #open = new Map<string, OpenSpan[]>();
   /** Effects whose response is accepted and not written yet. */
   #held: { readonly effectId: string; readonly waits: boolean }[] = [];
+  /** How the end of the turn was committed; `null`: it has not ended. */
+  #endCommit: Committed | null = null;
+  /** What a hook threw after a durable turn had ended. */
+  #lateError: { readonly error: unknown } | null = null;
 
   constructor(plan: RunPlan, { parent, durable, trace, acceptedAt, agent }: RunOrigin) {
     this.#plan = plan;
@@ -92,10 +97,17 @@ export class RunSpans {
     );
   }
 
-  /** The response of an effect is accepted. Its spans end with the next written commit. */
-  accept({ id, type }: EffectResponse): void {
-    // A call that waits is run again, and its inner turns are continued then; their spans stay open.
-    if (this.#open.has(id)) this.#held.push({ effectId: id, waits: type === "tool_waits" });
+  /** A transition is committed. The spans of an accepted response end with the next written commit, all others with the end of the turn. */
+  commit({ turn }: Transition, item: JournalItem | null, committed: Committed): void {
+    if (committed === "fresh" || committed === "held") {
+      // A call that waits is run again, and its inner turns are continued then; their spans stay open.
+      if (item?.type === "response" && this.#open.has(item.response.id))
+        this.#held.push({ effectId: item.response.id, waits: item.response.type === "tool_waits" });
+      if (committed === "fresh") this.recordAccepted();
+    }
+    if (turn.phase.type !== "ended") return;
+    this.#endCommit = committed;
+    if (committed === "fresh") this.#endAll();
   }
 
   /** The accepted responses are written: ends their spans. A handler that still runs, because a turn inside it waits, ends without an error. */
@@ -107,8 +119,29 @@ export class RunSpans {
     this.#held = [];
   }
 
-  /** Nothing of the run is continued elsewhere: ends all spans of effects. */
-  endAll(): void {
+  /** A hook threw after a durable turn had ended. The end is stored, so the error is only reported with the span of the verb. The first one counts. */
+  failAfterEnd(error: unknown): void {
+    this.#lateError ??= { error };
+  }
+
+  /** The run has a result: ends the span of the verb. */
+  end({ haltedReason, usage, steps, outcome }: ChatResult): void {
+    const ended = { haltedReason, usage, steps: steps.length };
+    if (this.#lateError !== null) this.root.fail(this.#lateError.error, ended);
+    else this.root.stop("failure" in outcome ? { ...ended, error: outcome.failure.reason } : ended);
+    if (this.#endCommit === "fresh") this.root.record();
+    else if (this.#endCommit === "replayed") this.root.discard();
+  }
+
+  /** The run was rejected. Unless its turn was accepted durably, nothing of it is continued elsewhere: all spans end. */
+  reject(error: unknown, accepted: boolean): void {
+    this.root.fail(error);
+    if (accepted) return;
+    this.#endAll();
+    this.root.record();
+  }
+
+  #endAll(): void {
     for (const spans of this.#open.values()) for (const span of spans) span.record(abandoned);
     this.#open.clear();
     this.#held = [];

@@ -26,9 +26,10 @@ import type {
   StepResult,
   TurnEvent,
 } from "../model/internal.ts";
+import type { PlanChild } from "./perform/perform.ts";
 import type { Plan, RunInput } from "./plan/plan.ts";
 import type { JournalItem } from "./ports/ports.ts";
-import type { Finished, PlanChild } from "./run.ts";
+import type { Finished } from "./run.ts";
 
 import { checkValue } from "../engine/internal.ts";
 import { replyText } from "../model/internal.ts";

@@ -19,11 +19,11 @@ export const runMutations: readonly Mutation[] = [
       to: "    await running.result.then(",
     },
   ]),
-  ...inFile("lib/src/core/run/run.ts", [
+  ...inFile("lib/src/core/run/run-lifetime.ts", [
     {
       rows: ["allm 123"],
       defect: "a cancelled run loses the text that was received",
-      from: "    const received = collector.partial();\n",
+      from: "    const received = this.#collector.partial();\n",
       to: "    const received = null;\n",
     },
   ]),

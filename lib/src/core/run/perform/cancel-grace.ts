@@ -36,9 +36,14 @@ export class CancelGrace {
     return this.#isCancelled && !this.#over.signal.aborted;
   }
 
-  /** Has a handler started whose response the turn has not accepted, and does the run have a grace? */
+  /** Has a handler started whose response the turn has not accepted? */
+  get hasStartedCalls(): boolean {
+    return this.#started.size > 0;
+  }
+
+  /** Are there started calls, and does the run have a grace? */
   get isNeeded(): boolean {
-    return this.#ms > 0 && this.#started.size > 0;
+    return this.#ms > 0 && this.hasStartedCalls;
   }
 
   /** Has the handler of this call started? */

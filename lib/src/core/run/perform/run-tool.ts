@@ -106,7 +106,7 @@ export class ToolRun<Context extends CallerContext> {
     const { ports, effect, stop } = this.#job;
     // The permit of the tool first: a call that waits for its turn must not hold a permit that calls of other tools could use.
     const releaseTool = await this.#serialPermit();
-    const release = await ports.semaphore.acquire();
+    const release = await ports.semaphore.acquire(ports.grace.hasStarted(effect.id));
     try {
       // Outside the inner `try`: a failed write is an error of the storage, not of the handler.
       const recording = this.#recordStart();

@@ -10,8 +10,9 @@ import type { CancelGrace } from "./cancel-grace.ts";
 import type { MiddlewareChain } from "./middleware-chain.ts";
 import type { Semaphore } from "./semaphore.ts";
 
-import { encodeToolValue, exactSum, handlerWait, noUsage } from "../../model/internal.ts";
+import { encodeToolValue, handlerWait, noUsage } from "../../model/internal.ts";
 import { jsonObject, read } from "../../model/parse/reading.ts";
+import { addUsage } from "../run-lifetime.ts";
 
 /** What the run provides to its tool calls. */
 export type ToolPorts = {
@@ -116,12 +117,12 @@ export class ToolJob<Context extends CallerContext> {
 
   /** The usage of the call so far, over all attempts. */
   get spent(): Usage {
-    return plus(this.#earlierUsage, this.usage);
+    return addUsage(this.#earlierUsage, this.usage);
   }
 
   /** Adds usage to the current attempt. */
   addUsage(usage: Usage): void {
-    this.usage = plus(this.usage, usage);
+    this.usage = addUsage(this.usage, usage);
     this.ports.unsettled.set(this.effect.id, this.spent);
   }
 
@@ -211,9 +212,4 @@ export class ToolJob<Context extends CallerContext> {
 function handlerAnswer({ decision }: CallTool): ToolContext["answer"] {
   if (decision?.type !== "forward" || decision.wait !== handlerWait || decision.answer.type !== "answer") return null;
   return { text: decision.answer.text, state: decision.state };
-}
-
-/** The sum; an addend that would overflow it is left out. */
-function plus(sum: Usage, addend: Usage): Usage {
-  return exactSum(sum, addend) ?? sum;
 }

@@ -5,7 +5,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import type { Outlet } from "../turn-stream.ts";
 import type { Committed, Inbox, Ports } from "./ports.ts";
 
-import { orAborted } from "../run.ts";
+import { orAborted } from "../run-lifetime.ts";
 import { MemoryJournal } from "./memory-journal.ts";
 import { memoryScope } from "./ports.ts";
 

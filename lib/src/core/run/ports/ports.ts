@@ -77,7 +77,7 @@ export type LiveOrigin = { readonly effectId: string; readonly attempt: Attempt 
 
 /** Records inside an effect (Q2): attempts, delays, start marks. What is recorded is not done again. */
 export type Scope = {
-  /** The tenant of a durable turn or of a chat completion, for resources that tenants share in turn; `null` for other runs in memory. */
+  /** The tenant of a durable turn or of a chat completion, for resources that tenants share; `null` for other runs in memory. */
   readonly tenant: string | null;
   /** The lease epoch (fencing token): grows whenever another process takes the turn over. 0 in memory. */
   readonly epoch: number;

@@ -15,7 +15,7 @@ const implementedIn: readonly (readonly [term: RegExp, ...files: string[]])[] = 
   [/\bfencing\b/i, "lib/src/durable/rows/lease.ts", "lib/src/durable/drive/lease-holder.ts"],
   [/\bepoch\b/i, "lib/src/durable/rows/lease.ts"],
   [/compare-and-swap/i, "lib/src/durable/rows/session-write.ts", "lib/src/durable/rows/storage.ts"],
-  [/idempotency key/i, "lib/src/durable/accept/idempotency.ts", "lib/src/serve/client/client.ts"],
+  [/idempotency key/i, "lib/src/durable/accept/accept.ts", "lib/src/serve/client/client.ts"],
   [/write-ahead log|\bWAL\b/i, "lib/src/durable/host/sqlite/connection.ts"],
   [/group commit/i, "lib/src/durable/host/sqlite/request-queue.ts"],
   [/\breplay/i, "lib/src/durable/drive/journal.ts"],

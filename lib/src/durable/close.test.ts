@@ -90,6 +90,76 @@ describe("close", () => {
     expect((await texts(second ?? raise(), "s"))[2]).toContain("deep");
   });
 
+  describe("while several tools run", () => {
+    /** A turn with calls of two tools, `concurrency` at once. The tools never run again, and each waits for its gate. */
+    async function digging(concurrency: number) {
+      const clock = handClock();
+      const storage = memoryStorage({ clock });
+      const ran: string[] = [];
+      const finish = new Map<string, () => void>();
+      const digs = (name: string) =>
+        tool({
+          name,
+          description: "Digs.",
+          schema: { type: "object" },
+          replay: "never",
+          handler: async () => {
+            ran.push(name);
+            await new Promise<void>((resolve) => finish.set(name, resolve));
+            return `${name} is deep`;
+          },
+        });
+      const adapter = fake({ scripts: [calls("left", "right"), says("Dug.")] });
+      const agent = engine({ adapter, model: "fake:m", tools: [digs("left"), digs("right")] });
+      const engines = { default: agent };
+      const options = { id: "s", maxConcurrency: concurrency };
+      const first = runtime({ host: storage, engines, clock, owner: "first" });
+      const second = runtime({ host: storage, engines, clock, owner: "second" });
+      const turn = await first.start("Dig.", options);
+      await clock.advance(0);
+      /** The second process takes the turn and lets its tools finish. Returns the results of the tools. */
+      const continued = async () => {
+        expect(await second.recover()).toMatchObject({ pickedUp: 1 });
+        await clock.advance(0);
+        for (const open of finish.values()) open();
+        expect(await second.attach("s", turn.turnId).result).toMatchObject({ text: "Dug." });
+        return (await second.messages("s")).items.flatMap((item) => (item.role === "tool" ? [item.content] : []));
+      };
+      return { clock, first, ran, finish: (name: string) => finish.get(name)?.(), continued };
+    }
+
+    test("lets all of them finish within the grace time, not only the first", async () => {
+      const { clock, first, ran, finish, continued } = await digging(2);
+      let isClosed = false;
+      const closed = first.close({ graceMs: 5000 }).then(() => (isClosed = true));
+      finish("left");
+      await clock.advance(1000);
+      expect(isClosed).toBe(false);
+      finish("right");
+      await clock.advance(0);
+      await closed;
+      expect(await continued()).toEqual([
+        expect.stringContaining("left is deep"),
+        expect.stringContaining("right is deep"),
+      ]);
+      expect(ran).toEqual(["left", "right"]);
+    });
+
+    test("starts none that waits for a permit", async () => {
+      const { clock, first, ran, finish, continued } = await digging(1);
+      const closed = first.close({ graceMs: 5000 });
+      finish("left");
+      await clock.advance(0);
+      await closed;
+      expect(ran).toEqual(["left"]);
+      expect(await continued()).toEqual([
+        expect.stringContaining("left is deep"),
+        expect.stringContaining("right is deep"),
+      ]);
+      expect(ran).toEqual(["left", "right"]);
+    });
+  });
+
   test("starts no model call after the commit at which it hands the turn over", async () => {
     const { passed: gate, open } = latch();
     const adapter = fake({ scripts: [calls("look"), says("Done.")] });

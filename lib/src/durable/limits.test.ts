@@ -13,13 +13,14 @@ import { fake } from "everturn";
 import { describe, expect, test } from "vitest";
 
 import { runLimited } from "../../test/runtime/limited-turns.ts";
-import { call, counting, says, thinker, World } from "../../test/runtime/world.ts";
+import { call, counting, gate, says, thinker, World } from "../../test/runtime/world.ts";
 import { jittered, seeded } from "../../test/shared-storage.ts";
 import { messageText } from "../core/model/internal.ts";
 import { handClock } from "../testing/hand-clock.ts";
 import { memoryStorage } from "./host/memory/index.ts";
 import { sqliteStorage } from "./host/sqlite/index.ts";
 import { runtime } from "./index.ts";
+import { nextToken, releasePut } from "./rows/lease.ts";
 
 /** A model that answers when the test says so, and counts the calls that are open. */
 class Gauge {
@@ -303,6 +304,37 @@ describe("limits over several processes", () => {
     gauge.open();
     await world.clock.advance(0);
     expect(gauge.started.toSorted()).toEqual(ids.toSorted());
+    expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("open")]).toEqual([[], [], []]);
+  });
+
+  test("a turn that returns to a line stays in it, also while a process removes the row that it had left there", async () => {
+    const { world, gauge, start } = setUp({ perTenant: { concurrency: 1 } });
+    const removal = gate();
+    const sessions = start({
+      holds: ({ batch: { removals, puts } }) =>
+        puts.length === 0 && removals.some(({ table }) => table === "waiting") ? removal.wait() : null,
+    });
+    await begin(sessions, "a");
+    await begin(sessions, "b");
+    const [open] = await world.rows("open", ["", "b"]);
+    const [waiting] = await world.rows("waiting");
+    if (open === undefined || waiting === undefined) throw new Error("the second turn does not wait");
+    // The turn waits in another line: its row in this one is stale.
+    await world.raw("open", open, open.value.replace("tenant:", "engine:"));
+    gauge.end("a");
+    await removal.reached;
+    // It returns, as a process that examines it would move it.
+    await world.write({
+      puts: [
+        { table: "open", ...open },
+        { table: "waiting", ...waiting },
+        releasePut(["", "b"], { owner: "other", token: nextToken(0, 0) }),
+      ],
+    });
+    removal.open();
+    gauge.open();
+    await world.clock.advance(0);
+    expect(gauge.started).toEqual(["a", "b"]);
     expect([await world.rows("slots"), await world.rows("waiting"), await world.rows("open")]).toEqual([[], [], []]);
   });
 

@@ -191,7 +191,7 @@ async function whatIsVisible(node: RestateNode, turns: readonly string[]): Promi
     `  visible in Restate          ${shown.length} sessions with turn, step and outcome; ${results.length} results of drive`,
     `  inactivity and abort        ${settings.join("; ")}`,
   );
-  const expected = ["drive 1h 1m, 1m", "resume 1h 1m, 1m", "reply 20s, 10s"];
+  const expected = ["drive 1h 1m, 1m", "resume 1h 1m, 1m", "reply 2s 500ms, 2s 500ms"];
   return [
     ...(shown.length === unusualIds.length
       ? []

@@ -2,6 +2,7 @@
 // that is killed reads and writes nothing any more, as after a power failure: its `finally` blocks have no effect.
 
 import type { TableName } from "../../src/durable/internal.ts";
+import type { Changes } from "../../src/durable/rows/batch.ts";
 import type { JournalRow } from "../../src/durable/rows/values.ts";
 import type { Adapter, Engine, FakeScript } from "everturn";
 import type { ToolDefinition } from "everturn/engine";
@@ -145,7 +146,12 @@ export class World {
 
   /** Changes the value of a row without the checks of the runtime. */
   async raw(table: TableName, row: Row, value: string): Promise<void> {
-    await this.#storage.write({ checks: [], removals: [], puts: [{ table, ...row, value }] });
+    await this.write({ puts: [{ table, ...row, value }] });
+  }
+
+  /** Writes rows without the checks of the runtime, as a process at another moment would. */
+  async write({ removals = [], puts = [] }: Partial<Pick<Changes, "removals" | "puts">>): Promise<void> {
+    await this.#storage.write({ checks: [], removals, puts });
   }
 
   /** Stores a session as another process would have left it. */

@@ -101,7 +101,12 @@ export const mutations: readonly Mutation[] = [
     rule: "H6",
     source: {
       file: "durable/drive/turn-driver.ts",
-      replacements: [["    if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);\n", "    void cancel;\n"]],
+      replacements: [
+        [
+          "    if (this.#cancel !== null && !this.#isEnding) this.#run.cancel(this.#cancel);\n",
+          "    void this.#cancel;\n",
+        ],
+      ],
     },
   },
   {
@@ -222,8 +227,8 @@ export const mutations: readonly Mutation[] = [
       file: "durable/drive/turn-driver.ts",
       replacements: [
         [
-          "const { at, records, holder, orStop, writeChildRow } = this.#committer;",
-          "const { at, records, holder, writeChildRow } = this.#committer;",
+          "const { records, holder, orStop, writeChildRow } = this.#committer;",
+          "const { records, holder, writeChildRow } = this.#committer;",
         ],
         ["holder, orStop, writeChildRow });", "holder, orStop: (work) => work, writeChildRow });"],
       ],
@@ -233,25 +238,35 @@ export const mutations: readonly Mutation[] = [
     name: "queued-message-without-its-key",
     source: {
       file: "durable/accept/queue.ts",
-      replacements: [['      acceptedPut(key, id, 0, { digest, state: "pending", turn: ownTurn.id }),\n', ""]],
+      replacements: [
+        [
+          "changes: merge(added, interrupts",
+          'changes: merge({ ...added, puts: added.puts.filter(({ table }) => table !== "accepted") }, interrupts',
+        ],
+      ],
     },
   },
   {
     name: "steered-message-without-its-key",
     source: {
       file: "durable/accept/steer.ts",
-      replacements: [['        acceptedPut(key, inputId, 0, { digest, state: "pending", turn: null }),\n', ""]],
+      replacements: [
+        [
+          "    changes: inputChanges(open, entry, digest),\n",
+          '    changes: { ...inputChanges(open, entry, digest), puts: inputChanges(open, entry, digest).puts.filter(({ table }) => table !== "accepted") },\n',
+        ],
+      ],
     },
   },
   {
     name: "accepted-key-not-found",
     rule: "keys",
     source: {
-      file: "durable/accept/idempotency.ts",
+      file: "durable/accept/accept.ts",
       replacements: [
         [
-          "  if (key === undefined || row === null) return null;\n",
-          "  if (key === undefined || row === null || row.tag === 0) return null;\n",
+          "  if (key === undefined || rows.accepted === null) return null;\n",
+          "  if (key === undefined || rows.accepted === null || rows.accepted.tag === 0) return null;\n",
         ],
       ],
     },
@@ -260,7 +275,7 @@ export const mutations: readonly Mutation[] = [
     name: "key-with-other-content",
     rule: "keys",
     source: {
-      file: "durable/accept/send.ts",
+      file: "durable/accept/accept.ts",
       replacements: [["  if (!digests.includes(digest)) throw", "  if (digests.length === 0) throw"]],
     },
   },

@@ -45,7 +45,11 @@ export function simulatedStorage(name: string): { readonly open: Open; readonly 
 /** Runs a simulation on a storage and in memory. A difference between both is a violation of H7. */
 export async function simulateAsInMemory(options: SimulationOptions): Promise<SimulationReport> {
   const report = await simulate(options);
-  const expected = await simulate({ ...options, storage: inMemory });
+  // The runtime wraps a storage that several releases may share (its format), and the order of reads at the same moment follows from that.
+  const expected = await simulate({
+    ...options,
+    storage: (clock) => ({ ...memoryStorage({ clock }), durability: "durable" }),
+  });
   const [actual, wanted] = [report, expected].map(({ counts, answers }) => JSON.stringify({ ...counts, ...answers }));
   if (actual === wanted) return report;
   const difference = `H7: the run differs from memory: ${actual ?? ""}, not ${wanted ?? ""}`;

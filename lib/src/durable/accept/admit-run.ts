@@ -10,7 +10,7 @@ import type { Put } from "../rows/storage.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
 import { admit, capacitiesOf } from "../drive/admission.ts";
 import { randomText } from "../rows/digest.ts";
-import { limitOf, partsOf } from "../rows/limits.ts";
+import { limitOf, scopeParts } from "../rows/limits.ts";
 
 /** When a caller should try again if a slot becomes free with the end of a turn, in milliseconds. */
 const retryAfterMs = 1000;
@@ -60,7 +60,7 @@ const removalOf = ({ table, key }: Put) => ({ table, prefix: key });
 async function overLimit(context: VerbContext, scope: string): Promise<RuntimeError> {
   const limit = limitOf(context.limits, scope);
   const [capacity] = await capacitiesOf(context, [limit === null ? null : { scope, limit }]);
-  const { kind } = partsOf(scope);
+  const { kind } = scopeParts(scope);
   const what = kind === "key" ? "limit key" : kind;
   const message = `limit reached: the ${what} has no free slot for another run; try again later`;
   return new RuntimeError("quota_exceeded", {

@@ -24,7 +24,7 @@
 //   2. The number of active sessions and of claims in progress never exceeds `maxActiveTurns`, as of the last claim.
 //   3. `close` resolves within `graceMs` + `releaseLimitMs`. After `close` no session is claimed.
 //   4. While the lease row of a session says that its process drives no other turn (`alone`), no other session is claimed or started here,
-//      unless the answer to the claim or to the release was lost: then no process drives that session until its lease expires.
+//      unless the answer to the claim was lost: then no process drives that session until its lease expires.
 //   5. A turn that this process cannot drive has a row in `due`, or waits for a limit (`waiting-turns.ts`).
 
 import type { Lease } from "../rows/lease.ts";
@@ -624,6 +624,11 @@ export class ActiveTurns {
       await this.claims.release(key, holder.lease);
       throw error;
     }
+  }
+
+  /** Returns whether this process drives a turn of the session. */
+  drivesSession(key: SessionKey): boolean {
+    return this.#active.has(nameOf(key));
   }
 
   #drives(key: SessionKey, turn: string): boolean {

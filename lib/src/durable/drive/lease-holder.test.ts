@@ -250,7 +250,8 @@ describe("a released lease is not claimed again", () => {
     const of = world.engine(worker("look"), { tools: [counting("look").tool] });
     const inbox = gate();
     const first = world.process(of, {
-      holdsRead: (queries) => (queries.some(({ table }) => table === "inbox") ? inbox.wait() : null),
+      // The read of a checkpoint, and not that of `steer`.
+      holdsRead: (queries) => (queries.every(({ table }) => table === "inbox") ? inbox.wait() : null),
     });
     const turn = await first.start("hi", { id: "s1" });
     await inbox.reached;
@@ -433,8 +434,8 @@ describe("release while a write of the holder finds the lease expired", () => {
 });
 
 describe("a release that fails", () => {
-  /** A holder whose storage refuses the next `count` writes. */
-  async function failing(count: number) {
+  /** A holder whose storage refuses the next `count` writes. `alone`: its process drives no other turn. */
+  async function failing(count: number, alone = false) {
     const clock = handClock();
     const storage = memoryStorage({ clock });
     let left = count;
@@ -450,7 +451,7 @@ describe("a release that fails", () => {
     if (claimed.type === "busy") throw new Error("the session is held");
     await storage.write({ checks: [], removals: [], puts: [claimed.put] });
     const key = { tenant: "", session: "s1" };
-    const holder = new LeaseHolder({ storage: host, clock, lease: leaseTimings }, key, claimed.lease);
+    const holder = new LeaseHolder({ storage: host, clock, lease: leaseTimings }, key, { ...claimed.lease, alone });
     const row = async () => (await storage.read([{ table: "leases", prefix: ["", "s1"] }]))[0]?.[0] ?? null;
     return { clock, storage, holder, claimed, row };
   }
@@ -460,6 +461,26 @@ describe("a release that fails", () => {
     await holder.release();
     expect((await row())?.remainingMs).toBeGreaterThan(0);
     await clock.advance(1000);
+    expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
+  });
+
+  test("is awaited if the lease row says that the process drives no other turn (Q17)", async () => {
+    const { clock, holder, row } = await failing(3, true);
+    let isReleased = false;
+    const releasing = holder.release().then(() => (isReleased = true));
+    await clock.advance(0);
+    expect((await row())?.remainingMs).toBeGreaterThan(0);
+    expect(isReleased).toBe(false);
+    await clock.advance(1000);
+    await releasing;
+    expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
+  });
+
+  test("is awaited no longer than the lease lasts", async () => {
+    const { clock, holder, row } = await failing(1000, true);
+    const releasing = holder.release();
+    await clock.advance(31_000);
+    await releasing;
     expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
   });
 

@@ -359,6 +359,9 @@ export function isTransient(error: unknown): error is RuntimeError {
  * Releases a lease and writes the result of `also`. If one of them fails, both are tried again in the background: this process lives, so the turn would
  * otherwise wait for the expiry of a lease that no process uses. Safe also if a failed write took effect: the batch is refused unless the lease is held under
  * this token. Otherwise `also` could make a turn due again that has ended.
+ *
+ * If the lease row says that the process drives no other turn (`alone`), this resolves when the row is released or the lease has expired: with another turn
+ * started before, a crash would be attributed to this session.
  */
 export async function releaseLease(
   context: Pick<HolderContext, "storage" | "clock">,
@@ -379,14 +382,16 @@ export async function releaseLease(
       return false;
     }
   };
-  const repeat = async (): Promise<void> => {
-    const until = clock.now() + releaseLimitMs;
+  const repeat = async (limitMs: number): Promise<void> => {
+    const until = clock.now() + limitMs;
     for (let delayMs = firstDelayMs; clock.now() < until; delayMs = Math.min(longestDelayMs, 2 * delayMs)) {
       await clock.sleep(delayMs);
       if (await isWritten()) return;
     }
   };
-  if (!(await isWritten())) void repeat();
+  if (await isWritten()) return;
+  if (lease.alone) await repeat(lease.ttlMs);
+  else void repeat(releaseLimitMs);
 }
 
 type WriteOptions = {

@@ -1,4 +1,4 @@
-// Large structured outputs are validated one at a time, tenants in turn, with the verdict of their schema.
+// Large structured outputs are validated one at a time, tenants round robin, with the verdict of their schema.
 
 import type { JsonSchema } from "../../core/engine/internal.ts";
 import type { Json } from "../../core/model/internal.ts";
@@ -20,7 +20,7 @@ const agent = engine({ adapter: fake({ script: [] }), model: "fake:m" });
 /** The function that validates outputs of a turn of the tenant. */
 function checkOf(checks: OutputChecks, tenant: string, schema: JsonSchema): (value: Json) => Promise<unknown> {
   const plan = planRun(agent, "hi", { output: schema, requestId: "t" }, { verb: "chat" });
-  const { output } = checks.inTurn(plan, tenant);
+  const { output } = checks.limited(plan, tenant);
   if (output === null) throw new Error("the plan has no output");
   return (value) => checkValue(output.schema, value);
 }
@@ -37,7 +37,7 @@ describe("the validation of an output", () => {
     expect(await check(value)).toEqual(await checkValue(strings, value));
   });
 
-  test("leaves the event loop to others between two large ones, and tenants have them in turn", async () => {
+  test("leaves the event loop to others between two large ones, and tenants have them round robin", async () => {
     const checks = new OutputChecks();
     let turn = 0;
     const ticking = { isOver: false };
@@ -60,7 +60,7 @@ describe("the validation of an output", () => {
   test("does not wait if the output is small or the schema is code of the program", async () => {
     const checks = new OutputChecks();
     const plan = planRun(agent, "hi", { requestId: "t" }, { verb: "chat" });
-    expect(checks.inTurn(plan, "a")).toBe(plan);
+    expect(checks.limited(plan, "a")).toBe(plan);
     const waiting = checkOf(checks, "a", strings)(large);
     const state = { isOver: false };
     void waiting.then(() => (state.isOver = true));

@@ -2,7 +2,7 @@
 // milliseconds, and a caller can choose the schema and ask for such an output. Without pauses, the validations of one tenant would delay all requests of others.
 //
 // Theory of operation
-//   `inTurn` replaces the JSON Schema of a plan by a Standard Schema that validates with it. Large outputs are validated one at a time in this process, tenants in turn.
+//   `limited` replaces the JSON Schema of a plan by a Standard Schema that validates with it. Large outputs are validated one at a time in this process, tenants round robin.
 //   After each, the event loop is left to others for as long as the validation took, so validations take at most half of its time.
 //   The verdict is that of the JSON Schema itself.
 
@@ -30,7 +30,7 @@ export class OutputChecks {
   readonly #slots = new ReadSlots(1, 1);
 
   /** The plan, whose large outputs are validated in the turn of the tenant. A Standard Schema is code of the program, which may wait for anything: it stays as it is. */
-  inTurn(plan: Plan, tenant: string): Plan {
+  limited(plan: Plan, tenant: string): Plan {
     const { output } = plan;
     if (output === null || isStandardSchema(output.schema)) return plan;
     return { ...plan, output: { ...output, schema: this.#standardSchema(output.schema, tenant) } };

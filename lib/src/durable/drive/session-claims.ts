@@ -32,7 +32,7 @@ import { merge, noChanges, putting } from "../rows/batch.ts";
 import { claim, leasePut, releasePut } from "../rows/lease.ts";
 import { leaveLine } from "../rows/limits.ts";
 import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
-import { moveDue, removeDue } from "../rows/session-write.ts";
+import { moveDue, moveIndexedDue, removeDue } from "../rows/session-write.ts";
 import { readValue, writeValue } from "../rows/stored.ts";
 import { admissionOf } from "./admission.ts";
 import { readOne } from "./context.ts";
@@ -153,7 +153,7 @@ export class SessionClaims {
     const waitMs = before === 0 ? 0 : backoffMs(nameOf(key), before) - freeMs;
     if (waitMs > 0) {
       await storage.write(
-        merge({ checks: [check], removals: [], puts: [] }, moveDue(key, open, now + Math.ceil(waitMs))),
+        merge({ checks: [check], removals: [], puts: [] }, moveIndexedDue(key, open, now + Math.ceil(waitMs))),
       );
       return "moved";
     }

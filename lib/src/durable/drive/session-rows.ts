@@ -15,7 +15,7 @@ import { appendHistory } from "../../core/kernel/internal.ts";
 import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { loadHistory } from "../rows/history-cache.ts";
-import { partsOf } from "../rows/limits.ts";
+import { scopeParts } from "../rows/limits.ts";
 import { keyOf, turnKey } from "../rows/session-key.ts";
 import { emptyHead, writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue } from "../rows/stored.ts";
@@ -196,7 +196,7 @@ export async function openTurnStatuses(
 /** The limit that the turn of a row of `open` waits for; `null`: none. */
 export function limitWaitOf(row: Row | undefined): LimitWait | null {
   const limit = row === undefined ? null : readValue("open", row).limit;
-  return limit?.type === "waiting" ? { limit: partsOf(limit.scope).kind, since: limit.since } : null;
+  return limit?.type === "waiting" ? { limit: scopeParts(limit.scope).kind, since: limit.since } : null;
 }
 
 /** The open turn of a session as callers see it. */

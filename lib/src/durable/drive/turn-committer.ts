@@ -135,8 +135,13 @@ export class TurnCommitter {
   readonly channel: Channel;
   readonly journal: DurableJournal;
   readonly records: EffectRecords;
-  /** Set by `TurnDriver.handOver`: the turn stops after its next commit, and after those of results that have arrived until then. */
+  /**
+   * Set by `TurnDriver.handOver`: the turn stops after its next commit, and after those of tools that are running and of results that have arrived until
+   * then.
+   */
   draining = false;
+  /** Is a tool of the run running? Set when the run has started. */
+  hasRunningTools: () => boolean = () => false;
   /**
    * Whether the last tool result of a step is committed together with the checkpoint after it. Set if neither the checkpoint nor the end of
    * the step calls a function of the program.
@@ -288,8 +293,8 @@ export class TurnCommitter {
     });
     // Cleared after the write: if the write fails, `flush` can still write the held item alone.
     this.#held = null;
+    if (this.draining && !ended && !this.hasRunningTools()) this.handOver();
     await this.#removeUnused(marks);
-    if (handsOver && !ended) this.handOver();
     return "fresh";
   }
 

@@ -9,6 +9,7 @@
 //   any other error          the storage failed, or the turn cannot be planned. The lease is released, and a worker may try again
 // In the last three cases `drive` rejects, and the turn stays at its last commit.
 
+import type { CancelEvidence } from "../../core/model/internal.ts";
 import type { JournalItem, Plan, RunPlan, Started } from "../../core/run/internal.ts";
 import type { Lease } from "../rows/lease.ts";
 import type { RuntimeContext } from "./context.ts";
@@ -32,12 +33,15 @@ export class TurnDriver {
   readonly #isEnding: boolean;
   readonly #over = new AbortController();
   #run: Started | null = null;
+  /** A cancel that was stored before the run has started. */
+  #cancel: Omit<CancelEvidence, "requestId"> | null;
 
   /** `ending`: replays the turn without its engine and ends it with this item (Q16). */
   constructor(context: RuntimeContext, turn: DrivenTurn, lease: Lease, ending: JournalItem | null = null) {
     this.#context = context;
     this.#turn = turn;
     this.#isEnding = ending !== null;
+    this.#cancel = turn.cancel;
     this.#committer = new TurnCommitter(context, turn, lease, ending);
   }
 
@@ -71,10 +75,15 @@ export class TurnDriver {
    * With `ending` the lease is not released on an error: the caller holds it until it is done.
    */
   async drive(): Promise<void> {
-    const { hub, pieces } = this.#context;
+    const { hub, pieces, cancels } = this.#context;
     const { channel, at } = this.#committer;
     const name = nameOf(this.#turn.stored.key);
     hub.open(name, channel);
+    // At once: a turn that this process has accepted is expected there only until `drive` has been called.
+    const unwatch = cancels.watch(at, (row) => {
+      const { origin, reason } = readValue("cancels", row).evidence;
+      this.cancel(origin, reason);
+    });
     // Also while the history is read.
     const renewing = this.#committer.holder.keep(this.#over.signal, (error) => this.#committer.stop(error));
     try {
@@ -93,6 +102,7 @@ export class TurnDriver {
         throw error;
       }
     } finally {
+      unwatch();
       this.#over.abort();
       await renewing;
       pieces.forget(at);
@@ -100,17 +110,23 @@ export class TurnDriver {
     }
   }
 
-  /** Hands the turn over to another process: at once if `now`, otherwise after its next commit. Results that have arrived are committed before. */
+  /**
+   * Hands the turn over to another process: at once if `now`, otherwise after its next commit, and after those of all tools that are running. No other tool
+   * starts. Results that have arrived are committed before.
+   */
   handOver(now: boolean): void {
     this.#committer.draining = true;
+    this.#run?.startNoTools();
     if (!now) return;
     this.#committer.holder.limitBusyWait();
     this.#committer.handOver();
   }
 
-  /** Cancels the run at once. The caller has stored the cancel before. */
-  cancel(origin: string, reason: string): void {
-    this.#run?.cancel({ origin, reason });
+  /** Cancels the run at once, or when it starts. The cancel is stored. */
+  cancel(origin: string | null, reason: string | null): void {
+    if (this.#isEnding || this.#over.signal.aborted) return;
+    this.#cancel ??= { origin, reason };
+    this.#run?.cancel(this.#cancel);
   }
 
   #plan(): Plan | Promise<Plan> {
@@ -119,8 +135,8 @@ export class TurnDriver {
   }
 
   async #runTurn(plan: Plan): Promise<void> {
-    const { stored, cancel } = this.#turn;
-    const { at, records, holder, orStop, writeChildRow } = this.#committer;
+    const { stored } = this.#turn;
+    const { records, holder, orStop, writeChildRow } = this.#committer;
     const of = { context: this.#context, key: stored.key, scope: records };
     const children = childrenOf({ ...of, plan, holder, orStop, writeChildRow });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
@@ -129,18 +145,15 @@ export class TurnDriver {
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
     const openChildren = openChildrenOf(of);
     const origin = { parent: null, durable: true, trace, acceptedAt, agent, openChildren };
-    const checkedPlan = this.#context.outputChecks.inTurn(plan, stored.key.tenant);
+    const checkedPlan = this.#context.outputChecks.limited(plan, stored.key.tenant);
     this.#run = startRun(checkedPlan, () => this.#committer.ports, children, origin);
+    if (this.#committer.draining) this.#run.startNoTools();
+    this.#committer.hasRunningTools = this.#run.hasRunningTools;
     // A stored cancel applies before any effect is performed: the recorded rows are replayed, then the turn is cancelled.
-    if (cancel !== null && !this.#isEnding) this.#run.cancel(cancel);
-    const unwatch = this.#context.cancels.watch(at, (row) => {
-      const { origin, reason } = readValue("cancels", row).evidence;
-      if (!this.#isEnding) this.#run?.cancel({ origin, reason });
-    });
+    if (this.#cancel !== null && !this.#isEnding) this.#run.cancel(this.#cancel);
     try {
       await this.#run.result;
     } finally {
-      unwatch();
       this.#over.abort();
     }
   }

@@ -10,7 +10,7 @@
 //   Nothing else polls. An empty line costs one read.
 //
 // Order
-//   The tenants in the line of an engine are served in turn (round-robin), beginning after the tenant that was served last by this process. The turns of one
+//   The tenants in the line of an engine are served round robin, beginning after the tenant that was served last by this process. The turns of one
 //   tenant are served in the order in which they began to wait. A session has one turn in the lines at a time, so its backlog does not delay other sessions.
 //
 // Crash points
@@ -24,7 +24,8 @@ import type { OpenTurn } from "../rows/values.ts";
 import type { RuntimeContext } from "./context.ts";
 
 import { merge } from "../rows/batch.ts";
-import { limitOf, partsOf } from "../rows/limits.ts";
+import { unclaimed } from "../rows/lease.ts";
+import { limitOf, scopeParts } from "../rows/limits.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { moveDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
@@ -153,7 +154,7 @@ export class WaitingTurns {
     const { storage } = this.#context;
     const query = { table: "waiting", prefix: [scope], limit: pageSize } as const;
     const [first = []] = await storage.read([query]);
-    if (first.length < pageSize || partsOf(scope).kind !== "engine") return this.#inTurn(scope, first);
+    if (first.length < pageSize || scopeParts(scope).kind !== "engine") return this.#roundRobin(scope, first);
     // The line is longer: the first turns of each of the next tenants. A tenant may have more turns than a page has rows.
     const tenants: string[] = [];
     for (let after = this.#lastTenant.get(scope); tenants.length < pageSize;) {
@@ -169,11 +170,11 @@ export class WaitingTurns {
     const rows = await storage.read(
       tenants.map((tenant) => ({ table: "waiting", prefix: [scope, tenant], limit }) as const),
     );
-    return this.#inTurn(scope, rows.flat());
+    return this.#roundRobin(scope, rows.flat());
   }
 
   /** Interleaves the rows of the tenants: the first of each tenant, then the second of each. The rows of a tenant are in order. */
-  #inTurn(scope: string, rows: readonly Row[]): readonly Row[] {
+  #roundRobin(scope: string, rows: readonly Row[]): readonly Row[] {
     const byTenant = new Map<string, Row[]>();
     for (const row of rows) {
       const tenant = String(row.key[1]);
@@ -209,11 +210,11 @@ export class WaitingTurns {
       // A turn whose row cannot be read is left alone: a newer release may have written it.
       if (openRow !== undefined && open === null) continue;
       if (open === null || !isInLine(open, scope, row)) {
-        await this.#removeStale(key, row, open === null);
+        await this.#removeStale(key, row, open === null, stored[2 * index + 1]?.[0] ?? null);
         hasChanged = true;
         continue;
       }
-      if (partsOf(scope).kind === "engine") this.#lastTenant.set(scope, key.tenant);
+      if (scopeParts(scope).kind === "engine") this.#lastTenant.set(scope, key.tenant);
       if (!onlyWakes && this.#driver.mayDrive() && Object.hasOwn(engines, open.engine)) {
         if ((await this.#driver.tryPickUp(key)) !== "left") {
           hasChanged = true;
@@ -225,11 +226,14 @@ export class WaitingTurns {
     return hasChanged;
   }
 
-  /** Removes a row whose turn does not wait in this line any more. */
-  async #removeStale(key: SessionKey, { key: at, tag }: Row, isClosed: boolean): Promise<void> {
+  /**
+   * Removes a row whose turn does not wait in this line any more. The turn may return to this line in between, at the same place: then it has another epoch, because
+   * every move between lines writes the next one.
+   */
+  async #removeStale(key: SessionKey, { key: at, tag }: Row, isClosed: boolean, lease: Row | null): Promise<void> {
     const closed = isClosed ? [{ table: "open", key: keyOf(key), tag: null } as const] : [];
     await this.#context.storage.write({
-      checks: [{ table: "waiting", key: at, tag }, ...closed],
+      checks: [{ table: "waiting", key: at, tag }, unclaimed(keyOf(key), lease), ...closed],
       removals: [{ table: "waiting", prefix: at }],
       puts: [],
     });
@@ -241,9 +245,9 @@ export class WaitingTurns {
     const at = [open.engine, key.tenant, open.due, key.session];
     const [due = []] = await storage.read([{ table: "due", prefix: at }]);
     if (due.length > 0) return;
-    // A process that has claimed the turn meanwhile has written another epoch.
-    const unclaimed = { table: "leases", key: keyOf(key), tag: lease?.tag ?? null } as const;
-    await storage.write(merge({ checks: [unclaimed], removals: [], puts: [] }, moveDue(key, open, clock.now())));
+    await storage.write(
+      merge({ checks: [unclaimed(keyOf(key), lease)], removals: [], puts: [] }, moveDue(key, open, clock.now())),
+    );
   }
 }
 

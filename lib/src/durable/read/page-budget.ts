@@ -90,7 +90,7 @@ type TenantSlots = { held: number; readonly waiting: (() => void)[] };
 
 /**
  * A counting semaphore with a limit for each tenant and one for the process. The reads of a tenant that wait get their slots in order. Tenants with
- * waiting reads get slots in turn, however many reads each of them has (round robin).
+ * waiting reads get slots round robin, however many reads each of them has.
  *
  * @primitive reads in progress, by tenant and in the process
  */
@@ -99,11 +99,18 @@ export class ReadSlots {
   readonly #tenants = new Map<string, TenantSlots>();
   readonly #perTenant: number;
   readonly #perProcess: number;
+  readonly #afterWait: (() => Promise<void>) | null;
   #held = 0;
 
-  constructor(perTenant: number = readsPerTenant, perProcess: number = readsPerProcess) {
+  /** `afterWait`: awaited by a read that had to wait for its slot, before it begins. */
+  constructor(
+    perTenant: number = readsPerTenant,
+    perProcess: number = readsPerProcess,
+    { afterWait = null }: { readonly afterWait?: (() => Promise<void>) | null } = {},
+  ) {
     this.#perTenant = perTenant;
     this.#perProcess = perProcess;
+    this.#afterWait = afterWait;
   }
 
   /** Runs a read of a tenant in one of its slots. */
@@ -120,11 +127,17 @@ export class ReadSlots {
   async acquire(tenant: string): Promise<() => void> {
     const slots = this.#tenants.get(tenant) ?? { held: 0, waiting: [] };
     this.#tenants.set(tenant, slots);
-    await new Promise<void>((resolve) => {
-      slots.waiting.push(resolve);
+    let isHeld = false;
+    const granted = new Promise<void>((resolve) => {
+      slots.waiting.push(() => {
+        isHeld = true;
+        resolve();
+      });
       this.#grant();
     });
-    let isHeld = true;
+    const hasWaited = !isHeld;
+    await granted;
+    if (hasWaited) await this.#afterWait?.();
     return () => {
       if (!isHeld) return;
       isHeld = false;

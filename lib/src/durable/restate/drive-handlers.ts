@@ -198,7 +198,7 @@ async function driveOnce(context: ServiceContext, invocation: Invocation): Promi
       turnId: openTurn?.turnId ?? lastRun?.turnId ?? null,
       step: openTurn?.step ?? lastRun?.steps ?? null,
       outcome: lastRun?.haltedReason ?? null,
-      failure: failureOf(driven, tookMs, deadlineMs),
+      failure: driveFailure(driven, tookMs, deadlineMs),
       expiresInMs: driven.status === "idle" ? (driven.expiresInMs ?? null) : null,
       retryAfterMs: driven.status === "busy" ? driven.retryAfterMs : null,
       tookMs,
@@ -207,11 +207,11 @@ async function driveOnce(context: ServiceContext, invocation: Invocation): Promi
   } catch (error) {
     const isGone = isEverturnError(error) && error.reason === "not_found";
     const tookMs = Math.round(monotonicNow(clock) - began);
-    return { ...rest, status: isGone ? "gone" : "failed", failure: isGone ? null : messageOf(error), tookMs };
+    return { ...rest, status: isGone ? "gone" : "failed", failure: isGone ? null : errorMessage(error), tookMs };
   }
 }
 
-function failureOf(driven: Driven, tookMs: number, deadlineMs: number): string | null {
+function driveFailure(driven: Driven, tookMs: number, deadlineMs: number): string | null {
   if (driven.status === "parked") return driven.failure?.message ?? "the turn is parked";
   // A slice ends before its deadline, when an effect has ended, unless an effect takes longer than the rest of the slice.
   const isAborted = driven.status === "handed_over" && tookMs >= deadlineMs;
@@ -253,6 +253,6 @@ function sendUpkeep({ names }: ServiceContext, invocation: Invocation, report: D
   if (startsSweeper) invocation.send({ ...sweeper, handler: "start", idempotencyKey: null, delayMs: 0 });
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -20,11 +20,11 @@ function quotaExceeded(perHour: number, retryAfterMs: number): RuntimeError {
   return new RuntimeError("quota_exceeded", { message, metadata: { retryAfterMs } });
 }
 
-const keyOf = (tenant: string) => [`tenant:${tenant}`, "copied", 0] as const;
+const quotaKey = (tenant: string) => [`tenant:${tenant}`, "copied", 0] as const;
 
 /** Reads the row of a tenant. */
 export function quotaQuery(tenant: string): Query {
-  return { table: "slots", prefix: keyOf(tenant) };
+  return { table: "slots", prefix: quotaKey(tenant) };
 }
 
 /** Throws `quota_exceeded` if a copy of at least `length` characters exceeds the quota. Checked before the work of the copy begins. */
@@ -43,7 +43,7 @@ function windowOf(row: Row | null): { readonly used: number; readonly leftMs: nu
 export function countCopy(tenant: string, row: Row | null, length: number, perHour: number): Changes {
   checkCopy(row, length, perHour);
   const { used, leftMs } = windowOf(row);
-  const key = keyOf(tenant);
+  const key = quotaKey(tenant);
   const check = row === null ? { tag: null } : { tag: row.tag, expires: row.expires };
   const value = writeValue("slots", { tenant, session: "", turn: "" });
   return {

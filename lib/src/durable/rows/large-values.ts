@@ -24,7 +24,7 @@ import { sha256 } from "./digest.ts";
 import { tablesOfSession } from "./tables.ts";
 
 /** Texts of this many UTF-16 code units or more are stored in `large`. */
-const minLength = 65_536;
+const minLength = 16_384;
 
 /** The texts that are cached, in characters together. */
 const cachedLength = 8 * 1_048_576;
@@ -227,10 +227,10 @@ async function resolvedAtOnce(
       textKeys.set(JSON.stringify(key), key);
     }
   }
-  const textOf = new Map<string, string>();
+  const textsByDigest = new Map<string, string>();
   const uncached = [...textKeys].filter(([name]) => {
     const text = cache.get(name);
-    if (text !== undefined) textOf.set(name, text);
+    if (text !== undefined) textsByDigest.set(name, text);
     return text === undefined;
   });
   const texts =
@@ -240,13 +240,13 @@ async function resolvedAtOnce(
   for (const [index, [name]] of uncached.entries()) {
     const text = texts[index]?.[0]?.value;
     if (text === undefined) continue;
-    textOf.set(name, text);
+    textsByDigest.set(name, text);
     cache.keep(name, text);
   }
   return results.map((rows) =>
     rows.map((row) => {
       const value = parsed.get(row);
-      return value === undefined ? row : withTexts(row, value, textOf);
+      return value === undefined ? row : withTexts(row, value, textsByDigest);
     }),
   );
 }
@@ -267,10 +267,10 @@ export function extractedIn({ value }: Pick<Row, "value">): Extracted | null {
 }
 
 /** Returns the row with its texts, or as it is if a text is missing. */
-function withTexts(row: Row, { data, references }: Extracted, textOf: ReadonlyMap<string, string>): Row {
+function withTexts(row: Row, { data, references }: Extracted, textsByDigest: ReadonlyMap<string, string>): Row {
   let [value, length] = [data, row.value.length];
   for (const { path, digest } of references) {
-    const text = textOf.get(JSON.stringify([...row.key.slice(0, 2), digest]));
+    const text = textsByDigest.get(JSON.stringify([...row.key.slice(0, 2), digest]));
     if (text === undefined) return row;
     value = withTextAt(value, path, text);
     length += text.length;

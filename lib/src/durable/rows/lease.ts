@@ -171,7 +171,7 @@ export function claim(
     tookOverFrom,
     alone: false,
   };
-  const check: Check = { table: "leases", key, tag: row?.tag ?? null };
+  const check = unclaimed(key, row);
   return {
     type: "acquired",
     lease,
@@ -210,6 +210,11 @@ function isUnchanged(
 ): boolean {
   if (observed === null || remainingMs === null || remainingMs <= ttlMs) return false;
   return observed.token === tag && observed.expires === expires && now - observed.since >= ttlMs;
+}
+
+/** No process has claimed the session since this lease row was read (`null`: there was none): every claim writes another epoch. */
+export function unclaimed(key: Key, row: Row | null): Check {
+  return { table: "leases", key, tag: row?.tag ?? null };
 }
 
 /** The check that fences every write under a lease: the row has our token and has not expired. The storage evaluates it with the batch. */

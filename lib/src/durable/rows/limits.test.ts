@@ -6,7 +6,7 @@ import type { Row } from "./storage.ts";
 import { assert, integer, nat, property, uniqueArray } from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { limitOf, partsOf, sampleOf, scopesOf, slotPut, slotQueries, slotState } from "./limits.ts";
+import { limitOf, scopeParts, sampleOf, scopesOf, slotPut, slotQueries, slotState } from "./limits.ts";
 
 const key = { tenant: "acme", session: "s" };
 const set = (size: number, perMs: number | null = null): SlotSet => ({
@@ -105,6 +105,6 @@ describe("the scopes of a turn", () => {
     expect(limitOf(limits, 'key:["a:b","ann"]')).toBe(two);
     expect(limitOf(limits, 'key:["a:b","bob"]')).toBe(one);
     expect(limitOf(limits, "engine:e")).toBe(null);
-    expect(partsOf("tenant:a:b")).toEqual({ kind: "tenant", name: "a:b" });
+    expect(scopeParts("tenant:a:b")).toEqual({ kind: "tenant", name: "a:b" });
   });
 });

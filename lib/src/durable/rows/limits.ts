@@ -162,7 +162,7 @@ export function scopesOf(
 /** The limit of a scope; `null`: it has none. */
 export function limitOf(limits: RuntimeLimits | null, scope: string): Limit | null {
   if (limits === null) return null;
-  const { kind, name } = partsOf(scope);
+  const { kind, name } = scopeParts(scope);
   const limit = limitFor(limits, kind, name);
   return limit?.concurrency === undefined && limit?.rate === undefined ? null : limit;
 }
@@ -186,7 +186,7 @@ function own(limits: { readonly [name: string]: Limit } | undefined, name: strin
 export type ScopeKind = "engine" | "tenant" | "key";
 
 /** The kind of a scope, and the name of its engine, tenant or limit key. */
-export function partsOf(scope: string): { readonly kind: ScopeKind; readonly name: string } {
+export function scopeParts(scope: string): { readonly kind: ScopeKind; readonly name: string } {
   const at = scope.indexOf(":");
   const name = scope.slice(at + 1);
   const kind = scope.slice(0, at);

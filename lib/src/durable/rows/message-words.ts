@@ -60,14 +60,14 @@ export function wordsOfEntry(
     } else {
       stored = JSON.parse(value);
     }
-    return foldedWords(textOf(fieldOf(fieldOf(stored, "data"), "content")).slice(0, maxIndexedLength));
+    return foldedWords(contentText(fieldOf(fieldOf(stored, "data"), "content")).slice(0, maxIndexedLength));
   } catch {
     return [];
   }
 }
 
 /** The content of a message, or the texts of its parts. */
-function textOf(content: Json): string {
+function contentText(content: Json): string {
   if (typeof content === "string") return content;
   if (!isJsonArray(content)) return "";
   return content

@@ -546,6 +546,20 @@ export function moveDue(key: SessionKey, open: OpenTurn, later: number): Changes
   };
 }
 
+/**
+ * Moves an open turn without a claim. Refused if its row in the index is not the one that was read: another process has moved the turn, and a second move from the
+ * old time would leave the turn with a row that differs from it.
+ */
+export function moveIndexedDue(key: SessionKey, open: OpenTurn, later: number): Changes {
+  const moved = moveDue(key, open, later);
+  return { ...moved, checks: [...moved.checks, hasDueRow(key, open)] };
+}
+
+/** The index of due work has the row of this open turn. */
+export function hasDueRow(key: SessionKey, { engine, due }: Pick<OpenTurn, "engine" | "due">): Check {
+  return { table: "due", key: dueKey(key, engine, due), tag: 0 };
+}
+
 /** A turn of the session is open. */
 function isOpen(key: SessionKey): Check {
   return { table: "open", key: keyOf(key), tag: 0 };

@@ -29,23 +29,23 @@ export class StoredPinned {
 
   /** Returns whether this process has stored the configuration of the turn a short time ago. */
   has(tenant: string, { start }: Pick<NewTurn, "start">): boolean {
-    const writtenAt = this.#written.get(nameOf(tenant, start.pinned));
+    const writtenAt = this.#written.get(cacheName(tenant, start.pinned));
     return writtenAt !== undefined && monotonicNow(this.#clock) < writtenAt + trustMs;
   }
 
   /** Records that the row was written. Call it after the batch succeeded; `sentAt` is a time before it was sent. */
   add(tenant: string, { start }: Pick<NewTurn, "start">, sentAt: number): void {
-    this.#written.set(nameOf(tenant, start.pinned), sentAt);
+    this.#written.set(cacheName(tenant, start.pinned), sentAt);
     const [oldest] = this.#written.keys();
     if (this.#written.size > limit && oldest !== undefined) this.#written.delete(oldest);
   }
 
   /** The row is missing or has expired. */
   forget(tenant: string, { start }: Pick<NewTurn, "start">): void {
-    this.#written.delete(nameOf(tenant, start.pinned));
+    this.#written.delete(cacheName(tenant, start.pinned));
   }
 }
 
-function nameOf(tenant: string, digest: string): string {
+function cacheName(tenant: string, digest: string): string {
   return JSON.stringify([tenant, digest]);
 }

@@ -1,4 +1,4 @@
-// Which tenants have due work. The index is ordered by engine, tenant and time, because tenants are served in turn. A poll therefore has to find the tenants
+// Which tenants have due work. The index is ordered by engine, tenant and time, because tenants are served round robin. A poll therefore has to find the tenants
 // first, and most of them may have rows of later times only: turns that are being driven are due when their leases expire.
 //
 // Theory of operation

@@ -8,6 +8,8 @@ import { call, counting, gate, isFirst, says, thinker, worker, World, writes } f
 import { handClock } from "../../testing/hand-clock.ts";
 import { memoryStorage } from "../host/memory/index.ts";
 import { runtime } from "../index.ts";
+import { leasePut, nextToken } from "../rows/lease.ts";
+import { readValue, writeValue } from "../rows/stored.ts";
 
 const speaker = () => thinker(() => says("Done."));
 
@@ -168,6 +170,78 @@ describe("an open turn keeps its row in the index", () => {
     await world.process(of).recover();
     await world.clock.advance(0);
     expect(await world.rows("open")).toEqual([]);
+  });
+});
+
+describe("an open turn that is moved while a worker examines it", () => {
+  /** A turn that is due at the time 0, and a row of the index at the time 1, which belongs to no turn. */
+  async function moved() {
+    const world = new World();
+    const of = world.engine(speaker());
+    await world.process(of, { drive: false }).start("hi", { id: "a" });
+    const [open] = await world.rows("open");
+    if (open === undefined) throw new Error("no turn is open");
+    const dueAt = (due: number) => ({ table: "due", key: ["default", "", due, "a"], tag: 0, value: "" }) as const;
+    const openAt = (due: number) =>
+      ({
+        table: "open",
+        key: open.key,
+        tag: 0,
+        value: writeValue("open", { ...readValue("open", open), due }),
+      }) as const;
+    const times = async () => (await world.rows("due")).map(({ key }) => key[2]);
+    return { world, of, dueAt, openAt, times };
+  }
+
+  test("keeps its row, also if it was moved to the time of a row that the worker removes", async () => {
+    const { world, of, dueAt, openAt } = await moved();
+    await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(1), dueAt(90_000), openAt(90_000)] });
+    await world.clock.advance(2);
+    const removal = gate();
+    const slow = world.process(of, {
+      holds: ({ batch }) => (batch.removals.some(({ table }) => table === "due") ? removal.wait() : null),
+    });
+    const polling = slow.recover();
+    await removal.reached;
+    await world.write({ removals: [{ table: "due", prefix: dueAt(90_000).key }], puts: [openAt(1)] });
+    removal.open();
+    // The turn is found at once.
+    expect(await polling).toMatchObject({ pickedUp: 1 });
+  });
+
+  test("gets its own row before another row is removed", async () => {
+    const { world, of, dueAt, openAt, times } = await moved();
+    await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(1), openAt(90_000)] });
+    await world.clock.advance(2);
+    const seen: unknown[] = [];
+    const watching = world.process(of, {
+      holds: async ({ batch }) => {
+        if (batch.removals.some(({ table }) => table === "due")) seen.push(await times());
+      },
+    });
+    await watching.sweep();
+    await watching.sweep();
+    expect(seen).toEqual([[1, 90_000]]);
+    expect(await times()).toEqual([90_000]);
+  });
+
+  test("is moved by one of two workers that find it held", async () => {
+    const { world, of, dueAt, openAt, times } = await moved();
+    await world.clock.advance(2);
+    await world.write({
+      puts: [leasePut(["", "a"], { owner: "other", process: null, token: nextToken(0, 0), ttlMs: 500 })],
+    });
+    const move = gate();
+    const slow = world.process(of, {
+      holds: ({ batch }) => (batch.removals.some(({ table }) => table === "due") ? move.wait() : null),
+    });
+    const polling = slow.recover();
+    await move.reached;
+    // Another process moves the turn to a later time in between.
+    await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(700), openAt(700)] });
+    move.open();
+    await polling;
+    expect(await times()).toEqual([700]);
   });
 });
 

@@ -14,7 +14,7 @@
 // The index only says where to look. The lease decides whether a turn may be driven.
 //
 // Order of a poll
-//   The engines are served in turn (round-robin), beginning after the engine that was served last. Within an engine the tenants are served in turn, beginning
+//   The engines are served round robin, beginning after the engine that was served last. Within an engine the tenants are served in turn, beginning
 //   after the tenant that was served last; tenants whose rows are all due later are not visited (`due-tenants.ts`). A visit takes at most `share` turns of one tenant. Rounds are repeated until a round finds nothing to do.
 //   The rows of a tenant are read page by page. Workers take a share of a page from a random place on, so that they do not all claim the same turns. When this
 //   process may take no row of a page, a cursor moves to the next page; the number of rows that it skips is not limited.
@@ -31,13 +31,14 @@ import type { VerbContext } from "../drive/context.ts";
 import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Query, Row } from "../rows/storage.ts";
+import type { OpenTurn } from "../rows/values.ts";
 import type { DueTenants } from "./due-tenants.ts";
 
 import { RuntimeError } from "../../core/model/internal.ts";
-import { merge, noChanges, putting } from "../rows/batch.ts";
-import { holderHasEnded } from "../rows/lease.ts";
+import { merge, noChanges } from "../rows/batch.ts";
+import { holderHasEnded, unclaimed } from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
-import { duePut, moveDue } from "../rows/session-write.ts";
+import { duePut, hasDueRow, moveIndexedDue } from "../rows/session-write.ts";
 import { readValue } from "../rows/stored.ts";
 
 /** How many turns of one tenant are taken before the next tenant is served. */
@@ -347,8 +348,7 @@ export async function turnOfRow(
   }
   const open = readValue("open", openRow);
   if (open.due !== row.key[2] || open.engine !== row.key[0]) {
-    // The row in the index follows the open turn. That restores it, should it be missing.
-    await storage.write(merge(removal, putting(duePut(key, open))));
+    await replaceRow(context, key, row, open, lease);
     return null;
   }
   const remaining = lease?.remainingMs ?? 0;
@@ -362,8 +362,29 @@ export async function turnOfRow(
     removals: [],
     puts: [],
   };
-  await storage.write(merge(held, moveDue(key, open, lease.expires ?? clock.now())));
+  await storage.write(merge(held, moveIndexedDue(key, open, lease.expires ?? clock.now())));
   return null;
+}
+
+/**
+ * Removes a row that differs from the open turn, whose own row stays. Without its own row the turn gets one first, and the next pass removes the other.
+ * The turn may be moved in between, also to the time of this row: then its own row is not the one that was read, or another epoch is stored.
+ */
+async function replaceRow(
+  { storage }: VerbContext,
+  key: SessionKey,
+  row: Row,
+  open: OpenTurn,
+  lease: Row | null,
+): Promise<void> {
+  const own = duePut(key, open);
+  const [stored = []] = await storage.read([{ table: "due", prefix: own.key, limit: 1 }]);
+  const checks = [unclaimed(keyOf(key), lease)];
+  await storage.write(
+    stored.length === 0
+      ? { checks, removals: [], puts: [own] }
+      : { checks: [...checks, hasDueRow(key, open)], removals: [{ table: "due", prefix: row.key }], puts: [] },
+  );
 }
 
 /** Whether an error concerns one row only. Other errors are the storage's. */

@@ -3,9 +3,9 @@
 // ever where no worker runs, because the renewal of a lease moves no row.
 //
 // Order
-//   The first page serves the tenants in turn, so that the backlog of one tenant does not delay the others. If it is full, there may be more sessions than the
+//   The first page serves the tenants round robin, so that the backlog of one tenant does not delay the others. If it is full, there may be more sessions than the
 //   callers get on with, for example sessions that fail again and again, which stay due. So the pages after it are a pass over the index in its order
-//   (engine, tenant, time, session), from the cursor on, and half of the places of each belong to the tenants in turn.
+//   (engine, tenant, time, session), from the cursor on, and half of the places of each belong to the tenants round robin.
 //
 // Invariants
 //   1. Each session that is due during a whole pass is listed by one of its pages, whatever other sessions do. A pass ends.
@@ -31,17 +31,17 @@ type PassCursor = readonly [engine: string, tenant: string, due: number, session
 export async function listDue(context: VerbContext, limit: number, after: string | null): Promise<DuePage> {
   const horizon = await context.clock.latest();
   if (after === null) {
-    const keys = await inTurn(context, limit, horizon);
+    const keys = await roundRobin(context, limit, horizon);
     return { keys, next: keys.length < limit ? null : cursorText(null) };
   }
   const pass = await inOrder(context, Math.ceil(limit / 2), parsedCursor(after), horizon);
-  const first = await inTurn(context, limit - pass.keys.length, horizon);
+  const first = await roundRobin(context, limit - pass.keys.length, horizon);
   const keys = new Map([...pass.keys, ...first].map((key) => [nameOf(key), key]));
   return { keys: [...keys.values()], next: pass.next };
 }
 
-/** Due sessions of the tenants in turn, at most `limit`: first an equal share of each tenant, then what the others leave. */
-async function inTurn(context: VerbContext, limit: number, horizon: number): Promise<readonly SessionKey[]> {
+/** Due sessions of the tenants, round robin, at most `limit`: first an equal share of each tenant, then what the others leave. */
+async function roundRobin(context: VerbContext, limit: number, horizon: number): Promise<readonly SessionKey[]> {
   const lines = await linesDue(context, horizon);
   const keys: SessionKey[] = [];
   while (lines.size > 0 && keys.length < limit) {

@@ -13,11 +13,11 @@ import type { CheckedOptions } from "./options.ts";
 
 import { monotonicNow } from "../../../core/clock/clock.ts";
 import { RuntimeError } from "../../../core/model/internal.ts";
-import { checkTables, checkVersion } from "../shared/read-only.ts";
+import { checkTables } from "../shared/read-only.ts";
 import { openPool } from "./client.ts";
 import { isUsableAfter, kindOf, NotCommitted, storageError } from "./failure.ts";
 import { migrate, missingTables } from "./migration.ts";
-import { schemaVersion, versionOf } from "./schema.ts";
+import { versionOf } from "./schema.ts";
 
 /** The pause before the first retry and the longest one, in milliseconds. */
 const pauses = { first: 10, longest: 500 };
@@ -44,8 +44,8 @@ export class Database {
     this.#migrated ??= this.#attempt("read", async (connection) => {
       const { name, mode, readOnly, search } = this.#options;
       if (!readOnly) return migrate(connection, this.#options, name, { portable: mode === "transaction", search });
-      checkVersion(await versionOf(connection, this.#options, name), schemaVersion, name);
-      checkTables(await missingTables(connection, this.#options), name);
+      await versionOf(connection, this.#options, name);
+      checkTables(await missingTables(connection, this.#options, name), name);
     }).catch((error: unknown) => {
       this.#migrated = null;
       throw error;

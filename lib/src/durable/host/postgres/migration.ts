@@ -1,8 +1,9 @@
 // Creates the tables and functions in Postgres, and completes what an older release created.
 //
 // Theory of operation
-//   What is missing follows from the catalog of the database: the tables of this release that do not exist, and the writing function, whose name contains a digest of
-//   its text (`schema.ts`). No number has to be raised with a new table. `migrate` creates what is missing in one transaction, under an advisory lock, so of several
+//   What is missing follows from the catalog of the database and the declaration of the tables (`rows/tables.ts`): the tables of this release that do not exist, and
+//   the writing function, whose name contains a digest of its text (`schema.ts`). A table with another primary key than the declared one is refused. The stored
+//   version decides nothing of this, so no number has to be raised with the declaration. `migrate` creates what is missing in one transaction, under an advisory lock, so of several
 //   processes that start at once the first one creates it and the others wait. Without advisory locks (`mode: "transaction"`) a process that finds an object
 //   created by another one begins again.
 //   A new index table gets the rows of what is stored already, in the same transaction (`durable/host/shared/backfill.ts`).
@@ -12,7 +13,8 @@ import type { TableName } from "../../rows/internal.ts";
 import type { PostgresConnection } from "./client.ts";
 import type { Names } from "./statements.ts";
 
-import { tableNames } from "../../rows/internal.ts";
+import { RuntimeError } from "../../../core/model/internal.ts";
+import { tableNames, tables } from "../../rows/internal.ts";
 import { backfill } from "../shared/backfill.ts";
 import { groupsOf } from "./batch.ts";
 import { Statements } from "./rows.ts";
@@ -20,7 +22,7 @@ import {
   createFunction,
   createTable,
   schemaVersion,
-  textOf,
+  textColumn,
   versionOf,
   writeFunction,
   writeName,
@@ -69,8 +71,8 @@ async function isCurrent(
   storage: string,
   options: SchemaOptions,
 ): Promise<boolean> {
-  if ((await versionOf(connection, names, storage)) !== schemaVersion) return false;
-  if ((await missingTables(connection, names)).length > 0) return false;
+  if ((await versionOf(connection, names, storage)) === 0) return false;
+  if ((await missingTables(connection, names, storage)).length > 0) return false;
   const { portable, search } = options;
   const functions = [...(portable ? [] : [writeName()]), ...(search ? [portable ? addName : writeSearchName()] : [])];
   for (const name of functions) {
@@ -102,7 +104,7 @@ async function createAll(
       // Creating a schema needs a permission that a role without one may not have, also if the schema exists.
       const schemas = await run(`SELECT 1 FROM information_schema.schemata WHERE schema_name = '${names.schema}'`);
       if (schemas.rows.length === 0) await run(`CREATE SCHEMA IF NOT EXISTS "${names.schema}"`);
-      const missing = await missingTables(connection, names);
+      const missing = await missingTables(connection, names, storage);
       for (const table of missing) await run(createTable(names, table, portable));
       // A new database has no rows to index.
       if (missing.length < tableNames().length) await fill(connection, names, storage, missing);
@@ -124,15 +126,34 @@ async function createAll(
   }
 }
 
-/** The tables of this release that the database lacks. */
-export async function missingTables(connection: PostgresConnection, names: Names): Promise<readonly TableName[]> {
-  const { rows } = await connection.query({
-    text: "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1",
-    values: [names.schema],
+/** The tables of this release that the database lacks. Throws `newer_schema` if a table has another primary key than the declared one. */
+export async function missingTables(
+  connection: PostgresConnection,
+  names: Names,
+  storage: string,
+): Promise<readonly TableName[]> {
+  const { rows } = await connection.query({ text: primaryKeys, values: [names.schema] });
+  const existing = new Map(rows.map((row) => [textColumn(row, "name"), textColumn(row, "key")]));
+  return tableNames().filter((table) => {
+    const found = existing.get(`${names.tablePrefix}${table}`);
+    if (found === undefined) return true;
+    const declared = tables[table].map(({ name }) => name).join(", ");
+    if (found === declared) return false;
+    throw new RuntimeError("newer_schema", {
+      message: `the table ${qualified(names, table)} of the storage "${storage}" has the primary key (${found ?? ""}); this release uses (${declared}). Nothing was changed. Use the release that wrote it or a newer one, or another schema or tablePrefix.`,
+      metadata: { storage, table, found, known: declared },
+    });
   });
-  const existing = new Set(rows.map((row) => textOf(row, "name")));
-  return tableNames().filter((table) => !existing.has(`${names.tablePrefix}${table}`));
 }
+
+/** The tables of a schema, each with the columns of its primary key in order; `NULL`: it has none. */
+const primaryKeys = `SELECT c.relname::text AS name, string_agg(a.attname::text, ', ' ORDER BY k.place) AS key
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
+  LEFT JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place) ON true
+  LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
+  WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') GROUP BY c.relname`;
 
 /** Fills new index tables from the rows of other tables, within the open transaction. */
 async function fill(

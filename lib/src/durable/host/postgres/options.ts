@@ -104,7 +104,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
   }
   return {
     source,
-    name: options.name ?? (url === undefined ? "postgres" : nameOf(url)),
+    name: options.name ?? (url === undefined ? "postgres" : databaseName(url)),
     schema,
     tablePrefix,
     maxConnections,
@@ -143,7 +143,7 @@ function refuse(option: keyof PostgresOptions, rule: string): never {
  * The URL without user, password and parameters. Throws `MisuseError`, without the URL, if it is none. A `/`, `?` or `#` in a password ends the host, so the rest
  * of the password would be part of the path and of the name.
  */
-function nameOf(url: string): string {
+function databaseName(url: string): string {
   if (!URL.canParse(url))
     refuse("url", `must have the form postgres://user:password@host:port/database, ${encodingRule}`);
   const { protocol, host, pathname, search, hash } = new URL(url);

@@ -14,7 +14,7 @@
 import type { PostgresConnection } from "./client.ts";
 
 import { RuntimeError } from "../../../core/model/internal.ts";
-import { textOf } from "./schema.ts";
+import { textColumn } from "./schema.ts";
 
 /** The process id of the session, as a column `session` of a statement. */
 export const sessionSql = "pg_backend_pid()::text AS session";
@@ -41,7 +41,7 @@ export async function sessionOf(connection: PostgresConnection, other: PostgresC
 
 async function currentSession(connection: PostgresConnection): Promise<string | null> {
   const { rows } = await connection.query({ text: `SELECT ${sessionSql}`, values: [] });
-  return textOf(rows[0], "session");
+  return textColumn(rows[0], "session");
 }
 
 /** The error of a storage behind a transaction pooler that its options do not declare. */

@@ -249,6 +249,35 @@ describe("the tables", () => {
     expect(rows).toEqual([{ version: 99 }]);
   });
 
+  test("a table with another primary key than the declared one is refused, whatever the stored version, and not changed", async () => {
+    const schema = "other_key";
+    await opened({ schema }).open();
+    const table = `"${schema}"."everturn_due"`;
+    await pool.query(`ALTER TABLE ${table} DROP CONSTRAINT everturn_due_pkey, ADD PRIMARY KEY (due, session)`);
+    for (const readOnly of [false, true]) {
+      const error = await rejection(opened({ schema, readOnly }).open());
+      expect(error.reason).toBe("newer_schema");
+      expect(error.message).toContain(
+        "has the primary key (due, session); this release uses (engine, tenant, due, session). Nothing was changed.",
+      );
+    }
+  });
+
+  test("of a lower stored version that lack nothing are used as they are, also by a read-only storage", async () => {
+    const schema = "lower_version";
+    await opened({ schema }).write(puts(session("a")));
+    await pool.query(`UPDATE "${schema}"."everturn_schema" SET version = 1`);
+    expect(await sessionsOf(opened({ schema, readOnly: true }))).toEqual(["a"]);
+    expect(await sessionsOf(opened({ schema }))).toEqual(["a"]);
+  });
+
+  test("of a new database have the version that the previous release opens", async () => {
+    const schema = "stored_version";
+    await opened({ schema }).open();
+    const { rows } = await pool.query(`SELECT version FROM "${schema}"."everturn_schema"`);
+    expect(rows).toEqual([{ version: 5 }]);
+  });
+
   test("report estimated rows, once analysed, and bytes", async () => {
     const schema = "sizes";
     const storage = opened({ schema });
@@ -629,7 +658,10 @@ test("a connection that ends while it is taken from the pool does not end the pr
   class EndedConnection extends EventEmitter {
     query(): Promise<PostgresResult> {
       this.emit("error", new Error("the connection has ended"));
-      const existing = Object.keys(tables).map((table) => ({ name: `everturn_${table}` }));
+      const existing = Object.entries(tables).map(([table, columns]) => ({
+        name: `everturn_${table}`,
+        key: columns.map(({ name }) => name).join(", "),
+      }));
       return Promise.resolve({ rows: [{ version: String(schemaVersion) }, ...existing] });
     }
     release(): void {

@@ -32,7 +32,7 @@ import { startInterval, startTimer } from "../../../core/clock/timer.ts";
 import { tables } from "../../rows/internal.ts";
 import { isRenewal, namesOf, union, unknownWrite } from "../shared/watchers.ts";
 import { sessionOf, sessionSql, undeclaredPooler } from "./pooler.ts";
-import { textOf } from "./schema.ts";
+import { textColumn } from "./schema.ts";
 
 /** The shortest time between two notifications of one process, in milliseconds. */
 const sendMs = 25;
@@ -206,7 +206,7 @@ export class ProcessConnection {
     const answered = this.#lastStatement.then(() => connection.query(statement));
     this.#lastStatement = answered.catch(() => undefined);
     const result = await answered;
-    if (connection !== this.#connection || textOf(result.rows[0], "session") === this.#session) return result;
+    if (connection !== this.#connection || textColumn(result.rows[0], "session") === this.#session) return result;
     this.#refuse();
     throw undeclaredPooler(this.#options.name);
   }
@@ -242,7 +242,7 @@ export class ProcessConnection {
     try {
       const snapshot = await this.#database.run("read", async (connection) => {
         const text = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS snapshot";
-        return textOf((await connection.query({ text, values: [] })).rows[0], "snapshot");
+        return textColumn((await connection.query({ text, values: [] })).rows[0], "snapshot");
       });
       if (snapshot === this.#lastSnapshot) return;
       this.#lastSnapshot = snapshot;
@@ -383,7 +383,9 @@ export class ProcessConnection {
     const text = `SELECT process, pg_try_advisory_xact_lock_shared(${lockSql("$1", "process")})::text AS free, ${sessionSql} FROM jsonb_array_elements_text($2::text::jsonb) AS process`;
     const values = [this.#scope, JSON.stringify(processes)];
     const { rows } = await this.#query(connection, { text, values, name: "everturn_probe_2" });
-    return new Set(rows.flatMap((row) => (textOf(row, "free") === "true" ? (textOf(row, "process") ?? []) : [])));
+    return new Set(
+      rows.flatMap((row) => (textColumn(row, "free") === "true" ? (textColumn(row, "process") ?? []) : [])),
+    );
   }
 
   /** Sends what is unsent, and closes the connection. */
@@ -432,7 +434,7 @@ function decodePayload(payload: string): { readonly from: string | null; readonl
   const sessions = list("sessions");
   const written = list("tables");
   return {
-    from: textOf(content, "from"),
+    from: textColumn(content, "from"),
     written: {
       sessions: sessions === undefined ? undefined : new Set(sessions),
       tables: written === undefined ? undefined : new Set(written.filter(isTable)),

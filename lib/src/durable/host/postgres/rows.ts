@@ -12,7 +12,7 @@ import { compareStart } from "../shared/key-order.ts";
 import { unescapeText } from "../shared/text-escaping.ts";
 import { encodeBatch, groupsOf } from "./batch.ts";
 import { beginError, NotCommitted, readOnlyServer } from "./failure.ts";
-import { textOf, writeFunction, writeSearchFunction } from "./schema.ts";
+import { textColumn, writeFunction, writeSearchFunction } from "./schema.ts";
 import { putWordsSql } from "./search-schema.ts";
 import {
   checkSql,
@@ -61,7 +61,7 @@ export class Statements {
     const values = sorted.map(([, { records }]) => JSON.stringify(records));
     const { rows } = await this.#send(connection, text, values);
     for (const row of rows) {
-      const index = Number(textOf(row, "i"));
+      const index = Number(textColumn(row, "i"));
       if (index === -1) throw readOnlyServer();
       const query = queries[index];
       if (query !== undefined) results[index]?.push(this.#row(query, row));
@@ -73,7 +73,7 @@ export class Statements {
   /** The present time of the server. */
   async now(connection: PostgresConnection): Promise<number> {
     const { rows } = await this.#send(connection, `SELECT ${nowSql}::text AS now`, []);
-    return this.#integer("now", textOf(rows[0], "now") ?? "");
+    return this.#integer("now", textColumn(rows[0], "now") ?? "");
   }
 
   /** The sizes of the tables, from statistics of the server: no table is read. */
@@ -82,11 +82,11 @@ export class Statements {
     const text = `SELECT c.relname AS name, c.reltuples::bigint::text AS rows, pg_total_relation_size(c.oid)::text AS bytes
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')`;
     const { rows } = await this.#send(connection, text, [schema], false);
-    const byName = new Map(rows.map((row) => [textOf(row, "name"), row]));
+    const byName = new Map(rows.map((row) => [textColumn(row, "name"), row]));
     return tableNames().map((table) => {
       const row = byName.get(`${tablePrefix}${table}`);
-      const estimate = Number(textOf(row, "rows") ?? "-1");
-      const bytes = textOf(row, "bytes");
+      const estimate = Number(textColumn(row, "rows") ?? "-1");
+      const bytes = textColumn(row, "bytes");
       // -1: the table has been neither analysed nor vacuumed yet.
       const estimatedRows = estimate < 0 ? null : estimate;
       return { table, rows: estimatedRows, isEstimate: true, bytes: bytes === null ? null : Number(bytes) };
@@ -103,7 +103,7 @@ export class Statements {
     const values = [encodeBatch(batch), ...(messages === null ? [] : [messages])];
     const { rows } = await this.#send(connection, text, values);
     refuseReadOnly(rows[0]);
-    return writtenOf(textOf(rows[0], "failed") ?? "-1");
+    return writtenOf(textColumn(rows[0], "failed") ?? "-1");
   }
 
   /** Writes a batch as a serializable transaction, with the words of its messages. Rejects with `NotCommitted` if it failed before the commit. */
@@ -122,7 +122,7 @@ export class Statements {
         );
         const { rows } = await this.#send(connection, text, [JSON.stringify(records)]);
         refuseReadOnly(rows[0]);
-        const index = textOf(rows[0], "failed");
+        const index = textColumn(rows[0], "failed");
         if (index !== null) failed.push(Number(index));
       }
       if (failed.length > 0) {
@@ -167,17 +167,17 @@ export class Statements {
   #row({ table, prefix }: Query, row: unknown): Row {
     const columns: readonly Column[] = tables[table].slice(prefix.length);
     const part = ({ type }: Column, index: number): KeyPart => {
-      const text = textOf(row, `k${index + 1}`) ?? "";
+      const text = textColumn(row, `k${index + 1}`) ?? "";
       return type === "text" ? unescapeText(text) : this.#integer(table, text);
     };
-    const expires = textOf(row, "expires");
-    const remaining = textOf(row, "remaining");
+    const expires = textColumn(row, "expires");
+    const remaining = textColumn(row, "remaining");
     return {
       key: [...prefix, ...columns.map(part)],
-      tag: this.#integer(table, textOf(row, "tag") ?? ""),
+      tag: this.#integer(table, textColumn(row, "tag") ?? ""),
       expires: expires === null ? null : this.#integer(table, expires),
       remainingMs: remaining === null ? null : this.#integer(table, remaining),
-      value: unescapeText(textOf(row, "value") ?? ""),
+      value: unescapeText(textColumn(row, "value") ?? ""),
     };
   }
 
@@ -193,7 +193,7 @@ export class Statements {
 
 /** Throws if the server that returned the row is read-only: its checks may have failed only because it lags. */
 function refuseReadOnly(row: unknown): void {
-  if (textOf(row, "read_only") === "on") throw readOnlyServer();
+  if (textColumn(row, "read_only") === "on") throw readOnlyServer();
 }
 
 function writtenOf(failed: string): Written {

@@ -20,8 +20,8 @@ import { tableNames, tables } from "../../rows/internal.ts";
 import { checkSql, nowSql, putSql, qualified, removeSql } from "./statements.ts";
 
 /**
- * The version of the layout, which every release checks when it opens a database. A release that adds tables or changes the function does not raise it: releases
- * without the new table use the others as before, in a rolling deploy (docs/decisions/0054).
+ * The version that is stored with the tables. It does not describe them and is not raised with them: what a database lacks follows from its catalog (`migration.ts`).
+ * Releases that compare the number accept 1 to 5 and complete the tables unless it is 5, so this is what they find (docs/decisions/0054).
  */
 export const schemaVersion = 5;
 
@@ -39,7 +39,7 @@ export async function versionOf(connection: PostgresConnection, names: Names, st
     text: `SELECT "version"::text AS version FROM ${qualified(names, "schema")}`,
     values: [],
   });
-  const version = Number(textOf(rows[0], "version"));
+  const version = Number(textColumn(rows[0], "version"));
   if (!Number.isSafeInteger(version) || version < 1) {
     throw new RuntimeError("corrupt_row", {
       message: `the version of the tables of the storage "${storage}" is unknown: the row of ${qualified(names, "schema")} cannot be read. Restore a backup, or use another schema or tablePrefix.`,
@@ -56,7 +56,7 @@ export async function versionOf(connection: PostgresConnection, names: Names, st
 }
 
 /** A column of a result row as text; `null`: it is absent or `NULL`. */
-export function textOf(row: unknown, column: string): string | null {
+export function textColumn(row: unknown, column: string): string | null {
   if (typeof row !== "object" || row === null) return null;
   const value: unknown = Reflect.get(row, column);
   return typeof value === "string" ? value : value === null || value === undefined ? null : String(value);

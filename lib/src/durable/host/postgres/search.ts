@@ -34,7 +34,7 @@ import { createHash } from "node:crypto";
 import { foldedWords, largeTextsOf, maxIndexedLength, wordsOfEntry } from "../../rows/internal.ts";
 import { searchWith } from "../shared/search-steps.ts";
 import { escapeText, unescapeText } from "../shared/text-escaping.ts";
-import { textOf } from "./schema.ts";
+import { textColumn } from "./schema.ts";
 import { key, vectorSql } from "./search-schema.ts";
 import { qualified } from "./statements.ts";
 
@@ -47,9 +47,9 @@ const newestMessages = 1000;
 /** The messages of a batch with their words, as JSON; `null`: the batch has none. A message whose large text is not in the batch gets its words by a later step. */
 export function messageRecords({ puts }: Batch): string | null {
   // Of several puts with the same key the last one counts.
-  const messages = new Map(puts.filter(({ table }) => table === "entries").map((put) => [nameOf(put), put]));
+  const messages = new Map(puts.filter(({ table }) => table === "entries").map((put) => [rowName(put), put]));
   if (messages.size === 0) return null;
-  const large = new Map(puts.filter(({ table }) => table === "large").map((put) => [nameOf(put), put.value]));
+  const large = new Map(puts.filter(({ table }) => table === "large").map((put) => [rowName(put), put.value]));
   const records = Array.from(messages.values(), ({ key: [tenant = "", session = "", position = 0], value }) => {
     const words = wordsOfEntry(value, (digest) => large.get(JSON.stringify([tenant, session, digest])));
     const [k1, k2] = [escapeText(String(tenant)), escapeText(String(session))];
@@ -58,7 +58,7 @@ export function messageRecords({ puts }: Batch): string | null {
   return JSON.stringify(records);
 }
 
-function nameOf({ key: parts }: Put): string {
+function rowName({ key: parts }: Put): string {
   return JSON.stringify(parts);
 }
 
@@ -174,7 +174,7 @@ export class SearchIndex {
       )
       SELECT coalesce((SELECT "complete" FROM moved), (SELECT "complete" FROM ${state}))::text AS complete`;
     const { rows } = await connection.query({ text, values: [] });
-    return textOf(rows[0], "complete") === "true";
+    return textColumn(rows[0], "complete") === "true";
   }
 
   /** Adds the words of messages that have none. Returns whether none is left. */
@@ -186,7 +186,7 @@ export class SearchIndex {
     });
     if (missing.rows.length === 0) return true;
     const messages = missing.rows.map((row) => {
-      const column = (name: string) => textOf(row, name) ?? "";
+      const column = (name: string) => textColumn(row, name) ?? "";
       return { id: column("id"), k1: column("tenant"), k2: column("session"), value: unescapeText(column("value")) };
     });
     const references = messages.flatMap(({ k1, k2, value }) => largeTextsOf(value).map((k3) => ({ k1, k2, k3 })));
@@ -197,8 +197,8 @@ export class SearchIndex {
         values: [JSON.stringify(references)],
       });
       for (const row of rows) {
-        const name = JSON.stringify(["k1", "k2", "k3"].map((column) => textOf(row, column)));
-        texts.set(name, unescapeText(textOf(row, "value") ?? ""));
+        const name = JSON.stringify(["k1", "k2", "k3"].map((column) => textColumn(row, column)));
+        texts.set(name, unescapeText(textColumn(row, "value") ?? ""));
       }
     }
     const records = messages.map(({ id, k1, k2, value }) => {
@@ -222,5 +222,5 @@ function newestMatches(selection: string): string {
 }
 
 function hitOf(row: unknown): StorageHit {
-  return { session: unescapeText(textOf(row, "session") ?? ""), position: Number(textOf(row, "position")) };
+  return { session: unescapeText(textColumn(row, "session") ?? ""), position: Number(textColumn(row, "position")) };
 }

@@ -3,25 +3,15 @@
 import type { TableName } from "../../rows/internal.ts";
 
 import { RuntimeError } from "../../../core/model/internal.ts";
+import { tableNames } from "../../rows/internal.ts";
 
-/** Throws `storage_failed` unless the tables have the version of this release: a read-only storage cannot migrate them. */
-export function checkVersion(found: number, known: number, storage: string): void {
-  if (found === known) return;
-  const what =
-    found === 0
-      ? `the storage "${storage}" has no tables`
-      : `the tables of the storage "${storage}" have version ${found}, and this release uses version ${known}`;
-  throw new RuntimeError("storage_failed", {
-    message: `${what}. It was opened with readOnly, so nothing was created or migrated; open it without readOnly, or run "everturn migrate", first.`,
-    metadata: { storage, found, known },
-  });
-}
-
-/** Throws `storage_failed` if tables of this release are missing. */
+/** Throws `storage_failed` if tables of this release are missing: a read-only storage cannot create them. */
 export function checkTables(missing: readonly TableName[], storage: string): void {
   if (missing.length === 0) return;
+  const lacks =
+    missing.length === tableNames().length ? "has no tables" : `lacks tables of this release: ${missing.join(", ")}`;
   throw new RuntimeError("storage_failed", {
-    message: `the storage "${storage}" lacks tables of this release: ${missing.join(", ")}. It was opened with readOnly, so nothing was created; open it without readOnly, or run "everturn migrate", first.`,
+    message: `the storage "${storage}" ${lacks}. It was opened with readOnly, so nothing was created; open it without readOnly, or run "everturn migrate", first.`,
     metadata: { storage, missing: [...missing] },
   });
 }

@@ -22,11 +22,11 @@ import type { SearchResult } from "../shared/search-steps.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 import { holds } from "../shared/access.ts";
-import { checkTables, checkVersion, readOnlyError } from "../shared/read-only.ts";
+import { checkTables, readOnlyError } from "../shared/read-only.ts";
 import { DatabaseFiles } from "./database-files.ts";
 import { field, integer } from "./database.ts";
 import { isBusy } from "./failure.ts";
-import { migrate, missingTables, schemaVersion, versionOf } from "./schema.ts";
+import { migrate, missingTables, versionOf } from "./schema.ts";
 import { SearchIndex } from "./search.ts";
 import { Statements } from "./statements.ts";
 import { inTransaction } from "./transaction.ts";
@@ -67,7 +67,7 @@ export class SqliteConnection {
 
   /**
    * Creates the tables, or migrates those of an older release. Throws `newer_schema` before anything is changed if a later release wrote them. A read-only
-   * connection changes nothing, and throws `storage_failed` if the tables have another version.
+   * connection changes nothing, and throws `storage_failed` if tables are missing.
    */
   constructor(
     database: SqliteDatabase,
@@ -76,7 +76,7 @@ export class SqliteConnection {
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     if (readOnly) {
       database.exec("PRAGMA query_only = ON");
-      checkVersion(versionOf(database, tablePrefix, storage), schemaVersion, storage);
+      versionOf(database, tablePrefix, storage);
       checkTables(missingTables(database, tablePrefix), storage);
     } else {
       versionOf(database, tablePrefix, storage);

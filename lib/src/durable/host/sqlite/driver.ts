@@ -46,7 +46,7 @@ export async function loadDriver(driver: string | null): Promise<LoadedDriver> {
   const [first] = causes;
   throw new RuntimeError("storage_failed", {
     message: `no SQLite driver could be loaded (tried ${names.join(", ")}; Node ${process.versions.node}). Run "npm install libsql", or use Node 22.13 or later, which has node:sqlite.`,
-    cause: causes.length > 1 ? new AggregateError(causes, messageOf(first), { cause: first }) : first,
+    cause: causes.length > 1 ? new AggregateError(causes, errorMessage(first), { cause: first }) : first,
   });
 }
 
@@ -56,6 +56,6 @@ async function fromModule(url: string): Promise<LoadedDriver> {
   return { name: url, open: (path) => open(path) };
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

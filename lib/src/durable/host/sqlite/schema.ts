@@ -49,8 +49,7 @@ export function missingTables(database: SqliteDatabase, prefix: string): readonl
 
 /** Creates the tables, or completes those of an older release, in one transaction. */
 export function migrate(database: SqliteDatabase, prefix: string, storage: string): void {
-  const isCurrent = () =>
-    versionOf(database, prefix, storage) === schemaVersion && missingTables(database, prefix).length === 0;
+  const isCurrent = () => versionOf(database, prefix, storage) > 0 && missingTables(database, prefix).length === 0;
   if (isCurrent()) return;
   // Of several processes that open a file at once, the first one migrates it and the others wait for the write lock.
   const begin = () => database.exec("BEGIN IMMEDIATE");

@@ -72,10 +72,9 @@ import { MisuseError } from "../core/model/internal.ts";
 import { admitRun } from "./accept/admit-run.ts";
 import { decide, submitToolResults } from "./accept/answers.ts";
 import { cancel } from "./accept/cancel.ts";
-import { continueSession, start, step } from "./accept/drive-verbs.ts";
-import { reply, send } from "./accept/send.ts";
 import { steer, withdraw } from "./accept/steer.ts";
 import { complete, token } from "./accept/tokens.ts";
+import { continueSession, sendMessage, start } from "./accept/verbs.ts";
 import { ActiveTurns } from "./drive/active-turns.ts";
 import { CancelWatch } from "./drive/cancel-watch.ts";
 import { checkedStorage } from "./drive/context.ts";
@@ -448,15 +447,18 @@ export function runtime(options: RuntimeOptions): Runtime {
 function runtimeOf(context: VerbContext): Runtime {
   return {
     start: async (input, options) => typedHandle(await start(context, input, options), options?.output),
-    reply: async (id, message, options) => typedHandle(await reply(context, id, message, options), options?.output),
+    reply: async (id, message, options) =>
+      typedHandle(await sendMessage(context, "reject", id, message, options), options?.output),
     continue: async (id, message, options) =>
-      typedHandle(await continueSession(context, id, message, options), options?.output),
-    step: async (id, options) => typedHandle(await step(context, id, options), options?.output),
+      typedHandle(await continueSession(context, "continue", id, message, options), options?.output),
+    step: async (id, options) =>
+      typedHandle(await continueSession(context, "step", id, null, options), options?.output),
     submitToolResults: async (id, results, options) =>
       typedHandle(await submitToolResults(context, id, results, options), options?.output),
     decide: async (id, callId, decision, options) =>
       typedHandle(await decide(context, id, callId, decision, options), options?.output),
-    send: async (id, message, options) => typedHandle(await send(context, id, message, options), options?.output),
+    send: async (id, message, options) =>
+      typedHandle(await sendMessage(context, "steer", id, message, options), options?.output),
     steer: (...args) => steer(context, ...args),
     withdraw: (...args) => withdraw(context, ...args),
     cancel: (...args) => cancel(context, ...args),

@@ -3,26 +3,32 @@
 import type { HostStorage, RuntimeEvent } from "./index.ts";
 import type { Query } from "./rows/storage.ts";
 
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 
 import { fake } from "../core/adapters/internal.ts";
 import { engine } from "../core/engine/internal.ts";
+import { assistant, user } from "../core/model/internal.ts";
 import { handClock } from "../testing/hand-clock.ts";
 import { memoryStorage } from "./host/memory/index.ts";
 import { runtime } from "./index.ts";
 import { epochOf } from "./rows/lease.ts";
 
-/** A storage that lists the tables of every read. */
+/** A storage that lists the tables of every read, and the number of reads before each write. */
 function counted(storage: HostStorage) {
   const reads: (readonly Query["table"][])[] = [];
+  const readsAtWrites: number[] = [];
   const counting: HostStorage = {
     ...storage,
     read: (queries) => {
       reads.push(queries.map(({ table }) => table));
       return storage.read(queries);
     },
+    write: (batch) => {
+      readsAtWrites.push(reads.length);
+      return storage.write(batch);
+    },
   };
-  return { storage: counting, reads };
+  return { storage: counting, reads, readsAtWrites };
 }
 
 async function until(events: AsyncIterable<RuntimeEvent>, type: string): Promise<void> {
@@ -30,25 +36,50 @@ async function until(events: AsyncIterable<RuntimeEvent>, type: string): Promise
   throw new Error(`there was no ${type}`);
 }
 
+const sessionTables = ["sessions", "leases"];
+
 const text = (words: string) => [{ type: "text", text: words } as const];
 
-test.each([
+describe.each([
   ["without an idempotency key", {}],
   ["with an idempotency key", { key: "k" }],
-])("a reply is driven to its first delta with at most 3 reads (%s)", async (_, options) => {
-  const { storage, reads } = counted(memoryStorage());
-  const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
-  const sessions = runtime({ host: storage, engines: { default: agent }, live: false });
-  await (
-    await sessions.start("hi", { id: "s" })
-  ).result;
-  reads.length = 0;
-  const turn = await sessions.reply("s", "more", options);
-  await until(turn.events, "text_delta");
-  expect(reads.length).toBeLessThanOrEqual(3);
-  // The process has the rows that it wrote: neither the turn nor its configuration nor the history is read.
-  expect(reads.flat()).not.toEqual(expect.arrayContaining([expect.stringMatching(/starts|turns|contents|entries/)]));
-  expect((await turn.result).text).toBe("two");
+])("a reply %s", (_, options) => {
+  /** A session of 10,000 messages, and the reads of a reply in a process that has driven it or has not. */
+  async function replied({ isWarm }: { readonly isWarm: boolean }) {
+    const memory = memoryStorage();
+    const { storage, reads, readsAtWrites } = counted(memory);
+    const agent = engine({ adapter: fake({ scripts: [text("one"), text("two")] }), model: "fake:m" });
+    const before = runtime({ host: isWarm ? storage : memory, engines: { default: agent }, live: false });
+    const history = Array.from({ length: 9998 }, (_, index) =>
+      index % 2 === 0 ? user(`question ${index}`) : assistant(`answer ${index}`),
+    );
+    await (
+      await before.start([...history, user("hi")], { id: "s" })
+    ).result;
+    const sessions = isWarm ? before : runtime({ host: storage, engines: { default: agent }, live: false });
+    reads.length = 0;
+    readsAtWrites.length = 0;
+    const turn = await sessions.reply("s", "more", options);
+    await until(turn.events, "text_delta");
+    const readsToDelta = [...reads];
+    expect((await turn.result).text).toBe("two");
+    expect((await sessions.get("s"))?.length).toBe(10_002);
+    return { reads: readsToDelta, readsBeforeBatch: readsAtWrites[0] };
+  }
+
+  test.each([
+    ["warm", true],
+    ["cold", false],
+  ])(
+    "reads once before the accepting batch and not again before its first delta, in a %s process",
+    async (_name, isWarm) => {
+      const { reads, readsBeforeBatch } = await replied({ isWarm });
+      expect(readsBeforeBatch).toBe(1);
+      // The process has the rows that it wrote, and watches the cancels of the turn since before the batch.
+      const queries = [...sessionTables, ...("key" in options ? ["accepted"] : []), ...(isWarm ? [] : ["entries"])];
+      expect(reads).toEqual([queries]);
+    },
+  );
 });
 
 test("a turn built from late input is driven without reading back its rows", async () => {

@@ -16,8 +16,7 @@ import { engineOf } from "../drive/context.ts";
 import { checkOptions, storedOptions } from "../drive/durable-options.ts";
 import { engineOfSession, existingSession, lastStart, sessionKey } from "../drive/session-rows.ts";
 import { noChanges } from "../rows/batch.ts";
-import { accept, checkFree } from "./accept.ts";
-import { acceptedKey, acceptOnce, contextContent } from "./idempotency.ts";
+import { accept, acceptedKey, checkFree, contextContent } from "./accept.ts";
 
 /** An answer to a pending call. */
 export type Answer = {
@@ -67,25 +66,32 @@ export async function answer(
 ): Promise<TurnHandle> {
   const stored = storedOptions(options);
   const keyContent = [content, stored, options.engine ?? null, options.continue ?? true, ...contextContent(options)];
-  return acceptOnce(context, sessionKey(context, id), options.key, keyContent, options, async (rows) => {
-    const before = existingSession(rows);
-    checkFree(before, options.version);
-    const last = await lastStart(context, before);
-    const engine = last?.engine ?? (await engineOfSession(context, before));
-    const session = await change(before.head.session, () => engineOf(context, engine));
-    const onlyRecords = options.continue === false || (denies && !Object.hasOwn(context.engines, engine));
-    if (options.engine !== undefined && options.engine !== engine) throw otherEngine(options.engine, engine);
-    return accept(context, before, {
-      session,
-      verb: onlyRecords ? null : "chat",
-      options: { ...last?.options, ...stored },
-      engine,
-      context: options.turnContext ?? last?.context ?? null,
-      key: await acceptedKey(options.key, keyContent),
-      continues: last,
-      isDecision,
-      also,
-    });
+  return accept(context, {
+    session: sessionKey(context, id),
+    options,
+    contents: [keyContent],
+    decide: async (rows) => {
+      const before = existingSession(rows);
+      checkFree(before, options.version);
+      const last = await lastStart(context, before);
+      const engine = last?.engine ?? (await engineOfSession(context, before));
+      const session = await change(before.head.session, () => engineOf(context, engine));
+      const onlyRecords = options.continue === false || (denies && !Object.hasOwn(context.engines, engine));
+      if (options.engine !== undefined && options.engine !== engine) throw otherEngine(options.engine, engine);
+      return {
+        type: "turn",
+        before,
+        session,
+        verb: onlyRecords ? null : "chat",
+        options: { ...last?.options, ...stored },
+        engine,
+        context: options.turnContext ?? last?.context ?? null,
+        key: await acceptedKey(options.key, keyContent),
+        continues: last,
+        isDecision,
+        also,
+      };
+    },
   });
 }
 

@@ -20,104 +20,93 @@ import type { JsonObject, UserMessage } from "../../core/model/internal.ts";
 import type { Pinned } from "../../core/run/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
 import type { ExistingSession } from "../drive/session-rows.ts";
-import type { DurableOptions, TurnHandle } from "../drive/types.ts";
+import type { DurableOptions } from "../drive/types.ts";
+import type { Changes } from "../rows/batch.ts";
 import type { SessionKey } from "../rows/session-key.ts";
-import type { Put } from "../rows/storage.ts";
 import type { InboxEntry } from "../rows/values.ts";
+import type { AcceptingBatch } from "./accept.ts";
+import type { OpenTurnRows } from "./open-turn.ts";
 
 import { traceOfTurn } from "../../core/engine/internal.ts";
 import { canonicalJson } from "../../core/kernel/internal.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
-import { storedOptions } from "../drive/durable-options.ts";
 import { inputOf, newTurn, newTurnId, plainRequest } from "../drive/new-turn.ts";
 import { historyOf } from "../drive/session-rows.ts";
-import { randomText } from "../rows/digest.ts";
-import { acceptedPut, inboxPut } from "../rows/inbox.ts";
+import { merge, noChanges } from "../rows/batch.ts";
 import { epochOf } from "../rows/lease.ts";
-import { keyOf, turnKey } from "../rows/session-key.ts";
-import { readValue, writeValue } from "../rows/stored.ts";
+import { turnKey } from "../rows/session-key.ts";
+import { writeValue } from "../rows/stored.ts";
 import { queuedHandle } from "../sessions/handles.ts";
-import { openTurnConflict, withLimitKey } from "./accept.ts";
-import { verbContent } from "./drive-verbs.ts";
-import { contentDigest } from "./idempotency.ts";
-import { inboxInput } from "./steer.ts";
+import { contentDigest, openTurnConflict, withLimitKey } from "./accept.ts";
+import { inputChanges } from "./open-turn.ts";
+import { inboxEntry, newInputId } from "./steer.ts";
 
 const origin = "runtime";
 const reason = "a message interrupted the turn";
 
+/** A message that starts a turn of its own, parsed. `content`: what is compared under the idempotency key. */
+type QueuedMessage = {
+  readonly message: UserMessage;
+  readonly options: DurableOptions<unknown>;
+  readonly stored: JsonObject;
+  readonly content: unknown;
+};
+
 /**
- * Queues the message behind the open turn, and with `interrupts` cancels that turn. Returns the handle of the turn that the message will start;
- * `null`: another writer has changed the session since it was read. Rejects with `conflict` if the message names another engine than that of the
- * open turn, or if a parked turn would have to be interrupted, and with what the plan of the turn throws.
+ * Decides about a message that is queued after the open turn; `interrupts`: that turn is cancelled. The handle is that of the turn that the message will start.
+ * Rejects with `conflict` if the message names another engine than that of the open turn, or if a parked turn would have to be interrupted, and with
+ * what the plan of the turn throws.
  */
 export async function queueMessage(
   context: VerbContext,
-  session: ExistingSession,
-  openTurn: string,
-  message: UserMessage,
-  options: DurableOptions<unknown>,
+  open: OpenTurnRows,
+  { message, options, stored, content }: QueuedMessage,
   { interrupts }: { readonly interrupts: boolean },
-): Promise<TurnHandle | null> {
-  const { storage, clock } = context;
-  const { key, head, version } = session;
-  const at = turnKey(key, openTurn);
-  const [counts = [], starts = [], turns = [], cancels = [], inbox = []] = await storage.read([
-    { table: "inboxes", prefix: keyOf(key) },
-    { table: "starts", prefix: at },
-    { table: "turns", prefix: at },
-    { table: "cancels", prefix: at },
-    ...(interrupts ? [{ table: "inbox", prefix: keyOf(key) } as const] : []),
-  ]);
-  const [startRow, turnRow] = [starts[0], turns[0]];
-  if (startRow === undefined || turnRow === undefined) return null;
-  if (interrupts && readValue("turns", turnRow).status === "parked") throw openTurnConflict(session, openTurn);
-  const open = readValue("starts", startRow);
-  const engine = checkedEngine(key, openTurn, open.engine, options.engine);
-  const isSteered = inbox.some((row) => readValue("inbox", row).ownTurn === null);
-  if (isSteered) checkSteered(context, session, openTurn, open.context, options.turnContext);
+): Promise<AcceptingBatch> {
+  const { session, turn: openTurn } = open;
+  const { key, head } = session;
+  if (interrupts && open.progress.status === "parked") throw openTurnConflict(session, openTurn);
+  const engine = checkedEngine(key, openTurn, open.start.engine, options.engine);
+  if (interrupts && open.inbox.some(({ ownTurn }) => ownTurn === null))
+    checkSteered(context, open, options.turnContext);
   const own = {
     engine,
-    options: withLimitKey(context, storedOptions(options)),
+    options: withLimitKey(context, stored),
     context: options.turnContext ?? null,
     startedBy: context.caller === null ? [] : [context.caller],
   };
   const unplanned = { id: newTurnId(), ...own, interrupts, trace: traceOfTurn(null), pinned: null };
-  const now = clock.now();
-  const id = options.key ?? `input-${randomText(8)}`;
-  const input = inboxInput({ type: "message", message });
-  const waiting: InboxEntry = { id, input, state: "pending", turn: null, epoch: null, at: now, ownTurn: unplanned };
-  const ownTurn = { ...unplanned, pinned: await pinnedFor(context, session, waiting, unplanned, now) };
-  const entry: InboxEntry = { ...waiting, ownTurn };
-  const digest = await contentDigest(verbContent("reply", message, options));
-  const count = counts[0]?.tag ?? 0;
-  const cancel = { evidence: { requestId: openTurn, origin, reason }, at: now };
-  const isCancelled = cancels[0] !== undefined;
-  const cancelPuts: readonly Put[] =
-    interrupts && !isCancelled ? [{ table: "cancels", key: at, tag: 0, value: writeValue("cancels", cancel) }] : [];
-  const written = await storage.write({
-    checks: [
-      { table: "sessions", key: keyOf(key), tag: version },
-      { table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null },
-      { table: "accepted", key: [...keyOf(key), id], tag: null },
-      { table: "cancels", key: at, tag: cancels[0]?.tag ?? null },
-    ],
+  const waiting = {
+    ...inboxEntry(context, options.key ?? newInputId(), { type: "message", message }),
+    ownTurn: unplanned,
+  };
+  const ownTurn = { ...unplanned, pinned: await pinnedFor(context, session, waiting, unplanned) };
+  const added = inputChanges(open, { ...waiting, ownTurn }, await contentDigest(content));
+  return {
+    type: "batch",
+    changes: merge(added, interrupts ? cancelChanges(open, waiting.at) : noChanges),
+    written: async () => {
+      if (interrupts) {
+        context.turns.cancel(key, openTurn, origin, reason);
+        // If no process holds the turn, it is ended here; otherwise its process finds the cancel.
+        if (context.drives) {
+          await context.turns.driveStored({ key, turn: openTurn, epoch: epochOf(session.leaseRow?.tag ?? 0) });
+        }
+      }
+      return queuedHandle(context, key, ownTurn.id, { sequence: head.sequence, position: null });
+    },
+  };
+}
+
+/** The changes that cancel the open turn, unless it is cancelled already. */
+function cancelChanges({ session: { key }, turn, cancel }: OpenTurnRows, at: number): Changes {
+  const row = { table: "cancels", key: turnKey(key, turn) } as const;
+  const value = writeValue("cancels", { evidence: { requestId: turn, origin, reason }, at });
+  return {
+    checks: [{ ...row, tag: cancel?.tag ?? null }],
     removals: [],
-    puts: [
-      inboxPut([...keyOf(key), count + 1], 0, entry),
-      { table: "inboxes", key: keyOf(key), tag: count + 1, value: "" },
-      acceptedPut(key, id, 0, { digest, state: "pending", turn: ownTurn.id }),
-      ...cancelPuts,
-    ],
-  });
-  if (!written.ok) return null;
-  if (interrupts) {
-    context.turns.cancel(key, openTurn, origin, reason);
-    // If no process holds the turn, it is ended here; otherwise its process finds the cancel.
-    if (context.drives) {
-      await context.turns.driveStored({ key, turn: openTurn, epoch: epochOf(session.leaseRow?.tag ?? 0) });
-    }
-  }
-  return queuedHandle(context, key, ownTurn.id, { sequence: head.sequence, position: null });
+    puts: cancel === null ? [{ ...row, tag: 0, value }] : [],
+  };
 }
 
 /**
@@ -138,14 +127,12 @@ function checkedEngine({ session }: SessionKey, turn: string, open: string, name
  */
 function checkSteered(
   { caller }: VerbContext,
-  { key, head }: ExistingSession,
-  turn: string,
-  openContext: JsonObject | null,
+  { session: { key, head }, turn, start }: OpenTurnRows,
   turnContext: JsonObject | undefined,
 ): void {
   const isOwn = caller === null || (head.startedBy.length === 1 && head.startedBy[0] === caller);
   const inContext =
-    turnContext === undefined || canonicalJson(openContext ?? head.session.context) === canonicalJson(turnContext);
+    turnContext === undefined || canonicalJson(start.context ?? head.session.context) === canonicalJson(turnContext);
   if (isOwn && inContext) return;
   throw new RuntimeError("conflict", {
     message: `input of another caller waits for a checkpoint of turn ${turn} of session ${key.session}, and a turn that interrupts would accept it; queue the message, or cancel the turn first`,
@@ -159,10 +146,9 @@ async function pinnedFor(
   session: ExistingSession,
   entry: InboxEntry,
   { id, engine, options, context: turnContext }: NonNullable<InboxEntry["ownTurn"]>,
-  now: number,
 ): Promise<Pinned> {
   const start = { engine, options, context: turnContext };
   const request = { ...plainRequest, verb: "chat", ...start, ...inputOf(id, [entry]) } as const;
   const history = await historyOf(context, session);
-  return (await newTurn(context, session.key, id, session.head.session, history, request, now)).pinned;
+  return (await newTurn(context, session.key, id, session.head.session, history, request, entry.at)).pinned;
 }

@@ -3,25 +3,27 @@
 
 import type { JsonObject, Message, Withdrawn } from "../../core/model/internal.ts";
 import type { VerbContext } from "../drive/context.ts";
+import type { ExistingSession } from "../drive/session-rows.ts";
 import type { SteerInput } from "../drive/types.ts";
-import type { SessionKey } from "../rows/session-key.ts";
-import type { InboxEntry, InboxInput, SessionHead } from "../rows/values.ts";
+import type { InboxEntry, InboxInput } from "../rows/values.ts";
+import type { AcceptingBatch, TurnDecision } from "./accept.ts";
+import type { OpenTurnRows } from "./open-turn.ts";
 
 import { canonicalJson, turnCauseShape } from "../../core/kernel/internal.ts";
 import { message as checkedMessage, MisuseError, renderIssue, RuntimeError, user } from "../../core/model/internal.ts";
 import { isPlainObject, read } from "../../core/model/parse/reading.ts";
 import { checkNotBlank, checkStatus } from "../../core/session/internal.ts";
-import { readOne } from "../drive/context.ts";
 import { checkTexts } from "../drive/durable-options.ts";
-import { engineOfSession, find, headOf, lastStart, sessionKey } from "../drive/session-rows.ts";
-import { randomText, sha256 } from "../rows/digest.ts";
-import { acceptedPut, inboxPut } from "../rows/inbox.ts";
+import { engineOfSession, existingSession, lastStart, sessionKey } from "../drive/session-rows.ts";
+import { randomText } from "../rows/digest.ts";
+import { acceptedPut } from "../rows/inbox.ts";
 import { epochOf } from "../rows/lease.ts";
-import { keyOf, turnKey } from "../rows/session-key.ts";
+import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
-import { accept } from "./accept.ts";
-import { contextOfTurn, isWaitingTurn } from "./drive-verbs.ts";
-import { keyConflict } from "./idempotency.ts";
+import { attach } from "../sessions/handles.ts";
+import { accept, acceptedKey, contentDigest } from "./accept.ts";
+import { contextOfTurn, isWaitingTurn } from "./continued-turn.ts";
+import { inputChanges, readOpenTurn } from "./open-turn.ts";
 
 /** Options of `steer`. `turnContext`: as for other verbs; input with another context than that of the open turn is rejected with `conflict`. */
 export type SteerOptions = { readonly id?: string; readonly engine?: string; readonly turnContext?: JsonObject };
@@ -36,74 +38,61 @@ export async function steer(
   input: SteerInput,
   options: SteerOptions = {},
 ): Promise<{ readonly inputId: string; readonly turnId: string }> {
-  const key = sessionKey(context, id);
-  const { storage } = context;
-  const { turnContext = null, ...texts } = options;
+  const { turnContext: _, ...texts } = options;
   checkTexts("steer", texts, ["id", "engine"]);
-  const inputId = options.id ?? `input-${randomText(8)}`;
+  const inputId = options.id ?? newInputId();
   const checked = inboxInput(input);
-  const digest = await inputDigest(checked, options);
-  for (;;) {
-    const [heads = [], counts = [], acceptedRows = []] = await storage.read([
-      { table: "sessions", prefix: keyOf(key) },
-      { table: "inboxes", prefix: keyOf(key) },
-      { table: "accepted", prefix: [...keyOf(key), inputId] },
-    ]);
-    const { head, version } = headOf(id, heads[0]);
-    const [acceptedRow] = acceptedRows;
-    if (acceptedRow !== undefined) {
-      const accepted = readValue("accepted", acceptedRow);
-      if (accepted.digest !== digest) throw keyConflict(inputId);
-      return { inputId, turnId: accepted.turn ?? head.turn ?? "" };
-    }
-    const at = context.clock.now();
-    const count = counts[0]?.tag ?? 0;
-    const entry: InboxEntry = {
-      id: inputId,
-      input: checked,
-      state: "pending",
-      turn: null,
-      epoch: null,
-      at,
-      ownTurn: null,
-    };
-    if (head.turn === null) {
-      const turnId = await startFromInput(context, id, entry, digest, options);
-      if (turnId !== null) return { inputId, turnId };
-      continue;
-    }
-    checkCaller(context, id, head, head.turn);
-    if (turnContext !== null) await checkContext(context, key, head, head.turn, turnContext);
-    // Only with input in the inbox: `count` is the number of all inputs so far.
-    if (count > 0) await checkQueued(context, key, head, turnContext);
-    const written = await storage.write({
-      checks: [
-        { table: "sessions", key: keyOf(key), tag: version },
-        { table: "inboxes", key: keyOf(key), tag: counts[0]?.tag ?? null },
-        { table: "accepted", key: [...keyOf(key), inputId], tag: null },
-      ],
-      removals: [],
-      puts: [
-        inboxPut([...keyOf(key), count + 1], 0, entry),
-        { table: "inboxes", key: keyOf(key), tag: count + 1, value: "" },
-        acceptedPut(key, inputId, 0, { digest, state: "pending", turn: null }),
-      ],
-    });
-    if (written.ok) return { inputId, turnId: head.turn };
-  }
+  const { turnId } = await accept(context, {
+    session: sessionKey(context, id),
+    options: { key: inputId, ...(options.engine === undefined ? {} : { engine: options.engine }) },
+    contents: [inputContent(checked, options)],
+    decide: async (rows) => {
+      const session = existingSession(rows);
+      const { turn } = session.head;
+      if (turn === null) return turnOfInput(context, session, inboxEntry(context, inputId, checked), options);
+      const open = await readOpenTurn(context, session, turn);
+      return open === null ? null : steerOpenTurn(context, open, inboxEntry(context, inputId, checked), options);
+    },
+  });
+  return { inputId, turnId: turnId ?? "" };
 }
 
-/** Starts a turn with the input. `null`: another writer has changed the session since it was read. */
-async function startFromInput(
+/** A random id for an input. */
+export function newInputId(): string {
+  return `input-${randomText(8)}`;
+}
+
+/** Input as it waits in the inbox for a checkpoint. */
+export function inboxEntry({ clock }: VerbContext, id: string, input: InboxInput): InboxEntry {
+  return { id, input, state: "pending", turn: null, epoch: null, at: clock.now(), ownTurn: null };
+}
+
+/** Decides about input for the open turn. Throws `conflict` if another caller or another context is involved. */
+export async function steerOpenTurn(
   context: VerbContext,
-  id: string,
+  open: OpenTurnRows,
   entry: InboxEntry,
-  digest: string,
-  { engine, turnContext }: SteerOptions,
-): Promise<string | null> {
-  const before = await find(context, id);
-  const { session, turn } = before.head;
-  if (turn !== null) return null;
+  options: Pick<SteerOptions, "engine" | "turnContext">,
+): Promise<AcceptingBatch> {
+  checkCaller(context, open);
+  if (options.turnContext !== undefined) checkContext(open, options.turnContext);
+  checkQueued(context, open, options.turnContext);
+  const digest = await contentDigest(inputContent(entry.input, options));
+  return {
+    type: "batch",
+    changes: inputChanges(open, entry, digest),
+    written: () => attach(context, open.session.key.session, open.turn, open.progress.status !== "parked"),
+  };
+}
+
+/** Decides about input for a session without an open turn: it starts one. */
+async function turnOfInput(
+  context: VerbContext,
+  before: ExistingSession,
+  entry: InboxEntry,
+  options: SteerOptions,
+): Promise<TurnDecision> {
+  const { session } = before.head;
   checkStatus(session, "reply", null);
   if (session.status === "awaiting_user") {
     throw new MisuseError(
@@ -115,29 +104,24 @@ async function startFromInput(
     );
   }
   const last = await lastStart(context, before);
-  const contextOfNext = contextOfTurn(session, last, turnContext);
   const { input } = entry;
   // A message becomes part of the history. A transient message or a cause is input of the turn only.
   const content =
     input.type === "message"
       ? { session: { ...session, thread: { ...session.thread, messages: [input.message] } } }
       : { session, input: entry };
-  try {
-    const { turnId } = await accept(context, before, {
-      ...content,
-      // Input for a turn that stopped for an answer continues that turn, so the callers that started it still do not decide in it.
-      continues: isWaitingTurn(session) ? last : null,
-      verb: "chat",
-      options: last?.options ?? {},
-      engine: engine ?? last?.engine ?? (await engineOfSession(context, before)),
-      context: contextOfNext,
-      key: { name: entry.id, digest },
-    });
-    return turnId;
-  } catch (error) {
-    if (error instanceof RuntimeError && error.reason === "conflict") return null;
-    throw error;
-  }
+  return {
+    type: "turn",
+    before,
+    ...content,
+    // Input for a turn that stopped for an answer continues that turn, so the callers that started it still do not decide in it.
+    continues: isWaitingTurn(session) ? last : null,
+    verb: "chat",
+    options: last?.options ?? {},
+    engine: options.engine ?? last?.engine ?? (await engineOfSession(context, before)),
+    context: contextOfTurn(session, last, options.turnContext),
+    key: await acceptedKey(entry.id, inputContent(input, options)),
+  };
 }
 
 /** Withdraws input that no turn has accepted. A claim by the current lease epoch cannot be withdrawn; one of an earlier epoch is void. */
@@ -171,32 +155,24 @@ export async function withdraw(context: VerbContext, id: string, inputId: string
   }
 }
 
-/** The digest that is compared under the idempotency key of an input. */
-export async function inputDigest(
+/** What is compared under the idempotency key of an input. */
+export function inputContent(
   input: InboxInput,
   { engine, turnContext }: Pick<SteerOptions, "engine" | "turnContext">,
-): Promise<string> {
+): unknown {
   const details = {
     ...(engine === undefined ? {} : { engine }),
     ...(turnContext === undefined ? {} : { turnContext }),
   };
-  return sha256(canonicalJson(Object.keys(details).length === 0 ? input : { input, ...details }));
+  return Object.keys(details).length === 0 ? input : { input, ...details };
 }
 
 /**
  * Throws `conflict` if the open turn has another context than the input: its tools would run on behalf of another caller than the one that sent
  * the input.
  */
-async function checkContext(
-  { storage }: VerbContext,
-  key: SessionKey,
-  { session }: SessionHead,
-  turn: string,
-  turnContext: JsonObject,
-): Promise<void> {
-  const row = await readOne(storage, { table: "starts", prefix: turnKey(key, turn) });
-  const openContext = (row === null ? null : readValue("starts", row).context) ?? session.context;
-  if (canonicalJson(openContext) === canonicalJson(turnContext)) return;
+function checkContext({ session: { key, head }, turn, start }: OpenTurnRows, turnContext: JsonObject): void {
+  if (canonicalJson(start.context ?? head.session.context) === canonicalJson(turnContext)) return;
   throw new RuntimeError("conflict", {
     message: `turn ${turn} of session ${key.session} runs with the context of another caller and accepts no input with this one; wait for its end, or queue the message`,
     metadata: { turnId: turn },
@@ -207,10 +183,11 @@ async function checkContext(
  * Throws `conflict` if the open turn was started by other callers: who started a turn does not decide in it, and input of another caller would not be counted among
  * theirs.
  */
-function checkCaller({ caller }: VerbContext, id: string, { startedBy }: SessionHead, turn: string): void {
+function checkCaller({ caller }: VerbContext, { session: { key, head }, turn }: OpenTurnRows): void {
+  const { startedBy } = head;
   if (caller === null || startedBy.length === 0 || startedBy.includes(caller)) return;
   throw new RuntimeError("conflict", {
-    message: `turn ${turn} of session ${id} was started by another caller and accepts no input of this one; wait for its end, or queue the message`,
+    message: `turn ${turn} of session ${key.session} was started by another caller and accepts no input of this one; wait for its end, or queue the message`,
     metadata: { turnId: turn },
   });
 }
@@ -219,20 +196,18 @@ function checkCaller({ caller }: VerbContext, id: string, { startedBy }: Session
  * Throws `conflict` if a message of another caller, or with another context, is queued: the turn that it starts may accept the input, if the open turn ends before its
  * next checkpoint.
  */
-async function checkQueued(
-  { storage, caller }: VerbContext,
-  key: SessionKey,
-  { session }: SessionHead,
-  turnContext: JsonObject | null,
-): Promise<void> {
-  const [rows = []] = await storage.read([{ table: "inbox", prefix: keyOf(key) }]);
+function checkQueued(
+  { caller }: VerbContext,
+  { session: { key, head }, inbox }: OpenTurnRows,
+  turnContext: JsonObject | undefined,
+): void {
   const isOfOther = ({ ownTurn }: InboxEntry): boolean => {
     if (ownTurn === null) return false;
     const { startedBy, context } = ownTurn;
     if (caller !== null && startedBy.length > 0 && !startedBy.includes(caller)) return true;
-    return turnContext !== null && canonicalJson(context ?? session.context) !== canonicalJson(turnContext);
+    return turnContext !== undefined && canonicalJson(context ?? head.session.context) !== canonicalJson(turnContext);
   };
-  if (!rows.some((row) => isOfOther(readValue("inbox", row)))) return;
+  if (!inbox.some(isOfOther)) return;
   throw new RuntimeError("conflict", {
     message: `a message of another caller is queued in session ${key.session}, and its turn could accept this input; queue the message`,
     metadata: { sessionId: key.session },
@@ -246,7 +221,7 @@ function notBlank<M extends Message>(message: M): M {
 }
 
 /** Validates input, also from callers without a compiler. Throws `MisuseError`, or `ValidationError` for a blank user message. */
-export function inboxInput(input: SteerInput): InboxInput {
+function inboxInput(input: SteerInput): InboxInput {
   if (typeof input === "string") return { type: "message", message: notBlank(user(input)) };
   const value: unknown = input;
   if (!isPlainObject(value)) {

@@ -92,3 +92,28 @@ test("a cancel that was stored before the watch is delivered although the first 
   expect(delivered).toEqual(["here"]);
   end();
 });
+
+test("the cancel of an expected turn is delivered without a read at the start of its drive, also if it is stored before", async () => {
+  const storage = memoryStorage();
+  const clock = handClock();
+  let reads = 0;
+  const read: typeof storage.read = (queries) => {
+    reads += 1;
+    return storage.read(queries);
+  };
+  const cancels = new CancelWatch({ ...storage, read }, clock);
+  const delivered: string[] = [];
+  const endExpected = cancels.expect(turn);
+  await storage.write({ ...cancel, puts: [{ table: "turns", key: turn, tag: 0, value: "" }] });
+  const leave = cancels.watch(turn, () => delivered.push("first"));
+  await clock.advance(1000);
+  expect([reads, delivered]).toEqual([0, []]);
+  leave();
+  await storage.write(cancel);
+  await clock.advance(1000);
+  const end = cancels.watch(turn, () => delivered.push("second"));
+  expect(delivered).toEqual(["second"]);
+  endExpected();
+  end();
+  expect(clock.sleepers).toBe(0);
+});

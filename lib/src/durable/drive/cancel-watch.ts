@@ -1,5 +1,6 @@
 // Finds cancels that other processes have stored for the turns driven here (H6). One watch serves all turns: after a write to `cancels` the
 // table is read once, at most every `pollMs`, so the cost does not grow with the number of turns. The table holds only unsettled cancels.
+// A turn that this process accepts is watched from before its batch is written (`expect`), so the table is not read when its drive begins.
 // A read that fails is repeated, and so is one without an answer: one lost answer must not delay a cancel until the connection times out.
 
 import type { Clock } from "../../core/engine/internal.ts";
@@ -23,6 +24,8 @@ export class CancelWatch {
   readonly #clock: Clock;
   /** Callbacks of the watched turns, by the JSON of the turn's key. */
   readonly #turns = new Map<string, (row: Row) => void>();
+  /** Turns that are about to be stored, and their cancels. */
+  readonly #expected = new Map<string, Row | null>();
   #watching: AbortController | null = null;
   #changes: ChangeSignal | null = null;
   readonly #unanswered = new Set<Promise<"done" | "failed">>();
@@ -32,29 +35,54 @@ export class CancelWatch {
     this.#clock = clock;
   }
 
+  /** Begins to watch a turn before it is stored. Call the returned function when `watch` was called for the turn, or when the turn was not stored. */
+  expect(turn: Key): () => void {
+    const name = JSON.stringify(turn);
+    this.#expected.set(name, null);
+    this.#begin();
+    return () => {
+      this.#expected.delete(name);
+      this.#endIfUnused();
+    };
+  }
+
   /** Calls back once with the cancel row of the turn, when there is one. Returns the function that ends the watch. */
   watch(turn: Key, onCancel: (row: Row) => void): () => void {
     const name = JSON.stringify(turn);
     this.#turns.set(name, onCancel);
-    if (this.#watching === null) {
-      this.#watching = new AbortController();
-      this.#watch(this.#watching.signal).catch(() => undefined);
-    }
-    // A cancel may have been stored between the load of the turn and the start of the watch.
-    readOne(this.#storage, { table: "cancels", prefix: turn }).then(
-      (row) => row !== null && this.#deliver(name, row),
-      () => this.#changes?.notify(),
-    );
+    this.#begin();
+    const expected = this.#expected.get(name);
+    if (expected === undefined) this.#readFirst(turn);
+    else if (expected !== null) this.#deliver(name, expected);
     return () => {
       // Compares the callback: a later drive of the same turn may have replaced it.
       if (this.#turns.get(name) === onCancel) this.#turns.delete(name);
-      if (this.#turns.size > 0) return;
-      this.#watching?.abort();
-      this.#watching = null;
+      this.#endIfUnused();
     };
   }
 
+  /** A cancel may have been stored between the load of the turn and the start of the watch. */
+  #readFirst(turn: Key): void {
+    readOne(this.#storage, { table: "cancels", prefix: turn }).then(
+      (row) => row !== null && this.#deliver(JSON.stringify(turn), row),
+      () => this.#changes?.notify(),
+    );
+  }
+
+  #begin(): void {
+    if (this.#watching !== null) return;
+    this.#watching = new AbortController();
+    this.#watch(this.#watching.signal).catch(() => undefined);
+  }
+
+  #endIfUnused(): void {
+    if (this.#turns.size + this.#expected.size > 0) return;
+    this.#watching?.abort();
+    this.#watching = null;
+  }
+
   #deliver(name: string, row: Row): void {
+    if (this.#expected.has(name)) this.#expected.set(name, row);
     const onCancel = this.#turns.get(name);
     this.#turns.delete(name);
     try {

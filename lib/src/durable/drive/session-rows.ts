@@ -16,7 +16,7 @@ import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
 import { noChanges } from "../rows/batch.ts";
 import { loadHistory } from "../rows/history-cache.ts";
 import { scopeParts } from "../rows/limits.ts";
-import { keyOf, turnKey } from "../rows/session-key.ts";
+import { keyOf, nameOf, turnKey } from "../rows/session-key.ts";
 import { emptyHead, writeSession } from "../rows/session-write.ts";
 import { checkReadable, readValue } from "../rows/stored.ts";
 import { admissionOf } from "./admission.ts";
@@ -35,6 +35,8 @@ export type SessionRows = {
   readonly lease: Row | null;
   /** The row of the idempotency key, if the caller gave one. */
   readonly accepted: Row | null;
+  /** The rows of the messages; `null`: they were not read. */
+  readonly entries: readonly Row[] | null;
   readonly limits: ReadLimits | null;
 };
 
@@ -47,8 +49,8 @@ type ReadLimits = {
 };
 
 /**
- * Reads these rows in one read. `turn`: the engine and the limit key of the turn that the verb is expected to start; what its limits depend on is read too, if
- * this process drives the turns that it accepts.
+ * Reads these rows in one read. `turn`: the engine and the limit key of the turn that the verb is expected to start. If this process drives the turns that it
+ * accepts, what the limits of the turn depend on is read too, and the messages unless the process has them.
  */
 export async function readSession(
   context: VerbContext,
@@ -56,32 +58,46 @@ export async function readSession(
   idempotencyKey?: string,
   turn: Pick<VerbOptions, "engine" | "limitKey"> | null = null,
 ): Promise<SessionRows> {
-  const acceptedQuery: readonly Query[] =
-    idempotencyKey === undefined ? [] : [{ table: "accepted", prefix: [...keyOf(key), idempotencyKey] }];
   const { engine = "default", limitKey = context.limitKey } = turn ?? {};
-  const admission =
-    turn === null || !context.drives ? null : admissionOf(context, { key, engine, limitKey, limit: null });
-  const [heads = [], leases = [], ...rest] = await context.storage.read([
+  const drives = turn !== null && context.drives;
+  const admission = drives ? admissionOf(context, { key, engine, limitKey, limit: null }) : null;
+  // A session that is driven here has an open turn: no other one starts.
+  const endRead = drives && !context.turns.drivesSession(key) ? context.histories.beginRead(nameOf(key)) : null;
+  const keyQuery: readonly Query[] =
+    idempotencyKey === undefined ? [] : [{ table: "accepted", prefix: [...keyOf(key), idempotencyKey] }];
+  const queries: readonly Query[] = [
     { table: "sessions", prefix: keyOf(key) },
     { table: "leases", prefix: keyOf(key) },
-    ...acceptedQuery,
-    ...(admission?.queries ?? []),
-  ]);
-  const accepted = acceptedQuery.length === 0 ? null : (rest[0]?.[0] ?? null);
-  const limits = admission === null ? null : { engine, limitKey, admission, rows: rest.slice(acceptedQuery.length) };
-  return { key, head: heads[0] ?? null, lease: leases[0] ?? null, accepted, limits };
+    ...keyQuery,
+    ...(endRead === null ? [] : [{ table: "entries", prefix: keyOf(key) } as const]),
+  ];
+  try {
+    const results = await context.storage.read([...queries, ...(admission?.queries ?? [])]);
+    const rowsOf = (table: Query["table"]) => results[queries.findIndex((query) => query.table === table)] ?? null;
+    return {
+      key,
+      head: rowsOf("sessions")?.[0] ?? null,
+      lease: rowsOf("leases")?.[0] ?? null,
+      accepted: rowsOf("accepted")?.[0] ?? null,
+      entries: rowsOf("entries"),
+      limits: admission === null ? null : { engine, limitKey, admission, rows: results.slice(queries.length) },
+    };
+  } finally {
+    endRead?.();
+  }
 }
 
-/** A session that exists, its lease row, and the rows of limits that were read with it. */
+/** A session that exists, its lease row, and the rows that were read with it. */
 export type ExistingSession = StoredSession & {
   readonly version: number;
   readonly leaseRow: Row | null;
   readonly limits: ReadLimits | null;
+  readonly entries: SessionRows["entries"];
 };
 
 /** The session of the rows. Throws `not_found` if there is no such session or it was deleted. */
-export function existingSession({ key, head: row, lease, limits }: SessionRows): ExistingSession {
-  return { key, ...headOf(key.session, row), turn: null, leaseRow: lease, limits };
+export function existingSession({ key, head: row, lease, limits, entries }: SessionRows): ExistingSession {
+  return { key, ...headOf(key.session, row), turn: null, leaseRow: lease, limits, entries };
 }
 
 /**
@@ -92,7 +108,7 @@ export function absentSession(
   { key, head: row, lease, limits }: SessionRows,
   session: Session<JsonObject>,
   now: number,
-): StoredSession & Pick<ExistingSession, "leaseRow" | "limits"> {
+): StoredSession & Pick<ExistingSession, "leaseRow" | "limits" | "entries"> {
   const before = row === null ? null : readValue("sessions", row);
   if (before !== null && !before.deleted) {
     throw new RuntimeError("conflict", {
@@ -100,7 +116,7 @@ export function absentSession(
     });
   }
   const head = { ...emptyHead(session, now), sequence: before?.sequence ?? 0 };
-  return { key, head, version: row?.tag ?? null, turn: null, leaseRow: lease, limits };
+  return { key, head, version: row?.tag ?? null, turn: null, leaseRow: lease, limits, entries: null };
 }
 
 /** Reads a session. Rejects with `not_found`. */
@@ -140,14 +156,20 @@ export async function engineOfSession(
   return session.head.engine ?? (await lastStart(context, session))?.engine ?? "default";
 }
 
-/** The history of a session. A process that does not drive turns needs no messages: length and digest are enough to accept a turn. */
+/**
+ * The history of a session, from the rows that were read with it, from the cache or from the storage. A process that does not drive turns needs no messages: length
+ * and digest are enough to accept a turn.
+ */
 export async function historyOf(
   context: VerbContext,
-  { key, head }: Pick<StoredSession, "key" | "head">,
+  { key, head, entries: rows = null }: Pick<StoredSession, "key" | "head"> & Partial<Pick<SessionRows, "entries">>,
 ): Promise<TurnHistory> {
   const { length, digest } = head;
   if (!context.drives) return { entries: [], length, digest };
-  return loadHistory(context, key, head);
+  if (rows?.length !== length) return loadHistory(context, key, head);
+  const history = { entries: rows.map((row) => readValue("entries", row)), length, digest };
+  context.histories.keep(nameOf(key), history);
+  return history;
 }
 
 /** Appends messages to a history, also to one that has only its length and digest: the digest is rolling. */

@@ -202,6 +202,11 @@ export type TurnHandle<Output = Json> = {
   /** The id of the turn; `null` if no turn was started because tool calls of the session are still pending. */
   readonly turnId: string | null;
   /**
+   * Whether the turn had neither ended nor was parked when the verb returned; a queued message counts as open. `null`: not known, for handles of `attach`, which
+   * reads nothing.
+   */
+  readonly isOpen: boolean | null;
+  /**
    * The events of the turn, from its first. Ending the iteration early detaches the reader and does not affect the turn (H6). The
    * iterable can be iterated several times; every iteration begins with the first event.
    */

@@ -28,6 +28,7 @@ export class HistoryCache {
   /** The length in characters of the messages up to a position, by the message there. Only of the last message of a history that was stored. */
   readonly #sizes = new WeakMap<Message, { readonly index: number; readonly size: number }>();
   readonly #loads = new Map<string, Promise<TurnHistory>>();
+  readonly #reads = new Set<string>();
   #size = 0;
 
   /** The length of all cached histories, in characters. */
@@ -68,6 +69,16 @@ export class HistoryCache {
   forget(name: string): void {
     this.#size -= this.#histories.get(name)?.size ?? 0;
     this.#histories.delete(name);
+  }
+
+  /**
+   * Begins a read of the session and all its messages. Returns the function that ends it; `null`: a history of the session is cached, or another call is reading it,
+   * so the messages need not be read.
+   */
+  beginRead(name: string): (() => void) | null {
+    if (this.#histories.has(name) || this.#reads.has(name)) return null;
+    this.#reads.add(name);
+    return () => this.#reads.delete(name);
   }
 
   /** Reads a history once for all callers that need it at the same time: each copy may have many megabytes. */

@@ -41,34 +41,48 @@ type HandleAim =
   | { readonly type: "open" }
   | { readonly type: "none" };
 
-/** A handle on a turn by its id, or on the open turn. Nothing is read before the handle is used. */
-export function attach(context: VerbContext, id: string, turnId: string | null = null): TurnHandle {
+/** A handle on a turn by its id, or on the open turn. Nothing is read before the handle is used. `isOpen`: what the caller knows about the turn. */
+export function attach(
+  context: VerbContext,
+  id: string,
+  turnId: string | null = null,
+  isOpen: boolean | null = null,
+): TurnHandle {
   const aim: HandleAim = turnId === null ? { type: "open" } : { type: "turn", turn: turnId, exists: false };
-  return handleOf(context, sessionKey(context, id), aim, start);
+  return handleOf(context, sessionKey(context, id), aim, start, isOpen);
 }
 
 /** The handle that a verb returns. `turnId` is `null` if the verb started no turn. `from`: the position before the first event of the turn. */
-export function handle(context: VerbContext, key: SessionKey, turnId: string | null, from: Cursor): TurnHandle {
-  return handleOf(
-    context,
-    key,
-    turnId === null ? { type: "none" } : { type: "turn", turn: turnId, exists: true },
-    from,
-  );
+export function handle(
+  context: VerbContext,
+  key: SessionKey,
+  turnId: string | null,
+  from: Cursor = start,
+  isOpen: boolean = turnId !== null,
+): TurnHandle {
+  const aim: HandleAim = turnId === null ? { type: "none" } : { type: "turn", turn: turnId, exists: true };
+  return handleOf(context, key, aim, from, isOpen);
 }
 
 /** The handle of a turn that queued input will start. It waits for the turn; it rejects with `not_found` if the input is withdrawn. */
 export function queuedHandle(context: VerbContext, key: SessionKey, turn: string, from: Cursor): TurnHandle {
-  return handleOf(context, key, { type: "turn", turn, exists: false }, from);
+  return handleOf(context, key, { type: "turn", turn, exists: false }, from, true);
 }
 
 const start: Cursor = { sequence: 0, position: null };
 
-function handleOf(context: VerbContext, key: SessionKey, aim: HandleAim, from: Cursor): TurnHandle {
+function handleOf(
+  context: VerbContext,
+  key: SessionKey,
+  aim: HandleAim,
+  from: Cursor,
+  isOpen: boolean | null,
+): TurnHandle {
   let result: Promise<TurnEnd> | null = null;
   return {
     sessionId: key.session,
     turnId: aim.type === "turn" ? aim.turn : null,
+    isOpen,
     events: eventsOf(context, key.session, aim, from, true, null),
     // Waiting begins at the first access. The empty handler keeps an unhandled rejection from ending the process.
     get result() {
@@ -87,10 +101,11 @@ export function typedHandle<Output>(of: TurnHandle, schema: OutputSchema<Output>
 export function typedHandle(of: TurnHandle, schema: AnySchema | undefined): TurnHandle<unknown> {
   if (schema === undefined || !isStandardSchema(schema)) return of;
   let result: Promise<TurnEnd<unknown>> | null = null;
-  const { sessionId, turnId, events } = of;
+  const { sessionId, turnId, isOpen, events } = of;
   return {
     sessionId,
     turnId,
+    isOpen,
     events,
     get result() {
       result ??= of.result.then((end) => typedEnd(end, schema));

@@ -434,6 +434,7 @@ function laterHandle<Output>(
   return {
     sessionId,
     turnId,
+    isOpen: null,
     events: laterIterable(async () => (await open()).events),
     get result() {
       return open().then((handle) => handle.result);

@@ -39,12 +39,12 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "    if (ordered === undefined) throw diverged(ordinal, id, [`no effect of this id was ordered`]);\n    this.#deferred.get(id)?.();\n    this.#deferred.delete(id);\n",
     },
   ]),
-  ...inFile("lib/src/durable/accept/idempotency.ts", [
+  ...inFile("lib/src/durable/accept/accept.ts", [
     {
       rows: ["lash 82"],
       defect: "a key may be used again with other content",
-      from: "if (accepted.digest !== (await contentDigest(content))) throw keyConflict(key);",
-      to: "if (accepted.digest === null) throw keyConflict(key);",
+      from: "if (!digests.includes(digest)) throw keyConflict(key);",
+      to: "if (digests.length === 0) throw keyConflict(key);",
     },
   ]),
   ...inFile("lib/src/durable/host/memory/memory.ts", [
@@ -95,7 +95,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: "return { effect: null, hash: effect === null ? null : await sha256(effect), item, epoch, attempt, timing };",
     },
   ]),
-  ...inFile("lib/src/durable/read/live.ts", [
+  ...inFile("lib/src/core/model/turn/reply-parts.ts", [
     {
       rows: ["lash 91"],
       defect: "the offset of a delta is that of its end",

@@ -37,7 +37,7 @@ export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle
         // The verb reads the row of the session, which has the text of the newest answer. A request that is repeated under a key finds its turn, which may have ended.
         const { turn, isOpen } = await inPageSlot(call, async () => {
           const started = await start();
-          return { turn: started, isOpen: call.key === null || (await isTurnOpen(call, started)) };
+          return { turn: started, isOpen: call.key === null || (started.isOpen ?? (await isTurnOpen(call, started))) };
         });
         if (isOpen) turn.result.then(releaseTurn, releaseTurn);
         else releaseTurn();

@@ -230,7 +230,8 @@ test.each([
   ["durable/drive", "a verb", 'export { accept } from "../accept/accept.ts";'],
   ["durable/sessions", "a verb that accepts input", 'export { accept } from "../accept/accept.ts";'],
   ["durable/accept", "the work of a process", 'export { work } from "../work/work.ts";'],
-  ["durable/work", "inspection", 'export { overview } from "../inspect/overview.ts";'],
+  ["durable/work", "a replay", 'export { replayTurn } from "../replay/replay-turn.ts";'],
+  ["durable", "inspection", 'export { inspection } from "../serve/inspect/internal.ts";'],
   ["durable/host/memory", "the runtime", 'export { runtime } from "../../internal.ts";'],
   [
     "core/model",
@@ -245,6 +246,7 @@ test.each([
   ["serve/http", "a bridge", 'export { mcpTools } from "../../bridges/mcp/index.ts";'],
   ["serve/http", "a dialect", 'export { agUi } from "../dialects/internal.ts";'],
   ["serve/http", "the entry point of its floor", 'export { agUi } from "../index.ts";'],
+  ["serve/inspect", "the handler", 'export { createHandler } from "../http/internal.ts";'],
   ["serve/dialects", "an adapter", 'export { fake } from "../../core/adapters/internal.ts";'],
   ["serve/dialects", "the client", 'export { createClient } from "../client/index.ts";'],
   ["serve/http", "a Node module", 'export { createServer } from "node:http";'],

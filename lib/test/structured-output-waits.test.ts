@@ -8,6 +8,7 @@ import { toStandardJsonSchema } from "@valibot/to-json-schema";
 import { type } from "arktype";
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { appendUser, fromJson, newSession, toJson, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import * as session from "everturn/session";
@@ -215,7 +216,9 @@ describe("in the durable runtime", () => {
       expect(end.output).toEqual({ n: 1 });
       expect(schemaOf(adapter.calls[0]?.request)).toMatchObject({ type: "object", required: ["n"] });
       expect(adapter.calls).toHaveLength(2);
-      expect((await driving.export("s")).data.start.options["output"]).toMatchObject({ type: "object" });
+      expect((await inspection(driving.source).export("s")).data.start.options["output"]).toMatchObject({
+        type: "object",
+      });
     },
   );
 

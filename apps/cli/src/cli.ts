@@ -39,16 +39,16 @@ function isUsage(error: unknown): boolean {
 
 function report(error: unknown, io: Io, isVerbose: boolean, allowsColour: boolean): void {
   const { red, dim } = colours(allowsColour && wantsColours(io.environment, io.stderr.isTerminal));
-  io.stderr.write(`${red(`everturn: ${messageOf(error)}`)}\n`);
+  io.stderr.write(`${red(`everturn: ${errorMessage(error)}`)}\n`);
   if (!isVerbose) return;
   const seen = new Set<unknown>([error]);
   for (let cause = causeOf(error); cause !== undefined && !seen.has(cause); cause = causeOf(cause)) {
     seen.add(cause);
-    io.stderr.write(`${dim(`  caused by: ${messageOf(cause)}`)}\n`);
+    io.stderr.write(`${dim(`  caused by: ${errorMessage(cause)}`)}\n`);
   }
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return safeText(error instanceof Error ? error.message : String(error));
 }
 

@@ -35,7 +35,7 @@ function answerTo(request: ModelRequest): readonly FakeStep[] {
   const { messages, responseFormat } = request;
   const results = resultsAtEnd(messages);
   const last = messages.at(-1);
-  const userText = last === undefined ? "" : textOf(last);
+  const userText = last === undefined ? "" : messageText(last);
   if (results.length === 0) {
     const calls = callsIn(userText, request);
     if (calls.length > 0) return calls;
@@ -103,7 +103,7 @@ function reportResults(messages: readonly Message[], results: readonly Extract<M
       message.role === "assistant" ? message.toolCalls.map(({ id, name }): [string, string] => [id, name]) : [],
     ),
   );
-  const lines = results.map((result) => `- \`${names.get(result.toolCallId) ?? "tool"}\`: ${textOf(result)}`);
+  const lines = results.map((result) => `- \`${names.get(result.toolCallId) ?? "tool"}\`: ${messageText(result)}`);
   return `${results.length === 1 ? "The tool" : `The ${results.length} tools`} returned:\n\n${lines.join("\n")}`;
 }
 
@@ -170,12 +170,12 @@ function wordByWord(steps: readonly FakeStep[], paceMs: number): readonly FakeSt
   });
 }
 
-function textOf({ content }: Message): string {
+function messageText({ content }: Message): string {
   if (typeof content === "string") return content;
   return content.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join("");
 }
 
 /** The number of words of all messages, reported as input tokens. */
 function countWords({ messages }: ModelRequest): number {
-  return messages.reduce((sum, message) => sum + textOf(message).split(/\s+/).filter(Boolean).length, 0);
+  return messages.reduce((sum, message) => sum + messageText(message).split(/\s+/).filter(Boolean).length, 0);
 }

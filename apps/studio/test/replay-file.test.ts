@@ -2,6 +2,7 @@
 
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { beforeAll, describe, expect, test } from "vitest";
 
@@ -36,7 +37,7 @@ beforeAll(async () => {
   const sessions = runtime({ host: memoryStorage(), engines: { support: agent } });
   const turn = await sessions.start("Order 1042 came broken.", { id: "s1", engine: "support" });
   await turn.result;
-  text = JSON.stringify(await sessions.export("s1"));
+  text = JSON.stringify(await inspection(sessions.source).export("s1"));
   await sessions.close();
 });
 
@@ -77,16 +78,22 @@ describe("other files are rejected with a reason", () => {
     change(record);
     return JSON.stringify(record);
   };
+  const withEffect = (effect: string) => (record: { data: { [name: string]: unknown } }) => {
+    const { rows } = record.data;
+    record.data["rows"] = Array.isArray(rows) ? rows.map((row: object) => ({ ...row, effect })) : rows;
+  };
   test.each([
     ["not JSON", () => "PK\u0003\u0004", /not JSON/],
     ["other JSON", () => '{"messages":[]}', /not a turn record/],
     ["a list", () => "[1]", /not a turn record/],
     ["a newer version", () => '{"everturn":"turn_record","version":99,"data":{}}', /newer release/],
-    ["no data", () => '{"everturn":"turn_record","version":4}', /“data” is missing/],
-    ["no start", () => damaged(({ data }) => delete data["start"]), /“start” is missing/],
-    ["a damaged row", () => damaged(({ data }) => (data["rows"] = [{ effect: "{", item: {} }])), /row 1 is not JSON/],
-    ["a row without item", () => damaged(({ data }) => (data["rows"] = [7])), /“item” is missing/],
-    ["a damaged message", () => damaged(({ data }) => (data["history"] = [{ role: "king" }])), /message 1/],
+    ["no data", () => '{"everturn":"turn_record","version":4}', /not a turn record/],
+    ["no start", () => damaged(({ data }) => delete data["start"]), /start: must be/],
+    ["a damaged row", () => damaged(({ data }) => (data["rows"] = [{ effect: "{", item: {} }])), /rows\[0\]\.item/],
+    ["an effect that is not JSON", () => damaged(withEffect("{")), /effect of row 1 is not JSON/],
+    ["an effect without an id", () => damaged(withEffect('{"type":"call_tool"}')), /effect of row 1 is damaged/],
+    ["a row without item", () => damaged(({ data }) => (data["rows"] = [7])), /rows\[0\]: must be an object/],
+    ["a damaged message", () => damaged(({ data }) => (data["history"] = [{ role: "king" }])), /history\[0\]\.role/],
   ])("%s", (_, content, reason) => {
     expect(() => readReplayFile(content())).toThrow(ReplayFileError);
     expect(() => readReplayFile(content())).toThrow(reason);

@@ -5,12 +5,10 @@ export type {
   LedgerSum,
   ForkOrigin,
   LimitWait,
-  Overview,
   Page,
   Recovered,
   RuntimeEvent,
   SessionFilter,
-  SearchHit,
   SessionSummary,
   SessionView,
   TurnEnd,
@@ -19,12 +17,10 @@ export type {
 export type { Driven, DriveOptions } from "./work/drive-session.ts";
 export type { FinalizedStorage } from "./work/finalize.ts";
 export type { ForkOptions } from "./sessions/fork.ts";
-export type { OverviewOptions } from "./inspect/overview.ts";
-export type { SearchOptions } from "./inspect/search.ts";
 export type { Swept, SweepOptions } from "./work/sweep.ts";
 export type { WorkOptions } from "./work/work.ts";
-export type { ReplayedTurn, TurnRecord, TurnRecordPart } from "./inspect/record.ts";
-export type { OpenTurnReplay } from "./inspect/replay-open.ts";
+export type { ReplayedTurn, TurnRecord } from "./replay/replay-turn.ts";
+export type { OpenTurnReplay } from "./replay/replay-open.ts";
 export type { Runtime } from "./runtime.ts";
 export type {
   Batch as StorageBatch,
@@ -49,8 +45,8 @@ export type {
 } from "./drive/types.ts";
 
 export { finalizeStorage } from "./work/finalize.ts";
-export { replayTurn } from "./inspect/record.ts";
-export { replayOpenTurns } from "./inspect/replay-open.ts";
+export { replayTurn } from "./replay/replay-turn.ts";
+export { replayOpenTurns } from "./replay/replay-open.ts";
 export { runtime } from "./runtime.ts";
 export { sessionName } from "./rows/storage.ts";
 export { tables as storageTables } from "./rows/tables.ts";

@@ -6,25 +6,57 @@ export * from "./index.ts";
 export type { AnswerOptions, EventOptions } from "./drive/types.ts";
 
 // drive
+export { readOne } from "./drive/context.ts";
+export { readDiscarded } from "./drive/discarded-texts.ts";
 export { divergentPaths } from "./drive/divergence.ts";
+export { headOf, limitWaitOf, sessionKey, visibleStatus } from "./drive/session-rows.ts";
 
 // read
 export { parseCursor } from "./read/cursor.ts";
-export { ReadSlots } from "./read/page-budget.ts";
+export { pageLength, ReadSlots } from "./read/page-budget.ts";
+
+// replay
+export { readRecord } from "./replay/replay-turn.ts";
 
 // rows
 export { randomText } from "./rows/digest.ts";
+export { withFormat } from "./rows/format.ts";
+export { rowLength, withLargeValues } from "./rows/large-values.ts";
 export { epochOf, nextToken } from "./rows/lease.ts";
 export { isLimitKey, limitKeyRule } from "./rows/limits.ts";
+export { foldedWords, foldWord, maxIndexedLength, wordPattern } from "./rows/message-words.ts";
+export type { Rollup } from "./rows/rollup.ts";
+export {
+  addRollups,
+  allTenants,
+  fiveMinutes,
+  forAllTenants,
+  oneHour,
+  periodOf,
+  rollupKey,
+  sumView,
+  tenantScope,
+  toolView,
+  totalOf,
+} from "./rows/rollup.ts";
+export type { SessionKey } from "./rows/session-key.ts";
+export { keyOf, turnKey } from "./rows/session-key.ts";
+export { storageClock } from "./rows/storage-clock.ts";
 export type { Check, Key, Put, Written } from "./rows/storage.ts";
 export { readValue } from "./rows/stored.ts";
 export type { TableName } from "./rows/tables.ts";
-export type { JournalRow } from "./rows/values.ts";
+export type { JournalRow, SessionHead, TurnProgress, TurnStart } from "./rows/values.ts";
 
 export { longestCallerName } from "./runtime.ts";
 
+// work
+export { fineMs, fineQuery, foldRollups, keepMs, readable } from "./work/fold-rollups.ts";
+
 // verbs
 export { branchId, isForkOfChat } from "./sessions/branches.ts";
+export type { SessionChoice } from "./sessions/browse.ts";
+export { readableHead } from "./sessions/browse.ts";
+export { summary as sessionSummary } from "./sessions/handles.ts";
 export type { VerbOptionsWith } from "./drive/durable-options.ts";
 export { verbOptionTable } from "./drive/durable-options.ts";
 export type { TokenAnswer } from "./accept/tokens.ts";

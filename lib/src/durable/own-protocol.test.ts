@@ -8,6 +8,7 @@ import type { HostStorage, OpenTurnReplay, TurnFailure } from "everturn/runtime"
 
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { chatProtocol, ending } from "everturn/kernel";
 import { toolCall as modelCall } from "everturn/model";
 import { replayOpenTurns, replayTurn, runtime } from "everturn/runtime";
@@ -47,7 +48,7 @@ describe("records", () => {
     const all = ["snow", "rain", "fog", "rain"].map(recordOf);
     expect(view?.session.protocolEvents).toEqual(all);
 
-    const record = JSON.parse(JSON.stringify(await sessions.export("s1")));
+    const record = JSON.parse(JSON.stringify(await inspection(sessions.source).export("s1")));
     expect(record.data.protocolEvents).toEqual(all.slice(0, 2));
     const { result } = await replayTurn(record, { engine: agent });
     expect(result.protocolEvents).toEqual(all.slice(2));

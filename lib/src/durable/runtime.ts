@@ -17,25 +17,18 @@
 import type { Engine } from "../core/engine/internal.ts";
 import type {
   Cancelled,
-  EffectDetail,
-  EngineView,
   Json,
   JsonObject,
   LedgerSum,
   Message,
-  Overview,
   Page,
   Recovered,
   RuntimeEvent,
-  SearchHit,
   Session,
   SessionSummary,
   SessionView,
-  TurnSummaryView,
-  TurnTimeline,
   Usage,
   Withdrawn,
-  WorkerView,
   UserMessage,
 } from "../core/model/internal.ts";
 import type { DecisionInput } from "../core/session/internal.ts";
@@ -54,13 +47,7 @@ import type {
   SteerInput,
   TurnHandle,
 } from "./drive/types.ts";
-import type { OverviewOptions } from "./inspect/overview.ts";
-import type { TimelineOptions } from "./inspect/read-timeline.ts";
-import type { TurnRecord, TurnRecordPart } from "./inspect/record.ts";
-import type { SearchOptions } from "./inspect/search.ts";
-import type { TurnPageOptions } from "./inspect/turn-list.ts";
 import type { LeaseTimings } from "./rows/lease.ts";
-import type { HostStorage } from "./rows/storage.ts";
 import type { MessagePageOptions, SessionPageOptions } from "./sessions/browse.ts";
 import type { ForkOptions } from "./sessions/fork.ts";
 import type { Driven, DriveOptions } from "./work/drive-session.ts";
@@ -80,13 +67,6 @@ import { CancelWatch } from "./drive/cancel-watch.ts";
 import { checkedStorage } from "./drive/context.ts";
 import { GrowingLease } from "./drive/growing-lease.ts";
 import { OutputChecks } from "./drive/output-checks.ts";
-import { engineViews } from "./inspect/engine-views.ts";
-import { overview } from "./inspect/overview.ts";
-import { readEffect, readTimeline } from "./inspect/read-timeline.ts";
-import { exportParts, exportTurn } from "./inspect/record.ts";
-import { search } from "./inspect/search.ts";
-import { listTurns } from "./inspect/turn-list.ts";
-import { listWorkers } from "./inspect/workers.ts";
 import { Hub } from "./read/hub.ts";
 import { JoinedReads } from "./read/joined-reads.ts";
 import { PageBudget, ReadSlots } from "./read/page-budget.ts";
@@ -107,6 +87,12 @@ import { driveSession } from "./work/drive-session.ts";
 import { recover } from "./work/recover.ts";
 import { sweep } from "./work/sweep.ts";
 import { work } from "./work/work.ts";
+
+/** The parts of a runtime that inspection needs. */
+type InspectedSource = Pick<RuntimeOptions, "host" | "engines" | "clock"> & {
+  readonly owner: () => string;
+  readonly tenant: string;
+};
 
 /**
  * Durable sessions over a storage. A verb that starts a turn is accepted by one atomic write; any process that shares the storage and has
@@ -238,21 +224,6 @@ export type Runtime = {
    */
   readonly admit: (engine: Engine, name: string) => Promise<() => Promise<void>>;
 
-  /**
-   * Sums over the turns that ended in a period, by default in the last 24 hours: outcomes, latencies, tokens and cost, by engine, tool and tenant. Sums are
-   * kept for 90 days; deleting a session does not change them. Sums of the last 24 hours are exact to five minutes, older ones to the hour. A turn that was
-   * parked counts when it is parked, and again when it ends. The cost of the call depends on the period, not on the number of turns.
-   */
-  readonly overview: (options?: OverviewOptions) => Promise<Overview>;
-
-  /**
-   * Finds messages that contain all words of a text, of the most recently changed sessions first. The last word may be the beginning of a word; case and
-   * diacritics are ignored. Rejects with `not_found` if the storage cannot search (`canSearch`).
-   */
-  readonly search: (text: string, options?: SearchOptions) => Promise<readonly SearchHit[]>;
-  /** Whether the storage can search: `sqliteStorage` and `postgresStorage` with the option `search`. */
-  readonly canSearch: boolean;
-
   // Reading events.
 
   /**
@@ -270,18 +241,6 @@ export type Runtime = {
     options?: OutputOption<Output>,
   ) => TurnHandle<Output>;
 
-  /**
-   * Returns a turn as one JSON value: the open one, the latest, or the given one. `replayTurn` runs it again
-   * offline.
-   */
-  readonly export: (id: string, turnId?: string) => Promise<TurnRecord>;
-
-  /**
-   * Returns a turn like `export`, in parts: first the record without its messages and rows, then these in pages of about 64 KiB. A page is read from the storage when it is asked
-   * for, so a long turn needs the memory of one page. Rejects with `not_found` if the session or the journal of the turn is removed meanwhile.
-   */
-  readonly exportParts: (id: string, turnId?: string) => AsyncGenerator<TurnRecordPart, void>;
-
   // Completing a pending call from outside.
 
   /**
@@ -294,26 +253,11 @@ export type Runtime = {
    */
   readonly complete: (token: string, answer: TokenAnswer) => Promise<Completion>;
 
-  // Inspection, for pages that show what the runtime does.
-
-  /** The engines of this runtime with their models, instructions and tools. Performs no I/O. */
-  readonly engines: () => readonly EngineView[];
   /**
-   * Returns a page of the turns of a session, newest first: at most `limit` (default 50, at most 100). `after` is the cursor `next` of the previous page. Queued input
-   * is no turn until its turn starts.
+   * What `inspection` of `everturn/http` reads: the storage, the engines, the clock, the tenant, and the name of this process in leases. Inspection is no part of the runtime: it lists turns
+   * with their timelines, exports records, searches messages and sums up turns, over a storage alone.
    */
-  readonly turns: (id: string, options?: TurnPageOptions) => Promise<Page<TurnSummaryView>>;
-  /**
-   * Returns what a turn did and when, from its journal: up to `limit` rows (default 500, which is the maximum) after the row `after`. A page is bounded in characters too, so
-   * it may have fewer rows; `next` is the `after` of the next page. Also for turns that are open, and for turns inside tool calls, whose ids are in `children`.
-   */
-  readonly timeline: (id: string, turnId: string, options?: TimelineOptions) => Promise<TurnTimeline>;
-  /** Returns everything that is stored about one row of the journal of a turn. `ordinal`: the number of the row, from 1. */
-  readonly effect: (id: string, turnId: string, ordinal: number) => Promise<EffectDetail>;
-  /** Returns the processes that drive turns, of all tenants, as the leases of open turns show them. Examines at most 10,000 open turns. */
-  readonly workers: () => Promise<readonly WorkerView[]>;
-  /** Whether written rows outlive the process. */
-  readonly durability: HostStorage["durability"];
+  readonly source: InspectedSource;
 
   // Driving turns of other processes.
 
@@ -434,17 +378,14 @@ export function runtime(options: RuntimeOptions): Runtime {
     pinned: new StoredPinned(clock),
   };
   const drives = options.drive ?? true;
-  return runtimeOf({
-    ...context,
-    turns: new ActiveTurns(context, drives),
-    tenant: "",
-    limitKey: null,
-    caller: null,
-    drives,
-  });
+  const turns = new ActiveTurns(context, drives);
+  return runtimeOf(
+    { ...context, turns, tenant: "", limitKey: null, caller: null, drives },
+    { host: options.host, engines, clock, owner: context.owner },
+  );
 }
 
-function runtimeOf(context: VerbContext): Runtime {
+function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">): Runtime {
   return {
     start: async (input, options) => typedHandle(await start(context, input, options), options?.output),
     reply: async (id, message, options) =>
@@ -470,22 +411,12 @@ function runtimeOf(context: VerbContext): Runtime {
     usage: (...args) => usageOf(context, ...args),
     book: (...args) => bookUsage(context, ...args),
     admit: (...args) => admitRun(context, ...args),
-    overview: (...args) => overview(context, ...args),
-    search: (...args) => search(context, ...args),
-    canSearch: context.storage.search !== undefined,
     lease: context.lease,
     events: (...args) => watch(context, ...args),
     attach: (id, turnId, options) => typedHandle(attach(context, id, turnId), options?.output),
-    export: (...args) => exportTurn(context, ...args),
-    exportParts: (...args) => exportParts(context, ...args),
     token: (...args) => token(context, ...args),
     complete: (...args) => complete(context, ...args),
-    engines: () => engineViews(context.engines),
-    turns: (...args) => listTurns(context, ...args),
-    timeline: (...args) => readTimeline(context, ...args),
-    effect: (...args) => readEffect(context, ...args),
-    workers: () => listWorkers(context),
-    durability: context.storage.durability,
+    source: { ...source, tenant: context.tenant },
     recover: (...args) => recover(context, ...args),
     work: (...args) => work(context, ...args),
     drive: (...args) => driveSession(context, ...args),
@@ -494,9 +425,9 @@ function runtimeOf(context: VerbContext): Runtime {
       await context.turns.close(graceMs);
       context.pieces.flush();
     },
-    tenant: (name) => runtimeOf({ ...context, tenant: name }),
-    limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }),
-    calledBy: (caller) => runtimeOf({ ...context, caller: checkedCaller(caller) }),
+    tenant: (name) => runtimeOf({ ...context, tenant: name }, source),
+    limitedBy: (limitKey) => runtimeOf({ ...context, limitKey: checkedLimitKey(limitKey) }, source),
+    calledBy: (caller) => runtimeOf({ ...context, caller: checkedCaller(caller) }, source),
   };
 }
 

@@ -15,6 +15,8 @@ export type {
   OwnedSession,
   Scenario,
 } from "./http/internal.ts";
+export type { Inspection } from "./inspect/internal.ts";
 
 export { agUi, aiSdkChat, openaiCompletions } from "./dialects/internal.ts";
 export { createHandler, defaultHttpLimits } from "./http/internal.ts";
+export { inspection, readTurnRecord } from "./inspect/internal.ts";

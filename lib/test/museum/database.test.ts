@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { engine } from "everturn";
 import { sqliteStorage } from "everturn/host/sqlite";
 import { messageText, totalTokens } from "everturn/model";
+import { inspection } from "everturn/http";
 import { replayTurn } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import Database from "libsql";
@@ -182,7 +183,7 @@ describe.each(dumps)("the database $name", ({ dump }) => {
     expect(await eventsOf(sessions, name, read.at(-1)?.cursor ?? "0")).toEqual(events.slice(kept.length));
 
     expect((await listed(sessions)).filter(({ id }) => id === name)).toHaveLength(1);
-    const record = await sessions.export(name);
+    const record = await inspection(sessions.source).export(name);
     const replayed = replayTurn(record, { engine: museumEngines(probe)[record.data.start.engine] ?? engine() });
     if (name === "retained") await expect(replayed).rejects.toMatchObject({ reason: "replay_missing" });
     else await expect(replayed).resolves.toMatchObject({ result: { haltedReason: record.data.end?.haltedReason } });

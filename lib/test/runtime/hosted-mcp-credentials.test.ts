@@ -5,6 +5,7 @@ import type { HostStorage } from "everturn/runtime";
 
 import { anthropic, engine, fake, openai, providerTool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
@@ -146,7 +147,7 @@ describe("an adapter adds the token of a hosted MCP server to the request", () =
     expect(bodies).toMatchObject([sent]);
     expect(JSON.stringify(bodies).split(secret)).toHaveLength(2);
     expect(result.failure).toMatchObject({ message: expect.stringContaining("not allowed") });
-    const exported = JSON.stringify(await sessions.export("s"));
+    const exported = JSON.stringify(await inspection(sessions.source).export("s"));
     expect([...texts, JSON.stringify(result), exported].filter((text) => text.includes(secret))).toEqual([]);
   });
 });

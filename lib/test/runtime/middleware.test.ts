@@ -6,6 +6,7 @@ import type { ModelReplied, ToolReturned } from "everturn/kernel";
 
 import { tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import {
   defaultSettings,
   guardrails,
@@ -118,7 +119,7 @@ describe("middleware of a durable turn", () => {
     await (
       await process.start("hi", { id: "s1" })
     ).result;
-    const record = await process.export("s1");
+    const record = await inspection(process.source).export("s1");
     const replayed = await replayTurn(record, { engine: world.engine(model, { middleware: [shouting] }) });
     expect(replayed.result.finalResponse?.outputText).toBe("HELLO");
     expect(await talk(process)).toEqual(["user hi", "assistant HELLO"]);
@@ -251,7 +252,7 @@ describe("middleware of a durable turn", () => {
     expect((await turn.result).text).toBe("Rome");
     expect(model.asked).toHaveLength(1);
     expect(await process.usage("s2")).toMatchObject({ total: { inputTokens: null }, lines: [] });
-    const { result } = await replayTurn(await process.export("s2"));
+    const { result } = await replayTurn(await inspection(process.source).export("s2"));
     expect(result.finalResponse?.metadata).toEqual({ responseCache: "hit" });
   });
 
@@ -368,7 +369,7 @@ describe("each middleware of everturn/middleware, in a turn that another process
     expect(log).toEqual([...inModel, ...inTool, ...inModel]);
     expect(model.asked).toHaveLength(2);
     const before = await talk(second);
-    const { result } = await replayTurn(await second.export("s1"), { engine: agent() });
+    const { result } = await replayTurn(await inspection(second.source).export("s1"), { engine: agent() });
     expect(result.thread.messages.map((message) => `${message.role} ${messageText(message)}`)).toEqual(before);
     expect(log).toHaveLength(2 * inModel.length + inTool.length);
     expect(model.asked).toHaveLength(2);

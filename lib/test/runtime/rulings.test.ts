@@ -9,6 +9,7 @@ import type { JsonObject } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";
 
 import { askUser, fail, fake, MisuseError, tool } from "everturn";
+import { inspection } from "everturn/http";
 import { validateThread } from "everturn/model";
 import { quickjs } from "everturn/quickjs";
 import { replayTurn } from "everturn/runtime";
@@ -521,7 +522,7 @@ describe("Q6 kernel revisions", () => {
     await (
       await of.start("hi", { id: "s1" })
     ).result;
-    const record = await of.export("s1");
+    const record = await inspection(of.source).export("s1");
     const start = { ...record.data.start, revision: kernelRevision + 1 };
     const replayed = replayTurn({ ...record, data: { ...record.data, start } });
     await expect(replayed).rejects.toMatchObject({ reason: "newer_schema" });

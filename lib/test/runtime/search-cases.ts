@@ -3,6 +3,7 @@
 import type { HostStorage, Runtime } from "everturn/runtime";
 
 import { engine, fake } from "everturn";
+import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { expect } from "vitest";
 
@@ -29,26 +30,28 @@ async function say(sessions: Runtime, id: string, text: string, title?: string):
 }
 
 const placesOf = async (sessions: Runtime, query: string) =>
-  (await sessions.search(query, { limit: 100 })).map(({ sessionId, position }) => `${sessionId} ${position}`);
+  (await inspection(sessions.source).search(query, { limit: 100 })).map(
+    ({ sessionId, position }) => `${sessionId} ${position}`,
+  );
 
 export const searchCases: readonly SearchCase[] = [
   {
     name: "finds messages that contain all words, of the newest session first, with the text around the match",
     run: async (host) => {
       const sessions = await opened(host);
-      expect(sessions.canSearch).toBe(true);
+      expect(inspection(sessions.source).canSearch).toBe(true);
       await say(sessions, "s1", `${"filler ".repeat(50)}The invoice of Müller\nis overdue. ${"rest ".repeat(100)}`);
       await say(sessions, "s2", "An invoice for Anna.");
       await say(sessions, "s1", "Which invoice?");
       expect(await placesOf(sessions, "invoice")).toEqual(["s1 2", "s1 0", "s2 0"]);
-      const [hit, ...others] = await sessions.search("INVOICE muller over");
+      const [hit, ...others] = await inspection(sessions.source).search("INVOICE muller over");
       expect(others).toEqual([]);
       expect(hit).toMatchObject({ sessionId: "s1", position: 0, role: "user" });
       const { excerpt = "", matches = [] } = hit ?? {};
       expect(excerpt.length).toBeLessThanOrEqual(240);
       expect(matches.map(([from, until]) => excerpt.slice(from, until))).toEqual(["invoice", "Müller", "overdue"]);
       expect(await placesOf(sessions, "gern")).toEqual(["s1 3", "s1 1", "s2 1"]);
-      expect(await sessions.search("gern", { limit: 1 })).toHaveLength(1);
+      expect(await inspection(sessions.source).search("gern", { limit: 1 })).toHaveLength(1);
       expect(await placesOf(sessions, "invoice paid")).toEqual([]);
     },
   },
@@ -124,7 +127,7 @@ export const searchCases: readonly SearchCase[] = [
         "العربية",
         "e\u0301\u0301",
       ];
-      for (const query of queries) expect(Array.isArray(await sessions.search(query))).toBe(true);
+      for (const query of queries) expect(Array.isArray(await inspection(sessions.source).search(query))).toBe(true);
       expect(await placesOf(sessions, "AND")).toEqual(["s1 0"]);
       expect(await placesOf(sessions, '"gate" NOT (near)')).toEqual(["s1 0"]);
     },
@@ -133,8 +136,8 @@ export const searchCases: readonly SearchCase[] = [
     name: "messages that are older than the index are indexed, also while others are written",
     run: async (host) => {
       const before = await opened(host, false);
-      expect(before.canSearch).toBe(false);
-      await expect(before.search("x")).rejects.toMatchObject({ reason: "not_found" });
+      expect(inspection(before.source).canSearch).toBe(false);
+      await expect(inspection(before.source).search("x")).rejects.toMatchObject({ reason: "not_found" });
       const writeSession = async (session: number) => {
         for (let index = session; index < 70; index += 7) await say(before, `s${session}`, `number${index} olive`);
       };

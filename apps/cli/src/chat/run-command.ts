@@ -9,6 +9,8 @@ import type { CommandName } from "./slash-commands.ts";
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
+import { inspection } from "everturn/http";
+
 import { ambiguousText, findSession } from "../commands/id-prefix.ts";
 import { statusText } from "../commands/pending-call.ts";
 import { age, brief, plural, spent, table } from "../commands/text.ts";
@@ -209,7 +211,7 @@ async function exportTo(chat: Conversation, argument: string): Promise<void> {
   const path = resolve(chat.workspace.settings.folder, argument);
   const text = argument.endsWith(".md")
     ? toMarkdown((await chat.context.sessions.get(id))?.session.thread.messages ?? [])
-    : `${JSON.stringify(await chat.context.sessions.export(id), null, 2)}\n`;
+    : `${JSON.stringify(await inspection(chat.context.sessions.source).export(id), null, 2)}\n`;
   try {
     writeFileSync(path, text, { flag: "wx", mode: 0o600 });
   } catch (error) {

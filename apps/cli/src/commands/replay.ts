@@ -7,6 +7,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { createEngines, databaseName } from "@everturn/server";
+import { inspection } from "everturn/http";
 import { MisuseError, RuntimeError } from "everturn/model";
 import { replayTurn } from "everturn/runtime";
 
@@ -103,6 +104,6 @@ async function recordOf(context: CommandContext, { source, turn }: ReplayRequest
         `there is no file ${path}, and no session ${JSON.stringify(source)} in ${databaseName(database.value)}`,
       );
     }
-    return JSON.stringify(await sessions.export(match.id, turn ?? undefined));
+    return JSON.stringify(await inspection(sessions.source).export(match.id, turn ?? undefined));
   });
 }

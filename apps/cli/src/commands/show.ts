@@ -5,6 +5,8 @@ import type { Runtime, RuntimeEvent, SessionView } from "everturn/runtime";
 
 import { resolve } from "node:path";
 
+import { inspection } from "everturn/http";
+
 import { writePrivateFile } from "../private-file.ts";
 import { safeLine, safeJson } from "../terminal/safe-text.ts";
 import { UsageError, withSessions } from "./context.ts";
@@ -39,7 +41,7 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
     const timelines = await Promise.all(
       shown.map(async (shownTurn) => {
         const turnEvents = events.filter(({ turnId }) => turnId === shownTurn);
-        return timelineOf(await sessions.export(id, shownTurn), turnEvents);
+        return timelineOf(await inspection(sessions.source).export(id, shownTurn), turnEvents);
       }),
     );
     const usage = await sessions.usage(id);
@@ -73,7 +75,7 @@ async function exportRecord(
   { id, turn }: Pick<ShowRequest, "id" | "turn">,
   to: string,
 ): Promise<number> {
-  const record = await sessions.export(id, turn ?? undefined);
+  const record = await inspection(sessions.source).export(id, turn ?? undefined);
   const text = safeJson(record, 2);
   if (to === "-") {
     say(text);

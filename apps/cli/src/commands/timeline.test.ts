@@ -3,6 +3,7 @@ import type { TurnRecord } from "everturn/runtime";
 import { offline, offlineTools } from "@everturn/server";
 import { engine, fake, halt, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, it } from "vitest";
 
@@ -16,7 +17,7 @@ async function recordOf(prompt: string, using = agent): Promise<TurnRecord> {
   const sessions = runtime({ host: memoryStorage(), engines: { default: using } });
   const turn = await sessions.start(prompt, { id: "s1" });
   await turn.result;
-  return sessions.export("s1");
+  return inspection(sessions.source).export("s1");
 }
 
 const lines = (record: TurnRecord, columns = Number.POSITIVE_INFINITY) =>
@@ -56,7 +57,7 @@ describe("the timeline of a turn", () => {
     const [call] = (await sessions.get("s1"))?.session.pendingToolCalls ?? [];
     const turn = await sessions.decide("s1", call?.id ?? "", { type: "approve", arguments: { target: "Venus" } });
     await turn.result;
-    const text = lines(await sessions.export("s1")).join("\n");
+    const text = lines(await inspection(sessions.source).export("s1")).join("\n");
     expect(text).toMatch(/launch .* ok .*\{"target":"Venus"\}/);
     expect(text).not.toContain("Mars");
     await sessions.close();

@@ -8,6 +8,7 @@ import type { Json, TurnEvent } from "everturn";
 import type { AssistantMessage, PendingToolCall } from "everturn/model";
 import type { Runtime, RuntimeEvent } from "everturn/runtime";
 
+import { inspection } from "everturn/http";
 import { callPath, messageText, visibleText } from "everturn/model";
 
 import { effectsIn, renderEffects, seconds } from "./record.ts";
@@ -188,7 +189,7 @@ export class ScenarioRunner {
     const at = elapsed();
     screen.gap();
     screen.line("kill -9", `Worker ${pid} was killed in the middle of a sentence.`, "bad");
-    const effects = effectsIn((await sessions.export(id, turnId)).data.rows);
+    const effects = effectsIn((await inspection(sessions.source).export(id, turnId)).data.rows);
     const isRecorded = effects.replies > this.#repliesOfTurn;
     const reply = isRecorded ? "This reply is stored too." : "This reply is not stored.";
     screen.line("", `Stored for this turn: ${renderEffects(effects)}. ${reply}`, "dim");

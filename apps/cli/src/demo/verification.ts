@@ -7,6 +7,7 @@ import type { SideEffect } from "./side-effect-log.ts";
 import type { Usage } from "everturn";
 import type { Runtime, TurnRecord } from "everturn/runtime";
 
+import { inspection } from "everturn/http";
 import { replayTurn } from "everturn/runtime";
 
 import { counted, effectsIn, renderEffects, replayedRows, seconds } from "./record.ts";
@@ -59,7 +60,7 @@ export async function verify(
   sideEffects: readonly SideEffect[],
   observed: ScenarioResult,
 ): Promise<Verification> {
-  const records = await Promise.all(observed.turns.map((turn) => sessions.export(id, turn)));
+  const records = await Promise.all(observed.turns.map((turn) => inspection(sessions.source).export(id, turn)));
   const toolRuns = sideEffects.filter(({ what }) => what === "tool_started");
   const tools = new Map<string, number>();
   for (const { tool } of toolRuns) if (tool !== null) tools.set(tool, (tools.get(tool) ?? 0) + 1);

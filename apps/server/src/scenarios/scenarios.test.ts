@@ -4,6 +4,7 @@ import type { Message } from "everturn";
 import type { Runtime } from "everturn/runtime";
 
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { messageText } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { afterEach, describe, expect, test } from "vitest";
@@ -112,7 +113,7 @@ describe("scenarios", () => {
     const all = await messages();
     expect([turn.status, callsIn(all)]).toEqual(["ended", ["read_tickets", "read_tickets"]]);
     expect(all.flatMap((message) => (message.role === "tool" ? [message.status] : []))).toEqual(["failure", "success"]);
-    const { data } = await sessions.export(sessionId);
+    const { data } = await inspection(sessions.source).export(sessionId);
     expect(data.rows[0]?.attempt).toBe(3);
   });
 

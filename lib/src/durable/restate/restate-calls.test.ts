@@ -1,5 +1,6 @@
 // Calls that Restate and its callers can make in unusual ways: any key, any body, any session id, at any time.
 
+import { inspection } from "everturn/http";
 import { RuntimeError } from "everturn/model";
 import { restateSession } from "everturn/restate";
 import { describe, expect, test } from "vitest";
@@ -150,9 +151,10 @@ describe("a runtime with a limit key", () => {
     expect(await (await limited.tenant("t").start("go", { id: "b" })).result).toMatchObject({ text: "two" });
     expect(restate.of("drive").map(({ request }) => request.key)).toEqual(["/a", "t/b"]);
     const limitKeys = await Promise.all([
-      web.export("a").then(({ data }) => data),
-      web
-        .tenant("t")
+      inspection(web.source)
+        .export("a")
+        .then(({ data }) => data),
+      inspection(web.tenant("t").source)
         .export("b")
         .then(({ data }) => data),
     ]);

@@ -1,5 +1,6 @@
 // Forks of sessions.
 
+import { inspection } from "everturn/http";
 import { describe, expect, test } from "vitest";
 
 import { awaitingApproval } from "../../../test/runtime/awaiting-approval.ts";
@@ -91,11 +92,11 @@ describe("forks", () => {
     const { of } = await awaitingApproval();
     await of.fork("s1", { id: "s2" });
     await expect(of.fork("s1", { id: "s2" })).rejects.toMatchObject({ reason: "conflict" });
-    await expect(of.export("s2")).rejects.toMatchObject({ reason: "not_found" });
+    await expect(inspection(of.source).export("s2")).rejects.toMatchObject({ reason: "not_found" });
     await of.delete("s2");
     await of.fork("s1", { id: "s2" });
     expect((await (await of.decide("s2", "c0", { type: "approve" })).result).text).toBe("Done.");
-    await of.export("s2");
+    await inspection(of.source).export("s2");
     // A fork of a fork continues the pending call too.
     await of.fork("s1", { id: "s3" });
     await of.fork("s3", { id: "s4" });

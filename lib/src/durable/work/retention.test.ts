@@ -4,6 +4,7 @@ import type { HostStorage, Runtime, TurnHandle } from "everturn/runtime";
 
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
@@ -30,7 +31,7 @@ test("a worker removes journals whose retention time is over, and the session co
   const turn = await sessions.start("go", { id: "s" });
   await turn.result;
   expect(await journaled(host)).toBe(2);
-  expect((await sessions.export("s")).data.rows).toHaveLength(2);
+  expect((await inspection(sessions.source).export("s")).data.rows).toHaveLength(2);
   const working = sessions.work({ signal: stop.signal });
   await clock.advance(2000);
   expect(await journaled(host)).toBe(2);

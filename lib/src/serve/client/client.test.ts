@@ -5,6 +5,7 @@ import type { RuntimeEvent, TurnEnd } from "../../core/model/internal.ts";
 import type { HttpLimits } from "../index.ts";
 import type { ClientOptions } from "./index.ts";
 
+import { inspection } from "everturn/http";
 import { expect, test } from "vitest";
 
 import { handModel } from "../../../test/hand-model.ts";
@@ -342,7 +343,7 @@ test("exports a turn record", async () => {
   const { turnId, result } = await client.start("hi", { id: "s1" });
   await result;
   const record = await client.export("s1", turnId ?? "");
-  expect(record).toEqual(JSON.parse(JSON.stringify(await sessions.export("s1"))));
+  expect(record).toEqual(JSON.parse(JSON.stringify(await inspection(sessions.source).export("s1"))));
 });
 
 test("uses the mount path of the URL", async () => {

@@ -6,6 +6,7 @@ import type { JsonObject } from "everturn/model";
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
+import { inspection } from "everturn/http";
 import { MisuseError, usage } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
@@ -378,7 +379,7 @@ describe("the name in a decision", () => {
     const interruptId = /"id":"(?<id>[^"]*:c1)"/.exec(text)?.groups?.["id"];
     const resume = [{ interruptId, status: "resolved", payload: { approved: true, by: "the CEO" } }];
     expect((await ask(ada, "POST", "/ag-ui", { ...run, runId: "r2", resume })).status).toBe(200);
-    const record = JSON.stringify(await sessions.export("s"));
+    const record = JSON.stringify(await inspection(sessions.source).export("s"));
     expect(record).toContain('"by":"ada"');
     expect(record).not.toContain("CEO");
   });
@@ -389,7 +390,7 @@ describe("the name in a decision", () => {
     const { token } = (await ask(ada, "POST", "/sessions/s/calls/c1/token")).json;
     expect((await ask(ada, "POST", "/complete", { token, type: "approve", by: "the CEO" })).status).toBe(200);
     await sessions.attach("s", (await sessions.get("s"))?.openTurn?.turnId ?? null).result.catch(() => null);
-    const record = JSON.stringify(await sessions.export("s"));
+    const record = JSON.stringify(await inspection(sessions.source).export("s"));
     expect(record).toContain('"approve"');
     expect(record).not.toContain("CEO");
   });

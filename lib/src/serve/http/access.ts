@@ -1,9 +1,9 @@
 // Who may do what: the sessions of a tenant as one caller may use them (law A2). The only place that evaluates the rules `owns` and `decide` of the handler.
 //
 // Theory of operation
-//   Routes and dialects get no `Runtime`. They get `CallerSessions`: the same verbs, each of which first finds out what the caller may do with the session of its id.
+//   Routes and dialects get no `Runtime`. They get `CallerSessions` and `CallerInspection`: the same verbs, each of which first finds out what the caller may do with the session of its id.
 //   A route cannot forget the check, because it cannot reach a session without it, and a new verb of the runtime is a compile error here until its right is declared.
-//   Verbs that concern other callers or all tenants (`workers`, sums over a tenant) are not part of `CallerSessions`; routes of operators use the runtime itself.
+//   Verbs that concern other callers or all tenants (`sweep`, sums over all tenants) are part of neither; routes of operators use the runtime and the inspection.
 //
 //   right    who has it                                                        what it allows
 //   own      the owner of the session, and who `owns` names                    everything except decisions
@@ -28,6 +28,7 @@
 import type { JsonObject, PendingToolCall, SessionSummary, SessionView } from "../../core/model/internal.ts";
 import type { DecisionInput } from "../../core/session/internal.ts";
 import type { Runtime, TurnHandle } from "../../durable/internal.ts";
+import type { Inspection } from "../inspect/internal.ts";
 import type { Authenticated, Caller } from "./auth.ts";
 
 import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
@@ -89,18 +90,14 @@ type LimitedVerbs = {
   readonly recover: (id: string, options?: Parameters<Runtime["recover"]>[1]) => ReturnType<Runtime["recover"]>;
 };
 
+/** Inspection of the sessions that one caller may read. Other functions of inspection concern other callers, all tenants or the process. */
+export type CallerInspection = Pick<Inspection, "turns" | "timeline" | "effect" | "exportParts" | "search">;
+
+/** What a caller may use in one request. */
+type CallerAccess = { readonly sessions: CallerSessions; readonly inspection: CallerInspection };
+
 /** Verbs that concern other callers, all tenants or the process. */
-type OperatorVerb =
-  | "overview"
-  | "workers"
-  | "work"
-  | "lease"
-  | "drive"
-  | "sweep"
-  | "close"
-  | "tenant"
-  | "limitedBy"
-  | "calledBy";
+type OperatorVerb = "source" | "work" | "lease" | "drive" | "sweep" | "close" | "tenant" | "limitedBy" | "calledBy";
 
 /** What a caller may do with a session. */
 type Right = "own" | "read" | "none";
@@ -112,13 +109,19 @@ type SeenSession = OwnedSession & { readonly pendingToolCalls: readonly PendingT
 const impossibleVersion = -1;
 
 /**
- * The sessions of a tenant for one request. `sessions`: the runtime of the tenant. Rights are evaluated once a request; for decisions, each time.
+ * The sessions of a tenant and their inspection for one request. `sessions`, `inspection`: those of the tenant. Rights are evaluated once a request; for decisions, each
+ * time.
  */
-export function callerSessions(sessions: Runtime, { caller, id }: Authenticated, rules: AccessRules): CallerSessions {
+export function callerAccess(
+  sessions: Runtime,
+  inspection: Inspection,
+  { caller, id }: Authenticated,
+  rules: AccessRules,
+): CallerAccess {
   const ofCaller = id === null ? sessions : sessions.calledBy(id);
   // A turn that an operator continues stays that of the callers that started it.
   if (caller.operator === true) {
-    return {
+    const ofOperator: CallerSessions = {
       ...sessions,
       start: ofCaller.start,
       decide: (sessionId, callId, decision, options) =>
@@ -129,6 +132,7 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
         sessions.continue(sessionId, message, optionsToContinue(message, options)),
       step: (sessionId, options) => sessions.step(sessionId, withoutContext(options)),
     };
+    return { sessions: ofOperator, inspection };
   }
   const { evaluate, mayDecide, isVisible } = accessOf(caller, id, rules);
   const rights = new Map<string, Promise<Right>>();
@@ -144,6 +148,8 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
   };
   const reading = async (sessionId: string): Promise<Runtime> =>
     (await rightTo(sessionId)) === "none" ? absentTenant(sessions) : ofCaller;
+  const inspecting = async (sessionId: string): Promise<Inspection> =>
+    (await rightTo(sessionId)) === "none" ? inspection.tenant(absentName()) : inspection;
   const owning = async (sessionId: string): Promise<Runtime> => {
     const right = await rightTo(sessionId);
     if (right === "read") throw notOwner();
@@ -223,7 +229,7 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
     }
   };
 
-  return {
+  const limited: CallerSessions = {
     start: async (...args) => {
       const turn = await ofCaller.start(...args);
       // Also a call that was repeated under its key finds a session of this caller only.
@@ -282,27 +288,26 @@ export function callerSessions(sessions: Runtime, { caller, id }: Authenticated,
       const handle = () => reading(sessionId).then((runtime) => runtime.attach(sessionId, turnId, options));
       return laterHandle(sessionId, attached, handle);
     },
-    export: async (sessionId, ...rest) => (await reading(sessionId)).export(sessionId, ...rest),
-    exportParts: async function* exportParts(sessionId, ...rest) {
-      yield* (await reading(sessionId)).exportParts(sessionId, ...rest);
-    },
-    turns: async (sessionId, ...rest) => (await reading(sessionId)).turns(sessionId, ...rest),
-    timeline: async (sessionId, ...rest) => (await reading(sessionId)).timeline(sessionId, ...rest),
-    effect: async (sessionId, ...rest) => (await reading(sessionId)).effect(sessionId, ...rest),
     list: (options) =>
       // Without rules of the program the index of the owner has all sessions that the caller may read.
       rules.owns === undefined && typeof rules.decide !== "function" && id !== null
         ? sessions.list({ ...options, owner: id })
         : sessions.list({ ...options, where: isVisible }),
-    search: (text, options) => sessions.search(text, { ...options, where: isVisible }),
     // A token authorises one answer, whoever sends it.
     complete: sessions.complete,
     book: sessions.book,
     admit: sessions.admit,
-    engines: sessions.engines,
-    canSearch: sessions.canSearch,
-    durability: sessions.durability,
   };
+  const visible: CallerInspection = {
+    turns: async (sessionId, ...rest) => (await inspecting(sessionId)).turns(sessionId, ...rest),
+    timeline: async (sessionId, ...rest) => (await inspecting(sessionId)).timeline(sessionId, ...rest),
+    effect: async (sessionId, ...rest) => (await inspecting(sessionId)).effect(sessionId, ...rest),
+    exportParts: async function* exportParts(sessionId, ...rest) {
+      yield* (await inspecting(sessionId)).exportParts(sessionId, ...rest);
+    },
+    search: (text, options) => inspection.search(text, { ...options, where: isVisible }),
+  };
+  return { sessions: limited, inspection: visible };
 }
 
 /** The rules for one caller. */
@@ -386,7 +391,11 @@ function withoutToken({ tenant, name, context, limitKey, engines, operator }: Ca
 
 /** A tenant that has no sessions, because no other process or request knows its name: all its answers are those for sessions which do not exist. */
 function absentTenant(sessions: Runtime): Runtime {
-  return sessions.tenant(`absent-${randomText(16)}`);
+  return sessions.tenant(absentName());
+}
+
+function absentName(): string {
+  return `absent-${randomText(16)}`;
 }
 
 function notOwner(): HttpError {

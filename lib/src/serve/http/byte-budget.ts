@@ -6,7 +6,7 @@
 //   up, otherwise of the tenant that holds the most. If that is not enough, the response waits and tries again. A waiting response keeps one event in
 //   memory, so waiting is bounded too: beyond the budget of the tenant, a response that would have to wait is disconnected. Its client can resume with
 //   its cursor.
-//   Large responses are written in slices. `nextSlice` lets a tenant write `slicesPerTurn` of them in one turn of the event loop: hundreds of clients of one
+//   Large responses are written in slices. `nextSlice` lets a tenant write `slicesPerTick` of them in one tick of the event loop: hundreds of clients of one
 //   tenant, who read as fast as the server writes, would otherwise delay every request of other tenants in each turn.
 //
 // Invariants
@@ -15,13 +15,13 @@
 
 import type { Clock } from "../../core/clock/clock.ts";
 
-import { TenantTurns } from "./tenant-turns.ts";
+import { TenantTicks } from "./tenant-ticks.ts";
 
 /** A client that has accepted nothing for this long is disconnected if others need the memory, in milliseconds. */
 const stalledMs = 1000;
 
-/** How many slices of large responses of one tenant are written in one turn of the event loop. */
-const slicesPerTurn = 2;
+/** How many slices of large responses of one tenant are written in one tick of the event loop. */
+const slicesPerTick = 2;
 
 type TenantBytes = {
   held: number;
@@ -37,7 +37,7 @@ type TenantBytes = {
 export class ByteBudget {
   readonly clock: Clock;
   readonly #tenants = new Map<string, TenantBytes>();
-  readonly #slices = new TenantTurns(slicesPerTurn);
+  readonly #slices = new TenantTicks(slicesPerTick);
   readonly #tenantBytes: number;
   readonly #processBytes: number;
   #held = 0;

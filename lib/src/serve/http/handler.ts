@@ -17,7 +17,7 @@
 //      Fetch metadata (`Sec-Fetch-Site`) is checked for every method: a page of another site cannot include a response as a script or image.
 //   7. A slot of the `requests` limits, which have shares for each tenant and address. Open routes and cancels have slots of their own
 //      (limits.ts).
-//      At most `startsPerTurn` requests of a tenant begin in one turn of the event loop (tenant-turns.ts).
+//      At most `startsPerTick` requests of a tenant begin in one tick of the event loop (tenant-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
 //   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the caller (access.ts), takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
@@ -56,7 +56,8 @@ import { nextTask, systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { ReadSlots } from "../../durable/internal.ts";
-import { callerSessions, checkedRules } from "./access.ts";
+import { inspection } from "../inspect/internal.ts";
+import { callerAccess, checkedRules } from "./access.ts";
 import { authenticator } from "./auth.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { contentPolicy } from "./content-policy.ts";
@@ -76,7 +77,7 @@ import { sessionRoutes } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
 import { turnRoutes } from "./routes/turn-routes.ts";
 import { completeBody, partsBody, sseBody, sseHeaders } from "./sse.ts";
-import { TenantTurns } from "./tenant-turns.ts";
+import { TenantTicks } from "./tenant-ticks.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
 export type HttpOptions = {
@@ -180,6 +181,7 @@ export type HttpOptions = {
 export function createHandler(options: HttpOptions): (request: Request) => Promise<Response> {
   const { sessions, auth, hosts, shutdown, dialects = [], origins = [], allow = [], records = false } = options;
   const { clock = systemClock } = options;
+  const inspected = inspection(sessions.source);
   const reportError = errorReporter(options.onError);
   const reportCaller = callerReporter(options.onAuthenticated);
   const base = checkedBase(options.basePath ?? "");
@@ -188,8 +190,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   const authenticate = authenticator(auth);
   const rules = checkedRules(options);
   const requestSlots = new RequestSlots(limits);
-  const starts = new TenantTurns(startsPerTurn);
-  const largeBodies = new TenantTurns(1);
+  const starts = new TenantTicks(startsPerTick);
+  const largeBodies = new TenantTicks(1);
   const server = createServerContext(base, limits, clock, shutdown ?? null);
   const dialectSettings = {
     policy,
@@ -203,8 +205,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     ...(options.inspect === undefined || options.inspect === false
       ? []
       : [
-          ...inspectionRoutes(options.inspect === true ? {} : options.inspect, { allow, records }),
-          ...overviewRoutes,
+          ...inspectionRoutes(inspected, options.inspect === true ? {} : options.inspect, { allow, records }),
+          ...overviewRoutes(inspected),
           ...searchRoutes,
         ]),
   ];
@@ -249,18 +251,19 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
       if (releasePage === noPage) releasePage = await server.acquirePage({ request, caller });
     };
     try {
-      const turnKey = isOpen
+      const tickKey = isOpen
         ? JSON.stringify([matched.operationId, options.address?.(request) ?? null])
         : `t${tenantKey(caller)}`;
-      await starts.next(turnKey);
+      await starts.next(tickKey);
       const isOperator = caller.operator === true;
       if (matched.access === "operator" && !isOperator) {
         throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
       }
       const ofTenant = caller.tenant === undefined ? sessions : sessions.tenant(caller.tenant);
+      const tenantInspection = caller.tenant === undefined ? inspected : inspected.tenant(caller.tenant);
       const tenantSessions = caller.limitKey === undefined ? ofTenant : ofTenant.limitedBy(caller.limitKey);
       const input =
-        matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(turnKey));
+        matched.body === null ? null : await readJson(request, limits, clock, () => largeBodies.next(tickKey));
       const key = idempotencyKey(request, limits.idLength);
       const boundedParam = (name: string) => checkedParam(name, param(name), limits.idLength);
       const response = await matched.handle({
@@ -268,7 +271,7 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
         request,
         url,
         caller,
-        sessions: callerSessions(tenantSessions, authenticated, rules),
+        ...callerAccess(tenantSessions, tenantInspection, authenticated, rules),
         runtime: isOperator ? tenantSessions : null,
         input,
         param: boundedParam,
@@ -334,8 +337,8 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
   };
 }
 
-/** How many requests of one tenant begin in one turn of the event loop. */
-const startsPerTurn = 8;
+/** How many requests of one tenant begin in one tick of the event loop. */
+const startsPerTick = 8;
 
 /** How often a body that waits for memory tries again, in milliseconds. */
 const bodyWaitMs = 20;
@@ -388,7 +391,8 @@ function createServerContext(
   const tenantTurns = new ConcurrencyLimit(limits.turnsPerTenant, "open turns");
   const { bufferBytesPerTenant, bufferBytesTotal } = limits;
   const budget = new ByteBudget({ tenant: bufferBytesPerTenant, process: bufferBytesTotal }, clock);
-  const pages = new ReadSlots();
+  // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
+  const pages = new ReadSlots(undefined, undefined, { afterWait: nextTask });
   const openAccount = (caller: Caller) => (cut: () => void) => budget.open(tenantKey(caller), cut);
   return {
     base,
@@ -424,8 +428,7 @@ function createServerContext(
         release();
         throw new HttpError("request_timeout", "the client has disconnected");
       }
-      // Rendering a page occupies the event loop, so requests that have arrived meanwhile run before the next page.
-      return () => void nextTask().then(release);
+      return release;
     },
     acquireTurn: (caller) => tenantTurns.acquire(tenantKey(caller)),
     acquireStream: ({ request, caller }) => {

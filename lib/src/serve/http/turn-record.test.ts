@@ -5,6 +5,7 @@ import type { HostStorage } from "everturn/runtime";
 import { engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
 import { createHandler } from "everturn/http";
+import { inspection } from "everturn/http";
 import { replayTurn, runtime } from "everturn/runtime";
 import { expect, test } from "vitest";
 
@@ -65,7 +66,7 @@ test("a record is read in pages, and is the one that the runtime exports", async
   expect(reads.rowsConsidered).toBeLessThan(3 * rowCount);
   expect(text.length).toBeGreaterThan(stepCount * 20_000);
   expect(response.headers.get("content-type")).toBe("application/json");
-  expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(await sessions.export("s"))));
+  expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(await inspection(sessions.source).export("s"))));
   expect((await replayTurn(text)).result.haltedReason).toBe("completed");
 });
 

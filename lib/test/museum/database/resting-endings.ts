@@ -4,6 +4,7 @@ import type { Ending, Stage } from "./ending.ts";
 import type { EngineName } from "./engines.ts";
 import type { Session } from "everturn/model";
 
+import { inspection } from "everturn/http";
 import { expect } from "vitest";
 
 import { end, passTime, whileTimePasses } from "./ending.ts";
@@ -197,7 +198,7 @@ export const restingEndings = {
   },
   retained: {
     finish: async (stage, id) => {
-      const rows = async () => (await stage.sessions.export(id)).data.rows.length;
+      const rows = async () => (await inspection(stage.sessions.source).export(id)).data.rows.length;
       expect(await rows()).toBeGreaterThan(0);
       await workAfter(stage, dueMs, async () => (await rows()) === 0);
     },

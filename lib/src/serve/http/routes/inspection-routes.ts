@@ -11,6 +11,7 @@
 import type { EffectDetail, EngineView, Json, JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
 import type { ScenarioView, ServerView } from "../../contract/internal.ts";
+import type { Inspection } from "../../inspect/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { Route } from "./route.ts";
 import type { AllowedOption } from "./turn-options.ts";
@@ -46,6 +47,7 @@ type HandlerSettings = { readonly allow: readonly AllowedOption[]; readonly reco
 
 /** Builds the inspection routes. Throws `MisuseError` if two scenarios have the same name. */
 export function inspectionRoutes(
+  reader: Inspection,
   { storage = null, scenarios = [] }: { readonly storage?: string | null; readonly scenarios?: readonly Scenario[] },
   { allow, records }: HandlerSettings,
 ): readonly Route[] {
@@ -62,12 +64,12 @@ export function inspectionRoutes(
       operationId: "getServer",
       summary: "Returns what the server is and what the caller may do there.",
       answers: { 200: jsonAnswer("The server.", schemaRef("ServerView")) },
-      handle: async ({ sessions, caller }) => {
+      handle: async ({ caller }) => {
         const view: ServerView = {
           version: libraryVersion,
           storage,
-          durability: sessions.durability,
-          search: sessions.canSearch,
+          durability: reader.durability,
+          search: reader.canSearch,
           operator: caller.operator === true,
           tenant: caller.tenant ?? "",
           allow,
@@ -83,7 +85,7 @@ export function inspectionRoutes(
       operationId: "listEngines",
       summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
       answers: { 200: jsonAnswer("The engines.", schemaRef("EngineList")) },
-      handle: async ({ sessions, caller }) => json({ items: enginesFor(sessions.engines(), caller) }),
+      handle: async ({ caller }) => json({ items: enginesFor(reader.engines(), caller) }),
     }),
     route({
       method: "GET",
@@ -93,7 +95,7 @@ export function inspectionRoutes(
       query: [limitParameter, afterParameter],
       answers: { 200: jsonAnswer("A page of turns.", schemaRef("TurnPage")) },
       handle: async (call) => {
-        const read = (part: ReturnType<typeof pageOptions>) => call.sessions.turns(call.param("id"), part);
+        const read = (part: ReturnType<typeof pageOptions>) => call.inspection.turns(call.param("id"), part);
         return json(await boundedPage(call, pageOptions(call), { itemsPerRead: turnsPerRead }, read));
       },
     }),
@@ -116,12 +118,12 @@ export function inspectionRoutes(
         },
       ],
       answers: { 200: jsonAnswer("A page of the timeline.", schemaRef("Timeline")) },
-      handle: async ({ sessions, param, url, pageSlot }) => {
+      handle: async ({ inspection, param, url, pageSlot }) => {
         checkQuery(url.searchParams, ["after", "limit"]);
         const after = queryParameter(url.searchParams, "after", wholeNumber) ?? 0;
         const limit = queryParameter(url.searchParams, "limit", wholeNumber) ?? 500;
         await pageSlot();
-        const timeline = await sessions.timeline(param("id"), param("turnId"), { after, limit });
+        const timeline = await inspection.timeline(param("id"), param("turnId"), { after, limit });
         return records ? jsonText(redactedRecord(timeline)) : json(timeline);
       },
     }),
@@ -132,11 +134,11 @@ export function inspectionRoutes(
       summary:
         "Returns everything that is stored about one row of the journal of a turn. Causes, request bodies, environments and references to providers are part of it only if turn records may be exported.",
       answers: { 200: jsonAnswer("The row.", schemaRef("EffectDetail")) },
-      handle: async ({ sessions, param, pageSlot }) => {
+      handle: async ({ inspection, param, pageSlot }) => {
         const ordinal = wholeNumber.read(param("ordinal"));
         if (ordinal === null) throw noRow();
         await pageSlot();
-        const detail = await sessions.effect(param("id"), param("turnId"), ordinal);
+        const detail = await inspection.effect(param("id"), param("turnId"), ordinal);
         return records ? jsonText(redactedRecord(detail)) : json(publicDetail(detail));
       },
     }),
@@ -146,9 +148,9 @@ export function inspectionRoutes(
       operationId: "listWorkers",
       summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
       answers: { 200: jsonAnswer("The processes.", schemaRef("WorkerList")) },
-      handle: async ({ pageSlot }, runtime) => {
+      handle: async ({ pageSlot }) => {
         await pageSlot();
-        return json({ items: await runtime.workers() });
+        return json({ items: await reader.workers() });
       },
     }),
     bodyRoute<object>({

@@ -3,6 +3,7 @@
 // The sums are those of all callers of all tenants, so only operators read them. A key that lists engines sees no sums of other engines by name.
 
 import type { Overview } from "../../../core/model/internal.ts";
+import type { Inspection } from "../../inspect/internal.ts";
 import type { Caller } from "../auth.ts";
 import type { Parameter, Route } from "./route.ts";
 
@@ -23,7 +24,7 @@ const untilParameter: Parameter = {
 };
 
 /** The routes of the overview. */
-export const overviewRoutes: readonly Route[] = [
+export const overviewRoutes = (inspection: Inspection): readonly Route[] => [
   operatorRoute({
     method: "GET",
     path: "/overview",
@@ -32,12 +33,12 @@ export const overviewRoutes: readonly Route[] = [
       "Sums up the turns that ended in a period, by time, engine, tool and tenant, of all tenants. Only for operators.",
     query: [fromParameter, untilParameter],
     answers: { 200: jsonAnswer("The sums.", schemaRef("Overview")) },
-    handle: async ({ caller, url, pageSlot }, runtime) => {
+    handle: async ({ caller, url, pageSlot }) => {
       checkQuery(url.searchParams, ["from", "until"]);
       const from = queryParameter(url.searchParams, "from", wholeNumber);
       const until = queryParameter(url.searchParams, "until", wholeNumber);
       await pageSlot();
-      const overview = await runtime.overview({
+      const overview = await inspection.overview({
         ...(from === undefined ? {} : { from }),
         ...(until === undefined ? {} : { until }),
         allTenants: true,

@@ -1,6 +1,6 @@
 // The route that exports a turn as one JSON value. The record is read and sent a page at a time, whatever its length.
 
-import type { TurnRecordPart } from "../../../durable/internal.ts";
+import type { TurnRecordPart } from "../../inspect/internal.ts";
 import type { Route, RouteCall } from "./route.ts";
 
 import { redactedRecord } from "../failure.ts";
@@ -21,7 +21,7 @@ export const recordRoute: Route = route({
   handle: async (call) => {
     const slot = call.server.acquireStream(call);
     return await releaseOnError(slot.release, async () => {
-      const parts = call.sessions.exportParts(call.param("id"), call.param("turnId"));
+      const parts = call.inspection.exportParts(call.param("id"), call.param("turnId"));
       // The first part is read before the response starts: its errors have a status.
       const first = await nextPart(call, parts);
       return slot.respondJson(recordText(call, first, parts));

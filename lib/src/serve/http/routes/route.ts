@@ -4,7 +4,7 @@
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
-import type { CallerSessions } from "../access.ts";
+import type { CallerInspection, CallerSessions } from "../access.ts";
 import type { Caller } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
 import type { BodySchema } from "../openapi/body-schema.ts";
@@ -33,7 +33,7 @@ export type ServerContext = {
     response: Response,
   ) => Promise<Response>;
   /**
-   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots in turn. Throws if the client has
+   * Waits for one of the slots for pages in memory, and returns the function that releases it. Tenants get slots round robin. Throws if the client has
    * disconnected meanwhile.
    */
   readonly acquirePage: (call: Pick<RouteCall, "request" | "caller">) => Promise<() => void>;
@@ -82,6 +82,7 @@ export type RouteCall = {
   readonly caller: Caller;
   /** The sessions of the caller's tenant, as the caller may use them (access.ts). */
   readonly sessions: CallerSessions;
+  readonly inspection: CallerInspection;
   /** The runtime, restricted to the caller's tenant; `null`: the caller is no operator. */
   readonly runtime: Runtime | null;
   /** The parsed JSON body, not yet checked against the route's schema; `null` for routes without a body. */

@@ -25,12 +25,12 @@ export const searchRoutes: readonly Route[] = [
       },
     ],
     answers: { 200: jsonAnswer("The messages, of the newest sessions first.", schemaRef("SearchHitList")) },
-    handle: async ({ sessions, url, pageSlot }) => {
+    handle: async ({ inspection, url, pageSlot }) => {
       checkQuery(url.searchParams, ["q", "limit"]);
       const text = queryParameter(url.searchParams, "q", boundedText(maxQueryLength)) ?? "";
       const limit = queryParameter(url.searchParams, "limit", wholeNumber) ?? 20;
       await pageSlot();
-      return json({ items: await sessions.search(text, { limit }) });
+      return json({ items: await inspection.search(text, { limit }) });
     },
   }),
 ];

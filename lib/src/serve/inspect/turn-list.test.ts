@@ -1,5 +1,8 @@
 // The list of the turns of a session.
 
+import type { Page, TurnSummaryView } from "../../core/model/internal.ts";
+
+import { inspection } from "everturn/http";
 import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, thinker, World } from "../../../test/runtime/world.ts";
@@ -28,7 +31,7 @@ describe("turns", () => {
     const { turnId } = await main.reply("s1", "hold");
     turns.unshift(turnId);
     await held.reached;
-    const { items, next } = await main.turns("s1");
+    const { items, next } = await inspection(main.source).turns("s1");
     expect(next).toBe(null);
     expect(items.map((item) => item.turnId)).toEqual(turns);
     expect(items.map(({ status, base, end, verb, engine }) => [verb, engine, status, base, end?.haltedReason])).toEqual(
@@ -57,7 +60,7 @@ describe("turns", () => {
     const found: string[] = [];
     let after: string | null = null;
     do {
-      const page: Awaited<ReturnType<typeof main.turns>> = await main.turns("s1", {
+      const page: Page<TurnSummaryView> = await inspection(main.source).turns("s1", {
         limit: 2,
         ...(after === null ? {} : { after }),
       });
@@ -74,17 +77,17 @@ describe("turns", () => {
       await main.start("hi", { id: "s1" })
     ).result;
     await main.fork("s1", { id: "s2" });
-    expect((await main.turns("s2")).items).toEqual([]);
+    expect((await inspection(main.source).turns("s2")).items).toEqual([]);
   });
 
   test("rejects an unknown session and an invalid cursor", async () => {
     const world = new World();
     const main = world.process(world.engine(thinker(() => says("Done."))));
-    await expect(main.turns("none")).rejects.toMatchObject({ reason: "not_found" });
+    await expect(inspection(main.source).turns("none")).rejects.toMatchObject({ reason: "not_found" });
     await (
       await main.start("hi", { id: "s1" })
     ).result;
-    await expect(main.turns("s1", { after: "x" })).rejects.toMatchObject({ path: ["after"] });
-    await expect(main.turns("s1", { limit: 0 })).rejects.toMatchObject({ path: ["limit"] });
+    await expect(inspection(main.source).turns("s1", { after: "x" })).rejects.toMatchObject({ path: ["after"] });
+    await expect(inspection(main.source).turns("s1", { limit: 0 })).rejects.toMatchObject({ path: ["limit"] });
   });
 });

@@ -1,10 +1,9 @@
 // Lists the processes that drive turns, as the leases of open turns show them. A process without a lease is not listed: nothing about it is stored.
 
 import type { LeaseView, WorkerView } from "../../core/model/internal.ts";
-import type { VerbContext } from "../drive/context.ts";
+import type { InspectionContext } from "./context.ts";
 
-import { epochOf } from "../rows/lease.ts";
-import { readValue } from "../rows/stored.ts";
+import { epochOf, readValue } from "../../durable/internal.ts";
 
 /** How many open turns are examined. */
 const maxTurns = 10_000;
@@ -16,7 +15,7 @@ const turnsPerRead = 500;
 const maxLeases = 100;
 
 /** The processes that hold leases on open turns, of all tenants. At most 10,000 open turns are examined. */
-export async function listWorkers({ storage, owner }: VerbContext): Promise<readonly WorkerView[]> {
+export async function listWorkers({ storage, owner }: InspectionContext): Promise<readonly WorkerView[]> {
   const byOwner = new Map<string, { leases: LeaseView[]; turns: number }>();
   let from: { readonly tenant: string; readonly session: string } | null = null;
   for (let examined = 0; examined < maxTurns;) {
@@ -46,13 +45,13 @@ export async function listWorkers({ storage, owner }: VerbContext): Promise<read
     if (last === undefined || page.length < turnsPerRead) break;
     from = { tenant: String(last.key[0]), session: String(last.key[1]) };
   }
-  const self = owner();
+  const self = owner === null ? null : owner();
   return Array.from(byOwner, ([name, { leases, turns }]) => ({ owner: name, self: name === self, leases, turns }));
 }
 
 /** Open turns in the order of their keys, after a session. */
 async function openTurns(
-  storage: VerbContext["storage"],
+  storage: InspectionContext["storage"],
   from: { readonly tenant: string; readonly session: string } | null,
 ) {
   const query = { table: "open", limit: turnsPerRead } as const;

@@ -7,18 +7,23 @@
 // The query has no syntax. It is split at everything that is no letter, digit or mark, so no text can be a syntax error of the storage.
 
 import type { Message, SearchHit } from "../../core/model/internal.ts";
-import type { VerbContext } from "../drive/context.ts";
-import type { SessionChoice } from "../sessions/browse.ts";
+import type { SessionChoice } from "../../durable/internal.ts";
+import type { InspectionContext } from "./context.ts";
 
 import { redacted } from "../../core/engine/internal.ts";
 import { MisuseError, raisedToolReasons, RuntimeError } from "../../core/model/internal.ts";
-import { foldedWords, foldWord, maxIndexedLength, wordPattern } from "../rows/message-words.ts";
-import { keyOf } from "../rows/session-key.ts";
-import { readValue } from "../rows/stored.ts";
-import { readableHead } from "../sessions/browse.ts";
-import { summary } from "../sessions/handles.ts";
+import {
+  foldedWords,
+  foldWord,
+  keyOf,
+  maxIndexedLength,
+  readableHead,
+  readValue,
+  sessionSummary,
+  wordPattern,
+} from "../../durable/internal.ts";
 
-/** Options of `search` of a {@link Runtime}. */
+/** Options of `search` of an {@link Inspection}. */
 export type SearchOptions = {
   /** The largest number of messages, from 1 to 100. Default: 20. */
   readonly limit?: number;
@@ -38,7 +43,7 @@ const messagesPerRead = 16;
 
 /** Messages of the tenant that contain all words of a text. */
 export async function search(
-  { storage, tenant }: VerbContext,
+  { storage, tenant }: InspectionContext,
   text: string,
   { limit = 20, where }: SearchOptions = {},
 ): Promise<readonly SearchHit[]> {
@@ -72,7 +77,7 @@ export async function search(
       // The session was deleted since the search, or its row cannot be read.
       if (row === undefined || head === null || head.deleted || position >= head.length) continue;
       const message = readValue("entries", row);
-      const found = summary(head, headRow?.tag ?? 0, null);
+      const found = sessionSummary(head, headRow?.tag ?? 0, null);
       const excerpt = isRaised(message) ? null : excerptOf(message, words);
       if (excerpt === null || hits.length === limit) continue;
       if (where !== undefined && !(await where(found))) continue;

@@ -19,19 +19,27 @@
 // is the record `discarded/<epoch>/<n>`.
 
 import type { Effect, EffectResponse } from "../../core/kernel/internal.ts";
-import type { DiscardedAttempt, Failure, Json, TimelineEffect, TurnClaim, Usage } from "../../core/model/internal.ts";
-import type { JournalRow } from "../rows/values.ts";
+import type {
+  DiscardedAttempt,
+  EffectDetail,
+  Failure,
+  Json,
+  TimelineEffect,
+  TurnClaim,
+  Usage,
+} from "../../core/model/internal.ts";
+import type { JournalRow } from "../../durable/internal.ts";
 
 import { exactSum, messageText, noUsage, runtimeFailure } from "../../core/model/internal.ts";
 import { failureShape, isPlainObject, read } from "../../core/model/parse/reading.ts";
-import { readDiscarded } from "../drive/discarded-texts.ts";
+import { readDiscarded } from "../../durable/internal.ts";
 
 /** A row of the journal for the timeline. */
 export type TimelineRow = {
   readonly ordinal: number;
   readonly row: JournalRow;
-  /** The row is not part of the page. */
-  readonly isContext: boolean;
+  /** The row is not part of the page. Default: it is. */
+  readonly isContext?: boolean;
 };
 
 /** What the timeline of a page is derived from. */
@@ -43,9 +51,9 @@ export type TimelineSource = {
   /** The rows of the page and those around it, in order. */
   readonly rows: readonly TimelineRow[];
   /** The records inside the effects of the page: by effect id, then by name. */
-  readonly records: ReadonlyMap<string, ReadonlyMap<string, Json>>;
+  readonly records?: ReadonlyMap<string, ReadonlyMap<string, Json>>;
   /** The turns that ran inside tool calls of the page, by effect id. */
-  readonly children: ReadonlyMap<string, readonly string[]>;
+  readonly children?: ReadonlyMap<string, readonly string[]>;
 };
 
 /** The claims and effects of a page. */
@@ -57,7 +65,7 @@ export function timelineOf(source: TimelineSource): PageTimeline {
   const entries = withSteps(source);
   const superseded = supersededRows(rows);
   const effects = entries.flatMap((entry, index) => {
-    if (entry.isContext) return [];
+    if (entry.isContext === true) return [];
     const effect = effectView(source, entries, index);
     return [superseded.has(entry.ordinal) ? { ...effect, state: "superseded" as const } : effect];
   });
@@ -69,7 +77,7 @@ function claimsOf(rows: readonly TimelineRow[]): readonly TurnClaim[] {
   const claims = new Map<number, TurnClaim>();
   for (const { row, isContext } of rows) {
     const { timing, epoch } = row;
-    if (isContext || timing === null || claims.has(epoch)) continue;
+    if (isContext === true || timing === null || claims.has(epoch)) continue;
     claims.set(epoch, { owner: timing.owner, epoch, since: timing.heldSince, takesOver: timing.takesOver });
   }
   return [...claims.values()];
@@ -102,6 +110,19 @@ export function effectOf({ effect }: JournalRow): Effect | null {
   return effect === null ? null : JSON.parse(effect);
 }
 
+/** A row as it is stored, without the records inside its effect. */
+export function rowDetail(ordinal: number, { effect, item, epoch, attempt, timing }: JournalRow): EffectDetail {
+  return {
+    ordinal,
+    effect: effect === null ? null : JSON.parse(effect),
+    item: JSON.parse(JSON.stringify(item)),
+    epoch,
+    attempt,
+    timing: timing === null ? null : { ...timing },
+    records: [],
+  };
+}
+
 /** The step in the id `<turn>/<step>/…`; `null`: the row has none. */
 function stepOf(turnId: string, { item }: JournalRow, effect: Effect | null): number | null {
   if (item.type === "step_restarted") return item.step;
@@ -114,7 +135,7 @@ function effectView(source: TimelineSource, entries: readonly Entry[], index: nu
   const { row, ordinal, effect, step } = entryAt(entries, index);
   const { timing, epoch, attempt } = row;
   const id = effect?.id ?? null;
-  const records = id === null ? noRecords : (source.records.get(id) ?? noRecords);
+  const records = id === null ? noRecords : (source.records?.get(id) ?? noRecords);
   const retries = retriesOf(records, row);
   const crashes = effect === null ? [] : crashesOf(source, entries, index, retries);
   // The recorded attempt begins after the wait that the last retry has caused, if this process made that retry.
@@ -136,7 +157,7 @@ function effectView(source: TimelineSource, entries: readonly Entry[], index: nu
     epoch,
     attempt,
     discarded: discarded.toSorted((a, b) => a.epoch - b.epoch),
-    children: (id === null ? [] : (source.children.get(id) ?? [])).map((turnId) => ({
+    children: (id === null ? [] : (source.children?.get(id) ?? [])).map((turnId) => ({
       sessionId: source.sessionId,
       turnId,
     })),

@@ -1,15 +1,12 @@
 // Lists the turns of a session, newest first, from the index `turn_times`. Pagination is by cursor: the time of acceptance and the id of the last turn of a page.
 
 import type { Page, TurnSummaryView } from "../../core/model/internal.ts";
-import type { VerbContext } from "../drive/context.ts";
-import type { SessionKey } from "../rows/session-key.ts";
-import type { Row } from "../rows/storage.ts";
-import type { TurnProgress, TurnStart } from "../rows/values.ts";
+import type { Row, SessionKey, TurnProgress, TurnStart } from "../../durable/internal.ts";
+import type { InspectionContext } from "./context.ts";
 
 import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
-import { find, limitWaitOf, sessionKey, visibleStatus } from "../drive/session-rows.ts";
-import { keyOf, turnKey } from "../rows/session-key.ts";
-import { readValue } from "../rows/stored.ts";
+import { keyOf, limitWaitOf, readValue, sessionKey, turnKey, visibleStatus } from "../../durable/internal.ts";
+import { readHead } from "./context.ts";
 
 /** Options of `turns`. */
 export type TurnPageOptions = { readonly limit?: number; readonly after?: string };
@@ -21,14 +18,14 @@ const turnsPerRead = 4;
 
 /** A page of the turns of a session. Rejects with `not_found`. A turn whose rows cannot be read rejects with `corrupt_row`. */
 export async function listTurns(
-  context: VerbContext,
+  context: InspectionContext,
   id: string,
   { limit = 50, after }: TurnPageOptions = {},
 ): Promise<Page<TurnSummaryView>> {
   if (!Number.isSafeInteger(limit) || limit < 1) {
     throw new MisuseError("invalid_argument", "turns: limit must be a whole number of 1 or more", { path: ["limit"] });
   }
-  const { key } = await find(context, id);
+  const { key } = await readHead(context, id);
   const size = Math.min(limit, maxTurns);
   const from = after === undefined ? null : turnCursor(after);
   const query = { table: "turn_times", limit: size + 1, reverse: true } as const;
@@ -49,18 +46,18 @@ export async function listTurns(
 }
 
 /** The summary of one turn. Rejects with `not_found`. */
-export async function turnSummary(context: VerbContext, id: string, turnId: string): Promise<TurnSummaryView> {
+export async function turnSummary(context: InspectionContext, id: string, turnId: string): Promise<TurnSummaryView> {
   const [view] = await summaries(context, sessionKey(context, id), [turnId]);
   if (view !== undefined) return view;
   // Distinguishes an unknown session from an unknown turn.
-  await find(context, id);
+  await readHead(context, id);
   throw new RuntimeError("not_found", {
     message: `session ${JSON.stringify(id)} has no turn ${JSON.stringify(turnId)}`,
   });
 }
 
 async function summaries(
-  { storage }: VerbContext,
+  { storage }: InspectionContext,
   key: SessionKey,
   turns: readonly string[],
 ): Promise<readonly TurnSummaryView[]> {

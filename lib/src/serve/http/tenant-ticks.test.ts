@@ -1,4 +1,4 @@
-// Tenants share the turns of the event loop.
+// Tenants share the ticks of the event loop.
 
 import { engine, fake } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
@@ -6,52 +6,52 @@ import { createHandler } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
 
-import { TenantTurns } from "./tenant-turns.ts";
+import { TenantTicks } from "./tenant-ticks.ts";
 
 describe("the work of a tenant", () => {
-  /** Begins units of work and returns the turns of the event loop in which they began, in order. */
-  async function turnsOf(perTurn: number, tenants: readonly string[]) {
-    const turns = new TenantTurns(perTurn);
-    const begun: { readonly tenant: string; readonly turn: number; readonly index: number }[] = [];
-    let turn = 0;
-    // Counts first in each turn of the event loop.
-    const tick = () => {
-      turn += 1;
-      if (begun.length < tenants.length) setImmediate(tick);
+  /** Begins units of work and returns the ticks of the event loop in which they began, in order. */
+  async function ticksOf(perTick: number, tenants: readonly string[]) {
+    const ticks = new TenantTicks(perTick);
+    const begun: { readonly tenant: string; readonly tick: number; readonly index: number }[] = [];
+    let tick = 0;
+    // Counts first in each tick of the event loop.
+    const count = () => {
+      tick += 1;
+      if (begun.length < tenants.length) setImmediate(count);
     };
-    setImmediate(tick);
+    setImmediate(count);
     const works = tenants.map(async (tenant, index) => {
-      await turns.next(tenant);
-      begun.push({ tenant, turn, index });
+      await ticks.next(tenant);
+      begun.push({ tenant, tick, index });
     });
     await Promise.all(works);
     return begun;
   }
 
-  test("begins a few units in a turn of the event loop, in order", async () => {
-    const begun = await turnsOf(
+  test("begins a few units in a tick of the event loop, in order", async () => {
+    const begun = await ticksOf(
       2,
       Array.from({ length: 7 }, () => "a"),
     );
     expect(begun.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6]);
-    const counts = begun.map(({ turn }) => begun.filter((other) => other.turn === turn).length);
+    const counts = begun.map(({ tick }) => begun.filter((other) => other.tick === tick).length);
     expect(Math.max(...counts)).toBe(2);
   });
 
   test("does not delay another tenant", async () => {
-    const begun = await turnsOf(2, [...Array.from({ length: 20 }, () => "a"), "b"]);
-    expect(begun.find(({ tenant }) => tenant === "b")?.turn).toBe(0);
+    const begun = await ticksOf(2, [...Array.from({ length: 20 }, () => "a"), "b"]);
+    expect(begun.find(({ tenant }) => tenant === "b")?.tick).toBe(0);
   });
 
-  test("begins at once again when its turn is over", async () => {
-    const turns = new TenantTurns(1);
-    expect(turns.next("a")).toBeNull();
-    const second = turns.next("a");
+  test("begins at once again when its tick is over", async () => {
+    const ticks = new TenantTicks(1);
+    expect(ticks.next("a")).toBeNull();
+    const second = ticks.next("a");
     expect(second).not.toBeNull();
     await second;
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
-    expect(turns.next("a")).toBeNull();
+    expect(ticks.next("a")).toBeNull();
   });
 });
 
@@ -77,6 +77,6 @@ test("a request is not delayed by requests of another tenant that arrived before
   const responses = [...Array.from({ length: 100 }, () => post("ada")), post("bob")];
   expect(new Set((await Promise.all(responses)).map(({ status }) => status))).toEqual(new Set([400]));
   expect(begun).toHaveLength(101);
-  // Eight of the others begin in the same turn of the event loop.
+  // Eight of the others begin in the same tick of the event loop.
   expect(begun.indexOf("bob")).toBeLessThanOrEqual(8);
 });

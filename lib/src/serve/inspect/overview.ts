@@ -5,33 +5,36 @@
 // `maxLines`, they are folded first. Under a load that adds lines faster than they are folded, the newest ones may be missing.
 
 import type { Overview } from "../../core/model/internal.ts";
-import type { VerbContext } from "../drive/context.ts";
-import type { Rollup } from "../rows/rollup.ts";
-import type { Query } from "../rows/storage.ts";
+import type { Query, Rollup } from "../../durable/internal.ts";
+import type { InspectionContext } from "./context.ts";
 
 import { MisuseError } from "../../core/model/internal.ts";
 import {
   addRollups,
   allTenants as allScope,
+  fineMs,
+  fineQuery,
   fiveMinutes,
+  foldRollups,
   forAllTenants,
+  keepMs,
   oneHour,
   periodOf,
+  readable,
   rollupKey,
   sumView,
   tenantScope,
   toolView,
   totalOf,
-} from "../rows/rollup.ts";
-import { fineMs, fineQuery, foldRollups, keepMs, readable } from "../work/fold-rollups.ts";
+} from "../../durable/internal.ts";
 
-/** Options of `overview` of a {@link Runtime}: the period, and whose turns are counted. */
+/** Options of `overview` of an {@link Inspection}: the period, and whose turns are counted. */
 export type OverviewOptions = {
   /** The beginning of the period, in milliseconds since 1970-01-01 UTC. Default: 24 hours before `until`. At most 90 days before it. */
   readonly from?: number;
   /** The end of the period, in milliseconds. Default: now. */
   readonly until?: number;
-  /** `true`: the turns of all tenants, for operators. Default: those of the runtime's tenant. */
+  /** `true`: the turns of all tenants, for operators. Default: those of the tenant of the reader. */
   readonly allTenants?: boolean;
 };
 
@@ -43,7 +46,7 @@ const maxPasses = 8;
 const day = 86_400_000;
 
 /** Sums up the turns of a period. */
-export async function overview(context: VerbContext, options: OverviewOptions = {}): Promise<Overview> {
+export async function overview(context: InspectionContext, options: OverviewOptions = {}): Promise<Overview> {
   const { storage, clock, tenant } = context;
   const now = clock.now();
   // The period does not contain its end: a turn that has ended in this millisecond counts.

@@ -7,18 +7,13 @@
 // turn around them.
 
 import type { EffectDetail, Json, TurnClaim, TurnSummaryView, TurnTimeline } from "../../core/model/internal.ts";
-import type { VerbContext } from "../drive/context.ts";
-import type { SessionKey } from "../rows/session-key.ts";
-import type { Key, Row } from "../rows/storage.ts";
-import type { JournalRow } from "../rows/values.ts";
+import type { JournalRow, Key, Row, SessionKey } from "../../durable/internal.ts";
+import type { InspectionContext } from "./context.ts";
 import type { TimelineRow } from "./timeline.ts";
 
 import { MisuseError, RuntimeError } from "../../core/model/internal.ts";
-import { sessionKey } from "../drive/session-rows.ts";
-import { epochOf } from "../rows/lease.ts";
-import { keyOf, turnKey } from "../rows/session-key.ts";
-import { readValue } from "../rows/stored.ts";
-import { effectOf, timelineOf } from "./timeline.ts";
+import { epochOf, keyOf, readValue, sessionKey, turnKey } from "../../durable/internal.ts";
+import { effectOf, rowDetail, timelineOf } from "./timeline.ts";
 import { turnSummary } from "./turn-list.ts";
 
 /** Options of `timeline`. */
@@ -46,7 +41,7 @@ const childLength = 65_536;
 
 /** The timeline of a turn, after the row `after`. Rejects with `not_found`. */
 export async function readTimeline(
-  context: VerbContext,
+  context: InspectionContext,
   id: string,
   turnId: string,
   { after = 0, limit = maxRows }: TimelineOptions = {},
@@ -85,7 +80,7 @@ export async function readTimeline(
     context,
     key,
     at,
-    rows.filter(({ isContext }) => !isContext),
+    rows.filter(({ isContext }) => isContext !== true),
   );
   const pageEnd = page.at(-1)?.ordinal ?? last;
   const isInner = isInnerTurn(turnId);
@@ -114,7 +109,12 @@ type Inside = {
 };
 
 /** Reads the records and the turns inside the effects of these rows, a few effects at a time, until they are as long as a page may be. */
-async function insideOf(context: VerbContext, key: SessionKey, at: Key, rows: readonly TimelineRow[]): Promise<Inside> {
+async function insideOf(
+  context: InspectionContext,
+  key: SessionKey,
+  at: Key,
+  rows: readonly TimelineRow[],
+): Promise<Inside> {
   const records = new Map<string, ReadonlyMap<string, Json>>();
   const children = new Map<string, readonly string[]>();
   let [length, childCount, end] = [0, 0, 0];
@@ -172,7 +172,7 @@ function recordedEffect({ row }: TimelineRow): string | null {
 
 /** The records inside the effects of these rows, by effect id and name, and their length in characters. */
 async function recordsOf(
-  { storage }: VerbContext,
+  { storage }: InspectionContext,
   at: Key,
   rows: readonly TimelineRow[],
 ): Promise<{ readonly records: ReadonlyMap<string, ReadonlyMap<string, Json>>; readonly length: number }> {
@@ -193,7 +193,7 @@ function namedRecords(rows: readonly Row[]): ReadonlyMap<string, Json> {
 
 /** The turns that ran inside the tool calls of these rows, by effect id. */
 async function childrenOf(
-  { storage }: VerbContext,
+  { storage }: InspectionContext,
   { tenant, session }: SessionKey,
   rows: readonly TimelineRow[],
   records: ReadonlyMap<string, ReadonlyMap<string, Json>>,
@@ -234,7 +234,7 @@ function isInnerTurn(turnId: string): boolean {
 
 /** The view of a turn inside a tool call, as far as its journal shows it. */
 async function innerSummary(
-  context: VerbContext,
+  context: InspectionContext,
   id: string,
   turnId: string,
   rows: readonly TimelineRow[],
@@ -267,7 +267,7 @@ const maxRecordsLength = 1_000_000;
 
 /** Everything that is stored about one row of the journal of a turn. Rejects with `not_found`. */
 export async function readEffect(
-  context: VerbContext,
+  context: InspectionContext,
   id: string,
   turnId: string,
   ordinal: number,
@@ -290,12 +290,7 @@ export async function readEffect(
       ? []
       : await context.storage.read([{ table: "records", prefix: [...at, effect.id], maxLength: maxRecordsLength }]);
   return {
-    ordinal,
-    effect: row.effect === null ? null : JSON.parse(row.effect),
-    item: JSON.parse(JSON.stringify(row.item)),
-    epoch: row.epoch,
-    attempt: row.attempt,
-    timing: row.timing === null ? null : { ...row.timing },
+    ...rowDetail(ordinal, row),
     records: records.map((record) => ({ name: String(record.key[4]), value: readValue("records", record) })),
   };
 }

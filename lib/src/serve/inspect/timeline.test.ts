@@ -1,16 +1,17 @@
 // The timeline of a turn: what its journal says about times, retries, crashes, restarts and child agents.
 
-import type { DiscardedAttempt } from "../../core/model/internal.ts";
-import type { JournalRow } from "../rows/values.ts";
+import type { DiscardedAttempt, TurnTimeline } from "../../core/model/internal.ts";
+import type { JournalRow } from "../../durable/rows/values.ts";
 import type { TimelineRow, TimelineSource } from "./timeline.ts";
 import type { HostStorage } from "everturn/runtime";
 
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { describe, expect, test } from "vitest";
 
 import { call, counting, gate, says, thinker, worker, World, writes } from "../../../test/runtime/world.ts";
 import { agentTool } from "../../core/engine/index.ts";
-import { writeValue } from "../rows/stored.ts";
+import { writeValue } from "../../durable/rows/stored.ts";
 import { timelineOf } from "./timeline.ts";
 
 /** What is not known about an attempt that a crash has ended before any text arrived. */
@@ -33,7 +34,10 @@ describe("timeline", () => {
     const main = world.process(world.engine(worker("look"), { tools: [look.tool] }), { owner: "main" });
     const { turnId, result } = await main.start("How warm?", { id: "s1" });
     await settled(world, result);
-    const { effects, claims, next, turn, isJournalRemoved } = await main.timeline("s1", turnId ?? "");
+    const { effects, claims, next, turn, isJournalRemoved } = await inspection(main.source).timeline(
+      "s1",
+      turnId ?? "",
+    );
     expect([next, isJournalRemoved, turn.status]).toEqual([null, false, "ended"]);
     expect(claims).toEqual([{ owner: "main", epoch: 1, since: turn.acceptedAt, takesOver: false }]);
     expect(effects.map(({ ordinal }) => ordinal)).toEqual(effects.map((_, index) => index + 1));
@@ -68,7 +72,7 @@ describe("timeline", () => {
     const started = second.attach("s1", turnId);
     await second.recover();
     await settled(world, started.result);
-    const { effects, claims } = await second.timeline("s1", turnId ?? "");
+    const { effects, claims } = await inspection(second.source).timeline("s1", turnId ?? "");
     expect(claims.map(({ owner, takesOver }) => [owner, takesOver])).toEqual([
       ["first", false],
       ["second", true],
@@ -113,7 +117,7 @@ describe("timeline", () => {
     const { result } = second.attach("s1", turnId);
     await second.recover();
     await settled(world, result);
-    const { effects } = await second.timeline("s1", turnId ?? "");
+    const { effects } = await inspection(second.source).timeline("s1", turnId ?? "");
     const reply = effects.find(({ kind }) => kind === "model");
     expect(
       effects.flatMap(({ name, discarded }) => discarded.map((lost) => [name, lost.reason, lost.startedAt])),
@@ -130,7 +134,7 @@ describe("timeline", () => {
     const main = world.process(of);
     const { turnId, result } = await main.start("hi", { id: "s1" });
     await settled(world, result);
-    const { effects } = await main.timeline("s1", turnId ?? "");
+    const { effects } = await inspection(main.source).timeline("s1", turnId ?? "");
     const reply = effects.find(({ kind }) => kind === "model");
     expect(reply).toMatchObject({ attempt: 3, state: "ok" });
     expect(reply?.discarded.map(({ reason, failure }) => [reason, failure?.reason])).toEqual([
@@ -152,7 +156,7 @@ describe("timeline", () => {
     const main = world.process(of);
     const { turnId, result } = await main.start("hi", { id: "s1" });
     await settled(world, result);
-    const { effects, turn } = await main.timeline("s1", turnId ?? "");
+    const { effects, turn } = await inspection(main.source).timeline("s1", turnId ?? "");
     const reply = effects.find(({ kind }) => kind === "model");
     expect(
       reply?.discarded.map(({ reason, attempt, text, textLength }) => [reason, attempt, text, textLength]),
@@ -181,7 +185,7 @@ describe("timeline", () => {
     const { result } = second.attach("s1", turnId);
     await second.recover();
     await settled(world, result);
-    const { effects, turn } = await second.timeline("s1", turnId ?? "");
+    const { effects, turn } = await inspection(second.source).timeline("s1", turnId ?? "");
     const reply = effects.find(({ kind }) => kind === "model");
     expect(reply?.discarded).toMatchObject([{ reason: "crash", epoch: 1, attempt: 1, textLength: 5008 }]);
     expect(reply?.discarded[0]?.text).toBe(`The sun ${long}`.slice(0, 4000));
@@ -199,10 +203,10 @@ describe("timeline", () => {
     const main = world.process(world.engine(model, { tools: [agent] }));
     const { turnId, result } = await main.start("hi", { id: "s1" });
     await settled(world, result);
-    const { effects } = await main.timeline("s1", turnId ?? "");
+    const { effects } = await inspection(main.source).timeline("s1", turnId ?? "");
     const children = effects.flatMap((effect) => effect.children);
     expect(children).toEqual([{ sessionId: "s1", turnId: expect.stringContaining(`${turnId}/0/tool/0/child/`) }]);
-    const child = await main.timeline("s1", children[0]?.turnId ?? "");
+    const child = await inspection(main.source).timeline("s1", children[0]?.turnId ?? "");
     expect(child.turn).toMatchObject({ status: "ended", engine: "default" });
     expect(child.effects.find(({ kind }) => kind === "model")).toMatchObject({ text: "Inside.", step: 0 });
   });
@@ -222,11 +226,11 @@ describe("timeline", () => {
         return null;
       },
     });
-    const whole = await reader.timeline("s1", turnId ?? "");
+    const whole = await inspection(reader.source).timeline("s1", turnId ?? "");
     const paged = [];
     let after: number | null = 0;
     while (after !== null) {
-      const page: Awaited<ReturnType<typeof reader.timeline>> = await reader.timeline("s1", turnId ?? "", {
+      const page: TurnTimeline = await inspection(reader.source).timeline("s1", turnId ?? "", {
         after,
         limit: 50,
       });
@@ -256,7 +260,7 @@ describe("timeline", () => {
     const main = world.process(world.engine(worker(...names), { tools: [look.tool], options: { maxTurns: 100 } }));
     const { turnId, result } = await main.start("hi", { id: "s1" });
     await settled(world, result);
-    const whole = await main.timeline("s1", turnId ?? "");
+    const whole = await inspection(main.source).timeline("s1", turnId ?? "");
     const tools = whole.effects.filter(({ kind }) => kind === "tool");
     const value = writeValue("records", "r".repeat(200_000));
     await memory.write({
@@ -272,7 +276,7 @@ describe("timeline", () => {
     const paged = [];
     for (let after: number | null = 0; after !== null;) {
       read.length = 0;
-      const page: typeof whole = await main.timeline("s1", turnId ?? "", { after });
+      const page: typeof whole = await inspection(main.source).timeline("s1", turnId ?? "", { after });
       expect(read.length).toBeLessThan(5_000_000);
       paged.push(...page.effects);
       after = page.next;
@@ -287,7 +291,7 @@ describe("timeline", () => {
     const main = world.process(world.engine(worker("hold"), { tools: [hold.tool] }));
     const { turnId } = await main.start("hi", { id: "s1" });
     await held.reached;
-    const { effects, turn, now } = await main.timeline("s1", turnId ?? "");
+    const { effects, turn, now } = await inspection(main.source).timeline("s1", turnId ?? "");
     expect(turn).toMatchObject({ status: "running", end: null });
     expect(effects.at(-1)).toMatchObject({ kind: "model", text: "hold" });
     expect(now).toBe(world.clock.now());
@@ -299,14 +303,20 @@ describe("timeline", () => {
     const { turnId, result } = await main.start("hi", { id: "s1" });
     await result;
     const unknown = { reason: "not_found" };
-    await expect(main.timeline("none", turnId ?? "")).rejects.toMatchObject(unknown);
-    await expect(main.timeline("s1", "none")).rejects.toMatchObject(unknown);
-    await expect(main.timeline("s1", `${turnId}/0/tool/0/child/1/0/0`)).rejects.toMatchObject(unknown);
+    await expect(inspection(main.source).timeline("none", turnId ?? "")).rejects.toMatchObject(unknown);
+    await expect(inspection(main.source).timeline("s1", "none")).rejects.toMatchObject(unknown);
+    await expect(inspection(main.source).timeline("s1", `${turnId}/0/tool/0/child/1/0/0`)).rejects.toMatchObject(
+      unknown,
+    );
     for (const ordinal of [0, -1, 99, 1.5]) {
-      await expect(main.effect("s1", turnId ?? "", ordinal)).rejects.toMatchObject(unknown);
+      await expect(inspection(main.source).effect("s1", turnId ?? "", ordinal)).rejects.toMatchObject(unknown);
     }
-    await expect(main.timeline("s1", turnId ?? "", { after: -1 })).rejects.toMatchObject({ path: ["after"] });
-    await expect(main.timeline("s1", turnId ?? "", { limit: 0 })).rejects.toMatchObject({ path: ["limit"] });
+    await expect(inspection(main.source).timeline("s1", turnId ?? "", { after: -1 })).rejects.toMatchObject({
+      path: ["after"],
+    });
+    await expect(inspection(main.source).timeline("s1", turnId ?? "", { limit: 0 })).rejects.toMatchObject({
+      path: ["limit"],
+    });
   });
 });
 
@@ -317,9 +327,9 @@ describe("effect", () => {
     const main = world.process(world.engine(worker("pay"), { tools: [pay.tool] }), { owner: "main" });
     const { turnId, result } = await main.start("hi", { id: "s1" });
     await settled(world, result);
-    const { effects } = await main.timeline("s1", turnId ?? "");
+    const { effects } = await inspection(main.source).timeline("s1", turnId ?? "");
     const ordinal = effects.find(({ kind }) => kind === "tool")?.ordinal ?? 0;
-    expect(await main.effect("s1", turnId ?? "", ordinal)).toMatchObject({
+    expect(await inspection(main.source).effect("s1", turnId ?? "", ordinal)).toMatchObject({
       ordinal,
       effect: { type: "call_tool", call: { name: "pay", arguments: { n: 0 } } },
       item: { type: "response", response: { type: "tool_returned", outcome: { type: "success" } } },
@@ -346,17 +356,17 @@ describe("workers", () => {
     const since = world.clock.now();
     await second.recover();
     await world.clock.advance(15_000);
-    const { claims } = await second.timeline("s1", turnId ?? "");
+    const { claims } = await inspection(second.source).timeline("s1", turnId ?? "");
     expect(claims).toEqual([
       expect.objectContaining({ owner: "first", epoch: 1, takesOver: false }),
       { owner: "second", epoch: 2, since, takesOver: true },
     ]);
     // The lease has been renewed since.
-    const [worker2] = await second.workers();
+    const [worker2] = await inspection(second.source).workers();
     expect(worker2?.leases).toMatchObject([{ epoch: 2, since, tookOverFrom: "first" }]);
     held.open();
     await second.attach("s1", turnId).result;
-    expect((await second.timeline("s1", turnId ?? "")).claims).toEqual(claims);
+    expect((await inspection(second.source).timeline("s1", turnId ?? "")).claims).toEqual(claims);
   });
 
   test("lists the processes that hold leases of open turns", async () => {
@@ -369,7 +379,7 @@ describe("workers", () => {
     await first.tenant("acme").start("hi", { id: "s2" });
     await second.start("hi", { id: "s3" });
     await held.reached;
-    const workers = await second.workers();
+    const workers = await inspection(second.source).workers();
     expect(workers.map(({ owner, self, turns }) => [owner, self, turns]).toSorted()).toEqual([
       ["first", false, 2],
       ["second", true, 1],
@@ -387,7 +397,7 @@ describe("workers", () => {
     first.kill();
     second.kill();
     await world.leaseRunsOut();
-    expect(await world.process(of).workers()).toEqual([]);
+    expect(await inspection(world.process(of).source).workers()).toEqual([]);
   });
 });
 

@@ -2,12 +2,13 @@
 
 import { askUser, engine, fake, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
+import { inspection } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { handClock } from "everturn/testing";
 import { expect, test } from "vitest";
 
 import { call, counting, gate, says, thinker, World } from "../../../test/runtime/world.ts";
-import { linePut, noRollup, noSum } from "../rows/rollup.ts";
+import { linePut, noRollup, noSum } from "../../durable/rows/rollup.ts";
 
 const usage = { inputTokens: 100, cachedInputTokens: 40, outputTokens: 10, totalCost: 0.0001 };
 const hour = 3_600_000;
@@ -42,11 +43,11 @@ test("a turn is counted when it ends, with its tools, tokens, cost and times", a
   ];
   const agent = engine({ adapter: fake({ scripts, usage, clock }), model: "fake:m", tools: [search, broken] });
   const sessions = runtime({ host: memoryStorage({ clock }), engines: { agent }, clock, live: false });
-  expect((await sessions.overview()).total.turns).toBe(0);
+  expect((await inspection(sessions.source).overview()).total.turns).toBe(0);
   const turn = await sessions.start("go", { id: "s1", engine: "agent" });
   await clock.advance(1000);
   await turn.result;
-  const overview = await sessions.overview();
+  const overview = await inspection(sessions.source).overview();
   const total = {
     turns: 1,
     outcomes: { completed: 1 },
@@ -82,10 +83,10 @@ test("each tenant sees its own turns, and an operator all of them", async () => 
     for (let index = 0; index < count; index += 1) await (await sessions.tenant(tenant).start("hi")).result;
   }
   const check = async () => {
-    expect((await sessions.overview()).total.turns).toBe(0);
-    expect((await sessions.tenant("a").overview()).tenants).toMatchObject([{ name: "a", turns: 2 }]);
-    expect((await sessions.tenant("b").overview()).total.turns).toBe(1);
-    expect((await sessions.overview({ allTenants: true })).tenants).toMatchObject([
+    expect((await inspection(sessions.source).overview()).total.turns).toBe(0);
+    expect((await inspection(sessions.tenant("a").source).overview()).tenants).toMatchObject([{ name: "a", turns: 2 }]);
+    expect((await inspection(sessions.tenant("b").source).overview()).total.turns).toBe(1);
+    expect((await inspection(sessions.source).overview({ allTenants: true })).tenants).toMatchObject([
       { name: "a", turns: 2 },
       { name: "b", turns: 1 },
     ]);
@@ -108,7 +109,7 @@ test("a turn that asks a person counts as waiting, and the time until the answer
   await (
     await sessions.reply("s1", "this")
   ).result;
-  const { total, buckets } = await sessions.overview();
+  const { total, buckets } = await inspection(sessions.source).overview();
   expect(total).toMatchObject({ turns: 2, outcomes: { waiting: 1, completed: 1 } });
   expect(total.duration.p99).toBeLessThan(1000);
   expect(buckets).toHaveLength(2);
@@ -123,7 +124,10 @@ test("deleting a session does not change the sums", async () => {
       await sessions.start("hi", { id: "s1" })
     ).result;
     await sessions.delete("s1");
-    expect((await sessions.overview()).total).toMatchObject({ turns: round, inputTokens: 100 * round });
+    expect((await inspection(sessions.source).overview()).total).toMatchObject({
+      turns: round,
+      inputTokens: 100 * round,
+    });
   }
 });
 
@@ -135,11 +139,11 @@ test("many lines are folded by the reader, and old sums are shown by hour", asyn
   const line = { ...noRollup, engines: [{ ...noSum("default"), turns: 1 }] };
   const puts = Array.from({ length: 300 }, (_, index) => linePut({ tenant: "", session: "s" }, index, line, began));
   await host.write({ checks: [], removals: [], puts });
-  expect((await sessions.overview()).total.turns).toBe(300);
+  expect((await inspection(sessions.source).overview()).total.turns).toBe(300);
   expect(await host.read([{ table: "rollup_lines", prefix: [] }])).toEqual([[]]);
   await clock.advance(10 * 24 * hour);
-  expect((await sessions.overview()).total.turns).toBe(0);
-  const month = await sessions.overview({ from: clock.now() - 30 * 24 * hour });
+  expect((await inspection(sessions.source).overview()).total.turns).toBe(0);
+  const month = await inspection(sessions.source).overview({ from: clock.now() - 30 * 24 * hour });
   expect(month.bucketMs).toBe(6 * hour);
   expect(month.buckets).toMatchObject([{ at: began - (began % (6 * hour)), turns: 300 }]);
 });
@@ -158,7 +162,7 @@ test("a period in the future costs no reads, and one in the past a bounded numbe
   const sessions = runtime({ host, engines: { default: engine({ adapter: fake() }) }, clock, live: false });
   const costOf = async (from: number, until: number) => {
     queries = 0;
-    await sessions.overview({ from, until });
+    await inspection(sessions.source).overview({ from, until });
     return queries;
   };
   const now = clock.now();
@@ -191,7 +195,7 @@ test("a turn that was taken over is counted once, with the takeover and the call
   const process = world.process({ ...of, tools: of.tools.map((one) => ({ ...one, handler: () => "ok" })) });
   await process.recover();
   await process.attach("s1").result;
-  const { total, tools } = await process.overview();
+  const { total, tools } = await inspection(process.source).overview();
   expect(total).toMatchObject({ turns: 1, outcomes: { completed: 1 }, takeovers: 1 });
   expect(total.duration.p50).toBeGreaterThan(28_000);
   expect(tools.map(({ name, calls }) => [name, calls])).toEqual([
@@ -208,12 +212,12 @@ test("a turn that was parked counts as parked, and what it did before is not cou
   const process = world.process(of);
   await process.recover();
   await process.attach("s1").result;
-  const parked = await process.overview();
+  const parked = await inspection(process.source).overview();
   expect(parked.total).toMatchObject({ turns: 1, outcomes: { parked: 1 }, takeovers: 1 });
   expect(parked.tools).toMatchObject([{ name: "first", calls: 1 }]);
   await world.clock.advance(hour);
   await process.recover("s1");
-  const ended = await process.overview();
+  const ended = await inspection(process.source).overview();
   expect(ended.total).toMatchObject({ turns: 2, outcomes: { parked: 1, failed: 1 }, takeovers: 1 });
   expect(ended.total.duration).toEqual(parked.total.duration);
   // The end answers the call that had started: its outcome is unknown.
@@ -233,6 +237,6 @@ test("a period that is reversed, longer than 90 days or no whole number is refus
     { from: 0, until: 91 * 24 * hour },
     { from: -1, until: 3 },
   ]) {
-    await expect(sessions.overview(period)).rejects.toMatchObject({ reason: "invalid_argument" });
+    await expect(inspection(sessions.source).overview(period)).rejects.toMatchObject({ reason: "invalid_argument" });
   }
 });

@@ -103,7 +103,16 @@ describe("a call of a child agent that waits", () => {
     expect(ended).toMatchObject({ session });
     expect(JSON.parse((await run(["show", "s", "--json"])).stdout)).toMatchObject({
       session,
-      timelines: [{ steps: [{ items: [{}, { type: "tool", call: { name: "summarize_mail", shown } }] }] }],
+      timelines: [
+        {
+          effects: expect.arrayContaining([expect.objectContaining({ name: "summarize_mail", state: "waits" })]),
+          details: expect.arrayContaining([
+            expect.objectContaining({
+              item: expect.objectContaining({ response: expect.objectContaining({ shown }) }),
+            }),
+          ]),
+        },
+      ],
     });
     expect(JSON.parse((await run(["sessions", "--json"])).stdout)).toMatchObject({ items: [session] });
     expect((await run(["sessions"])).stdout).toMatch(/\ns +awaiting_tools \(wire_transfer\) /);

@@ -126,7 +126,20 @@ describe("show", () => {
     const shown: unknown = JSON.parse((await run(["show", "one", "--json"])).stdout);
     expect(shown).toMatchObject({
       session: { id: "one", length: 5 },
-      timelines: [{ steps: [{ number: 0 }, { number: 1 }], end: { haltedReason: "completed" } }],
+      timelines: [
+        {
+          turn: { end: { haltedReason: "completed" } },
+          input: ['clock and countdown {"from": 3}'],
+          effects: expect.arrayContaining([
+            expect.objectContaining({ kind: "model", step: 0 }),
+            expect.objectContaining({ kind: "tool", name: "countdown", text: "counted down from 3" }),
+            expect.objectContaining({ kind: "model", step: 1 }),
+          ]),
+          details: expect.arrayContaining([
+            expect.objectContaining({ effect: expect.objectContaining({ type: "call_tool" }) }),
+          ]),
+        },
+      ],
       usage: { total: { totalTokens: expect.any(Number) } },
     });
   });

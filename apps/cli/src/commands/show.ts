@@ -1,11 +1,13 @@
 // `everturn show`: prints turns of a session as timelines or JSON, or exports the record of a turn to a file.
 
 import type { CommandContext } from "./context.ts";
-import type { Runtime, RuntimeEvent, SessionView } from "everturn/runtime";
+import type { TurnTimeline } from "everturn/client";
+import type { Inspection } from "everturn/http";
+import type { Runtime, SessionView } from "everturn/runtime";
 
 import { resolve } from "node:path";
 
-import { inspection } from "everturn/http";
+import { inspection, readTurnRecord } from "everturn/http";
 
 import { writePrivateFile } from "../private-file.ts";
 import { safeLine, safeJson } from "../terminal/safe-text.ts";
@@ -14,8 +16,7 @@ import { exitCodes } from "./exit-codes.ts";
 import { ambiguousText, findId, sessionNamed } from "./id-prefix.ts";
 import { waitingLines } from "./pending-call.ts";
 import { brief, plural, spent, shellQuote } from "./text.ts";
-import { timelineText } from "./timeline-text.ts";
-import { timelineOf } from "./timeline.ts";
+import { inputTexts, timelineText } from "./timeline-text.ts";
 
 export type ShowRequest = {
   /** The id of the session, or its beginning. */
@@ -32,34 +33,48 @@ export async function show(context: CommandContext, request: ShowRequest): Promi
     const id = await sessionNamed(sessions, request.id);
     const view = await sessions.get(id, { messages: 1 });
     if (view === null) throw new UsageError(`session ${JSON.stringify(id)} has been deleted`);
-    const events: RuntimeEvent[] = [];
-    for await (const event of sessions.events(id, { follow: false })) events.push(event);
-    const turns = [...new Set(events.map(({ turnId }) => turnId))];
+    const turnIds = new Set<string>();
+    for await (const { turnId } of sessions.events(id, { follow: false })) turnIds.add(turnId);
+    const turns = [...turnIds];
     const turn = request.turn === null ? null : turnNamed(turns, request.turn);
     if (request.exportTo !== null) return exportRecord(context, sessions, { id, turn }, request.exportTo);
     const shown = request.all ? turns : [turn ?? turns.at(-1)].filter((turnId) => turnId !== undefined);
-    const timelines = await Promise.all(
-      shown.map(async (shownTurn) => {
-        const turnEvents = events.filter(({ turnId }) => turnId === shownTurn);
-        return timelineOf(await inspection(sessions.source).export(id, shownTurn), turnEvents);
+    const reader = inspection(sessions.source);
+    const shownTurns = await Promise.all(
+      shown.map(async (turnId) => {
+        return { timeline: await wholeTimeline(reader, id, turnId), record: await reader.export(id, turnId) };
       }),
     );
     const usage = await sessions.usage(id);
     if (request.json) {
       const { session, version, length, openTurn, forkedFrom } = view;
       const { thread: _, ...head } = session;
+      const timelines = shownTurns.map(({ timeline, record }) => {
+        return { ...timeline, input: inputTexts(record), details: readTurnRecord(record).details };
+      });
       context.say(safeJson({ session: { ...head, version, length, openTurn, forkedFrom }, turns, timelines, usage }));
       return exitCodes.ok;
     }
     for (const line of headLines(view, id, spent(usage.total))) context.say(line);
-    for (const timeline of timelines) {
+    for (const turn of shownTurns) {
       context.say();
-      for (const line of timelineText(timeline, context.out, context.io.stdout.columns)) context.say(line);
+      for (const line of timelineText(turn, context.out, context.io.stdout.columns)) context.say(line);
     }
-    const others = turns.length - timelines.length;
+    const others = turns.length - shownTurns.length;
     if (others > 0) context.note(`${plural(others, "other turn")}: everturn show ${shellQuote(id)} --all`);
     return exitCodes.ok;
   });
+}
+
+/** All pages of the timeline of a turn. */
+async function wholeTimeline(reader: Inspection, id: string, turnId: string): Promise<TurnTimeline> {
+  let timeline = await reader.timeline(id, turnId);
+  while (timeline.next !== null) {
+    const page = await reader.timeline(id, turnId, { after: timeline.next });
+    const claims = new Map([...timeline.claims, ...page.claims].map((claim) => [claim.epoch, claim]));
+    timeline = { ...page, claims: [...claims.values()], effects: [...timeline.effects, ...page.effects] };
+  }
+  return timeline;
 }
 
 /** The turn with this id or prefix. A turn without events is left to `export`, which reports it. */

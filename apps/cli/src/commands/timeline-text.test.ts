@@ -3,13 +3,12 @@ import type { TurnRecord } from "everturn/runtime";
 import { offline, offlineTools } from "@everturn/server";
 import { engine, fake, halt, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { inspection } from "everturn/http";
+import { inspection, readTurnRecord } from "everturn/http";
 import { runtime } from "everturn/runtime";
 import { describe, expect, it } from "vitest";
 
 import { colours } from "../terminal/style.ts";
 import { timelineText } from "./timeline-text.ts";
-import { timelineOf } from "./timeline.ts";
 
 const agent = engine({ adapter: offline({ paceMs: 0 }), model: "offline:demo", tools: offlineTools({ paceMs: 0 }) });
 
@@ -21,15 +20,31 @@ async function recordOf(prompt: string, using = agent): Promise<TurnRecord> {
 }
 
 const lines = (record: TurnRecord, columns = Number.POSITIVE_INFINITY) =>
-  timelineText(timelineOf(record, []), colours(false), columns);
+  timelineText({ record, timeline: readTurnRecord(record).timeline }, colours(false), columns);
 
 describe("the timeline of a turn", () => {
   it("has one step for each reply, with the tool calls of the reply", async () => {
-    const { steps } = timelineOf(await recordOf("clock, countdown"), []);
-    expect(steps.map(({ items }) => items.map((item) => (item.type === "tool" ? item.call.name : item.type)))).toEqual([
-      ["model", "clock", "countdown"],
-      ["model"],
-    ]);
+    const text = lines(await recordOf("clock, countdown"));
+    const words = text.slice(2, -1).flatMap((line) => /[a-z]+(?: \d)?(?= {2})/.exec(line)?.[0] ?? []);
+    expect(words).toEqual(["step 1", "clock", "countdown", "step 2"]);
+  });
+
+  it("shows attempts that failed before the recorded one", async () => {
+    const scripts = [
+      [{ type: "error", reason: "rate_limited", retryAfterMs: 1 } as const],
+      [{ type: "text", text: "Hi." } as const],
+    ];
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m", retry: { maxAttempts: 2 } }) },
+    });
+    await (
+      await sessions.start("hi", { id: "s1" })
+    ).result;
+    const reader = inspection(sessions.source);
+    const record = await reader.export("s1");
+    const shown = { record, timeline: await reader.timeline("s1", record.data.turnId) };
+    expect(timelineText(shown, colours(false), Number.POSITIVE_INFINITY)[2]).toMatch(/^│ {2}↻ retried after \d+ ms: /);
   });
 
   it("shows where another process continued", async () => {

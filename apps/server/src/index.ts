@@ -34,7 +34,7 @@ export { scenarioEngineName } from "./scenarios/engine.ts";
 export { createLoginCode, loginCodeMs } from "./login.ts";
 export { hostInUrl, isLoopback, startServer } from "./serve.ts";
 export { database as readDatabaseSetting, databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";
-export { loadSettings, settingNames } from "./settings.ts";
+export { loadSettings, settingFlags, settingNames } from "./settings.ts";
 export { loadTools } from "./tools-module.ts";
 export { checkTrusted, digestOf, distrustFolder, trustConfig, trustStorePath, UntrustedConfigError } from "./trust.ts";
 export { configurationFolder, systemOf } from "./user-folders.ts";

@@ -41,7 +41,7 @@ function answerTo(request: ModelRequest): readonly FakeStep[] {
     if (calls.length > 0) return calls;
   }
   if (responseFormat?.type === "json_schema") return [text(JSON.stringify(sampleOf(responseFormat.schema)))];
-  if (responseFormat?.type === "json_object") return [text(JSON.stringify({ said: userText }))];
+  if (responseFormat?.type === "json_object") return [text(JSON.stringify({ text: userText }))];
   if (results.length > 0) return [text(reportResults(messages, results))];
   if (/\bfail\b/i.test(userText)) {
     const message = "the offline model was asked to fail";

@@ -10,12 +10,9 @@
 
 import type { GivenConfig } from "./config-file.ts";
 import type { ProgramConfig } from "./program-config.ts";
-import type { ListenAddress, Origin, ServerToken } from "./setting-readers.ts";
+import type { Origin } from "./setting-readers.ts";
 import type { System } from "./user-folders.ts";
-import type { Tool } from "everturn";
 import type { EverturnConfig } from "everturn/config";
-import type { WhenBusy } from "everturn/engine";
-import type { RuntimeLimits } from "everturn/runtime";
 
 import { join } from "node:path";
 
@@ -53,65 +50,127 @@ export type SettingSource = {
 /** A value and its source. */
 export type Setting<T> = { readonly value: T; readonly source: SettingSource };
 
-/** The values of all settings, by name. */
-export type SettingValues = {
-  /** `provider:model`. Default: a model of the first provider whose API key is set; else `offline:demo`, which needs no key and no network. */
-  readonly model: string;
-  /** The path of the SQLite file; `:memory:`: a database that ends with the process. Default: in the user's data folder. */
-  readonly database: string;
-  /** The name of the engine that `chat` and `run` use. Default: `default`. */
-  readonly engine: string;
-  /** Tools, and absolute paths of modules that export tools. Default: none. */
-  readonly tools: readonly (string | Tool)[];
-  /** The system prompt; `null`, the default: none. */
-  readonly instructions: string | null;
-  /** The largest number of model calls in one turn. Default: 32. */
-  readonly maxTurns: number;
-  /** What happens to a message that arrives while a turn is open; `null`, the default: `reply` is rejected, `send` and the chat steer the turn. */
-  readonly whenBusy: WhenBusy | null;
-  /** Limits of turns by engine, tenant and limit key; `null`, the default: none, or `runtime.limits` of the configuration file. */
-  readonly limits: RuntimeLimits | null;
-  /** Base URLs by provider name. An unknown name is a server that implements the Chat Completions API. */
-  readonly baseUrls: { readonly [provider: string]: string };
-  /** The delay between two words of the offline model, in milliseconds. Default: 25. */
-  readonly pace: number;
-  /** The address that the server listens on. Default: 127.0.0.1 (loopback). */
-  readonly host: string;
-  /** The TCP port; 0: any free port. Default: 4242. */
-  readonly port: number;
-  /**
-   * Bearer tokens of clients. Default: none; `serve` then uses a token of the user's configuration folder, on a loopback address only. `off`: requests need no
-   * token, which is allowed on a loopback address only.
-   */
-  readonly tokens: readonly ServerToken[] | "off";
-  /** Origins of web pages that may call the server (CORS allowlist). Default: none. */
-  readonly cors: readonly string[];
-  /** Whether the server serves OpenAI's chat completions (`/v1`). Default: false. */
-  readonly completions: boolean;
-  /** Whether the server writes a line for each request. Default: true. */
-  readonly requestLog: boolean;
-  /** The absolute path of a folder whose files the server serves; `null`, the default: none. */
-  readonly static: string | null;
-  /** Whether the server serves the studio at `/studio/`. Default: true. */
-  readonly studio: boolean;
-  /** Whether the server indexes messages, so that they can be searched, and `migrate` creates the index. Default: true. */
-  readonly search: boolean;
-  /** Who drives the turns of `serve`: this process, or Restate, which calls it. Default: `here`. */
-  readonly drive: "here" | "restate";
-  /** The URL of Restate's ingress, to which turns are sent. Default: http://127.0.0.1:8080. */
-  readonly restateIngress: string;
-  /** The address at which Restate calls this process. Default: 127.0.0.1:9080. */
-  readonly restateListen: ListenAddress;
-  /** The URL of Restate's admin API, at which this process is registered when it starts; `null`, the default: it is registered by other means. */
-  readonly restateAdmin: string | null;
-  /** The URL that is registered, for example of a proxy; `null`, the default: that of this process. */
-  readonly restateUri: string | null;
-  /** Public keys of the Restate servers that may call this process. Default: none, which is allowed on a loopback address only. */
-  readonly restateKeys: readonly string[];
+/** How one setting is read. */
+type Field<T> = {
+  readonly flag: string | null;
+  readonly variable: string | null;
+  /** Whether the text of the variable is a comma-separated list, and the flag may be repeated. */
+  readonly list: boolean;
+  readonly read: (value: unknown, origin: Origin) => T;
+  readonly fallback: (system: System) => { readonly value: T; readonly why: string };
 };
 
-/** The compiler refuses a setting that `EverturnConfig`, the type of the configuration file, does not have. */
-export type SettingName = keyof SettingValues & keyof EverturnConfig;
+/** Declares a setting. `fallback`: its default, or how the default is found, with the reason. Without `flag` or `variable` there is none. */
+function setting<T>(field: {
+  readonly flag?: string;
+  readonly variable?: string;
+  readonly list?: true;
+  readonly read: (value: unknown, origin: Origin) => T;
+  readonly fallback: T | Field<T>["fallback"];
+}): Field<T> {
+  const { flag = null, variable = null, list = false, read, fallback } = field;
+  const byDefault = isFinder(fallback) ? fallback : () => ({ value: fallback, why: defaultReason });
+  return { flag, variable, list, read, fallback: byDefault };
+}
+
+function isFinder<T>(fallback: T | Field<T>["fallback"]): fallback is Field<T>["fallback"] {
+  return typeof fallback === "function";
+}
+
+const defaultReason = "default";
+
+/** All settings. The compiler refuses one that `EverturnConfig`, the type of the configuration file, does not have. */
+const fields = {
+  /** `provider:model`. Default: a model of the first provider whose API key is set; else `offline:demo`, which needs no key and no network. */
+  model: setting({
+    flag: "--model",
+    variable: "EVERTURN_MODEL",
+    read: text,
+    fallback: ({ environment }) => defaultModel(environment),
+  }),
+  /** The path of the SQLite file; `:memory:`: a database that ends with the process. Default: in the user's data folder. */
+  database: setting({
+    flag: "--database",
+    variable: "EVERTURN_DATABASE",
+    read: database,
+    fallback: (system) => ({ value: defaultDatabase(system), why: defaultReason }),
+  }),
+  /** The name of the engine that `chat` and `run` use. */
+  engine: setting({ flag: "--engine", variable: "EVERTURN_ENGINE", read: text, fallback: "default" }),
+  /** Tools, and absolute paths of modules that export tools. */
+  tools: setting({ flag: "--tools", variable: "EVERTURN_TOOLS", list: true, read: toolModules, fallback: [] }),
+  /** The system prompt; `null`: none. */
+  instructions: setting({
+    flag: "--instructions",
+    variable: "EVERTURN_INSTRUCTIONS",
+    read: instructions,
+    fallback: null,
+  }),
+  /** The largest number of model calls in one turn. */
+  maxTurns: setting({ flag: "--max-turns", variable: "EVERTURN_MAX_TURNS", read: count, fallback: 32 }),
+  /** What happens to a message that arrives while a turn is open; `null`: `reply` is rejected, `send` and the chat steer the turn. */
+  whenBusy: setting({ flag: "--when-busy", variable: "EVERTURN_WHEN_BUSY", read: busyPolicy, fallback: null }),
+  /** Limits of turns by engine, tenant and limit key; `null`: none, or `runtime.limits` of the configuration file. */
+  limits: setting({ flag: "--limit", variable: "EVERTURN_LIMITS", list: true, read: limits, fallback: null }),
+  /** Base URLs by provider name. An unknown name is a server that implements the Chat Completions API. */
+  baseUrls: setting({ read: addresses, fallback: {} }),
+  /** The delay between two words of the offline model, in milliseconds. */
+  pace: setting({ variable: "EVERTURN_OFFLINE_PACE", read: pace, fallback: 25 }),
+  /** The address that the server listens on. */
+  host: setting({ flag: "--host", variable: "EVERTURN_HOST", read: text, fallback: "127.0.0.1" }),
+  /** The TCP port; 0: any free port. */
+  port: setting({ flag: "--port", variable: "EVERTURN_PORT", read: port, fallback: 4242 }),
+  /**
+   * Bearer tokens of clients. Without any, `serve` uses a token of the user's configuration folder, on a loopback address only. `off`: requests need no token,
+   * which is allowed on a loopback address only.
+   */
+  tokens: setting({ flag: "--token", variable: "EVERTURN_TOKENS", list: true, read: tokens, fallback: [] }),
+  /** Origins of web pages that may call the server (CORS allowlist). */
+  cors: setting({ flag: "--cors", variable: "EVERTURN_CORS", list: true, read: texts, fallback: [] }),
+  /** Whether the server serves OpenAI's chat completions (`/v1`). */
+  completions: setting({ flag: "--completions", variable: "EVERTURN_COMPLETIONS", read: onOff, fallback: false }),
+  /** Whether the server writes a line for each request. */
+  requestLog: setting({ flag: "--request-log", variable: "EVERTURN_REQUEST_LOG", read: onOff, fallback: true }),
+  /** The absolute path of a folder whose files the server serves; `null`: none. */
+  static: setting({ flag: "--static", variable: "EVERTURN_STATIC", read: file, fallback: null }),
+  /** Whether the server serves the studio at `/studio/`. */
+  studio: setting({ flag: "--no-studio", variable: "EVERTURN_STUDIO", read: onOff, fallback: true }),
+  /** Whether the server indexes messages, so that they can be searched, and `migrate` creates the index. */
+  search: setting({ flag: "--search", variable: "EVERTURN_SEARCH", read: onOff, fallback: true }),
+  /** Who drives the turns of `serve`: this process, or Restate, which calls it. */
+  drive: setting<"here" | "restate">({ flag: "--drive", variable: "EVERTURN_DRIVE", read: driver, fallback: "here" }),
+  /** The URL of Restate's ingress, to which turns are sent. */
+  restateIngress: setting({
+    flag: "--restate-ingress",
+    variable: "EVERTURN_RESTATE_INGRESS",
+    read: url,
+    fallback: "http://127.0.0.1:8080",
+  }),
+  /** The address at which Restate calls this process. */
+  restateListen: setting({
+    flag: "--restate-listen",
+    variable: "EVERTURN_RESTATE_LISTEN",
+    read: listenAddress,
+    fallback: { host: "127.0.0.1", port: 9080 },
+  }),
+  /** The URL of Restate's admin API, at which this process is registered when it starts; `null`: it is registered by other means. */
+  restateAdmin: setting({ flag: "--restate-admin", variable: "EVERTURN_RESTATE_ADMIN", read: url, fallback: null }),
+  /** The URL that is registered, for example of a proxy; `null`: that of this process. */
+  restateUri: setting({ flag: "--restate-uri", variable: "EVERTURN_RESTATE_URI", read: url, fallback: null }),
+  /** Public keys of the Restate servers that may call this process. Without any, it is called on a loopback address only. */
+  restateKeys: setting({
+    flag: "--restate-key",
+    variable: "EVERTURN_RESTATE_KEYS",
+    list: true,
+    read: texts,
+    fallback: [],
+  }),
+} satisfies { readonly [Name in keyof EverturnConfig]?: Field<unknown> };
+
+export type SettingName = keyof typeof fields;
+
+/** The values of all settings, by name. */
+export type SettingValues = { readonly [Name in SettingName]: ReturnType<(typeof fields)[Name]["fallback"]>["value"] };
 
 /** All settings with their sources. */
 export type Settings = { readonly [Name in SettingName]: Setting<SettingValues[Name]> } & {
@@ -126,198 +185,25 @@ export type Settings = { readonly [Name in SettingName]: Setting<SettingValues[N
 /** The flags of the command line, as text. A flag that may be repeated is a list. */
 export type GivenFlags = { readonly [Name in SettingName]?: string | readonly string[] };
 
+/** The flags that set settings, of the options of a command line by their names in camel case: `--max-turns` is `maxTurns`, and `--no-token` is `token: false`. */
+export function settingFlags(options: { readonly [name: string]: unknown }): GivenFlags {
+  const flags = Object.entries(fields).flatMap(
+    ([name, { flag, list }]): readonly [string, string | readonly string[]][] => {
+      const option = flag === null ? undefined : options[camelCase(flag.replace(/^--(?:no-)?/, ""))];
+      if (option === false) return [[name, "off"]];
+      if (list) return Array.isArray(option) ? [[name, option.map(String)]] : [];
+      return typeof option === "string" ? [[name, option]] : [];
+    },
+  );
+  return Object.fromEntries(flags);
+}
+
+function camelCase(words: string): string {
+  return words.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
 /** Environment variables, as in `process.env`. */
 export type Environment = { readonly [name: string]: string | undefined };
-
-/** How one setting is read. */
-type Field<T> = {
-  readonly flag: string | null;
-  readonly variable: string | null;
-  /** Whether the text of the variable is a comma-separated list. */
-  readonly list: boolean;
-  readonly read: (value: unknown, origin: Origin) => T;
-  readonly fallback: (system: System) => { readonly value: T; readonly why: string };
-};
-
-const defaultReason = "default";
-
-const fields: { readonly [Name in SettingName]: Field<SettingValues[Name]> } = {
-  model: {
-    flag: "--model",
-    variable: "EVERTURN_MODEL",
-    list: false,
-    read: text,
-    fallback: ({ environment }) => defaultModel(environment),
-  },
-  database: {
-    flag: "--database",
-    variable: "EVERTURN_DATABASE",
-    list: false,
-    read: database,
-    fallback: (system) => ({ value: defaultDatabase(system), why: defaultReason }),
-  },
-  engine: {
-    flag: "--engine",
-    variable: "EVERTURN_ENGINE",
-    list: false,
-    read: text,
-    fallback: () => ({ value: "default", why: defaultReason }),
-  },
-  tools: {
-    flag: "--tools",
-    variable: "EVERTURN_TOOLS",
-    list: true,
-    read: toolModules,
-    fallback: () => ({ value: [], why: defaultReason }),
-  },
-  instructions: {
-    flag: "--instructions",
-    variable: "EVERTURN_INSTRUCTIONS",
-    list: false,
-    read: instructions,
-    fallback: () => ({ value: null, why: defaultReason }),
-  },
-  maxTurns: {
-    flag: "--max-turns",
-    variable: "EVERTURN_MAX_TURNS",
-    list: false,
-    read: count,
-    fallback: () => ({ value: 32, why: defaultReason }),
-  },
-  whenBusy: {
-    flag: "--when-busy",
-    variable: "EVERTURN_WHEN_BUSY",
-    list: false,
-    read: busyPolicy,
-    fallback: () => ({ value: null, why: defaultReason }),
-  },
-  limits: {
-    flag: "--limit",
-    variable: "EVERTURN_LIMITS",
-    list: true,
-    read: limits,
-    fallback: () => ({ value: null, why: defaultReason }),
-  },
-  baseUrls: {
-    flag: null,
-    variable: null,
-    list: false,
-    read: addresses,
-    fallback: () => ({ value: {}, why: defaultReason }),
-  },
-  pace: {
-    flag: null,
-    variable: "EVERTURN_OFFLINE_PACE",
-    list: false,
-    read: pace,
-    fallback: () => ({ value: 25, why: defaultReason }),
-  },
-  host: {
-    flag: "--host",
-    variable: "EVERTURN_HOST",
-    list: false,
-    read: text,
-    fallback: () => ({ value: "127.0.0.1", why: defaultReason }),
-  },
-  port: {
-    flag: "--port",
-    variable: "EVERTURN_PORT",
-    list: false,
-    read: port,
-    fallback: () => ({ value: 4242, why: defaultReason }),
-  },
-  tokens: {
-    flag: "--token",
-    variable: "EVERTURN_TOKENS",
-    list: true,
-    read: tokens,
-    fallback: () => ({ value: [], why: defaultReason }),
-  },
-  cors: {
-    flag: "--cors",
-    variable: "EVERTURN_CORS",
-    list: true,
-    read: texts,
-    fallback: () => ({ value: [], why: defaultReason }),
-  },
-  completions: {
-    flag: "--completions",
-    variable: "EVERTURN_COMPLETIONS",
-    list: false,
-    read: onOff,
-    fallback: () => ({ value: false, why: defaultReason }),
-  },
-  requestLog: {
-    flag: "--request-log",
-    variable: "EVERTURN_REQUEST_LOG",
-    list: false,
-    read: onOff,
-    fallback: () => ({ value: true, why: defaultReason }),
-  },
-  static: {
-    flag: "--static",
-    variable: "EVERTURN_STATIC",
-    list: false,
-    read: file,
-    fallback: () => ({ value: null, why: defaultReason }),
-  },
-  studio: {
-    flag: "--no-studio",
-    variable: "EVERTURN_STUDIO",
-    list: false,
-    read: onOff,
-    fallback: () => ({ value: true, why: defaultReason }),
-  },
-  search: {
-    flag: "--search",
-    variable: "EVERTURN_SEARCH",
-    list: false,
-    read: onOff,
-    fallback: () => ({ value: true, why: defaultReason }),
-  },
-  drive: {
-    flag: "--drive",
-    variable: "EVERTURN_DRIVE",
-    list: false,
-    read: driver,
-    fallback: () => ({ value: "here", why: defaultReason }),
-  },
-  restateIngress: {
-    flag: "--restate-ingress",
-    variable: "EVERTURN_RESTATE_INGRESS",
-    list: false,
-    read: url,
-    fallback: () => ({ value: "http://127.0.0.1:8080", why: defaultReason }),
-  },
-  restateListen: {
-    flag: "--restate-listen",
-    variable: "EVERTURN_RESTATE_LISTEN",
-    list: false,
-    read: listenAddress,
-    fallback: () => ({ value: { host: "127.0.0.1", port: 9080 }, why: defaultReason }),
-  },
-  restateAdmin: {
-    flag: "--restate-admin",
-    variable: "EVERTURN_RESTATE_ADMIN",
-    list: false,
-    read: url,
-    fallback: () => ({ value: null, why: defaultReason }),
-  },
-  restateUri: {
-    flag: "--restate-uri",
-    variable: "EVERTURN_RESTATE_URI",
-    list: false,
-    read: url,
-    fallback: () => ({ value: null, why: defaultReason }),
-  },
-  restateKeys: {
-    flag: "--restate-key",
-    variable: "EVERTURN_RESTATE_KEYS",
-    list: true,
-    read: texts,
-    fallback: () => ({ value: [], why: defaultReason }),
-  },
-};
 
 /** The names of all settings, as a configuration file has them. */
 export const settingNames: readonly string[] = Object.keys(fields);
@@ -350,8 +236,7 @@ export function resolveSettings(sources: {
   readonly system: System;
 }): Settings {
   const { flags, config, folder, system } = sources;
-  const resolve = <Name extends SettingName>(name: Name): Setting<SettingValues[Name]> => {
-    const { flag, variable, list, read, fallback } = fields[name];
+  const resolve = <T>(name: SettingName, { flag, variable, list, read, fallback }: Field<T>): Setting<T> => {
     const flagText = flags[name];
     if (flagText !== undefined) {
       return { value: read(flagText, { name: flag ?? name, folder }), source: { from: "flag", name: flag ?? name } };
@@ -376,31 +261,31 @@ export function resolveSettings(sources: {
     folder,
     configFile: config?.path ?? null,
     program: readProgram(config),
-    model: resolve("model"),
-    database: resolve("database"),
-    engine: resolve("engine"),
-    tools: resolve("tools"),
-    instructions: resolve("instructions"),
-    maxTurns: resolve("maxTurns"),
-    whenBusy: resolve("whenBusy"),
-    limits: resolve("limits"),
-    baseUrls: resolve("baseUrls"),
-    pace: resolve("pace"),
-    host: resolve("host"),
-    port: resolve("port"),
-    tokens: resolve("tokens"),
-    cors: resolve("cors"),
-    completions: resolve("completions"),
-    requestLog: resolve("requestLog"),
-    static: resolve("static"),
-    studio: resolve("studio"),
-    search: resolve("search"),
-    drive: resolve("drive"),
-    restateIngress: resolve("restateIngress"),
-    restateListen: resolve("restateListen"),
-    restateAdmin: resolve("restateAdmin"),
-    restateUri: resolve("restateUri"),
-    restateKeys: resolve("restateKeys"),
+    model: resolve("model", fields.model),
+    database: resolve("database", fields.database),
+    engine: resolve("engine", fields.engine),
+    tools: resolve("tools", fields.tools),
+    instructions: resolve("instructions", fields.instructions),
+    maxTurns: resolve("maxTurns", fields.maxTurns),
+    whenBusy: resolve("whenBusy", fields.whenBusy),
+    limits: resolve("limits", fields.limits),
+    baseUrls: resolve("baseUrls", fields.baseUrls),
+    pace: resolve("pace", fields.pace),
+    host: resolve("host", fields.host),
+    port: resolve("port", fields.port),
+    tokens: resolve("tokens", fields.tokens),
+    cors: resolve("cors", fields.cors),
+    completions: resolve("completions", fields.completions),
+    requestLog: resolve("requestLog", fields.requestLog),
+    static: resolve("static", fields.static),
+    studio: resolve("studio", fields.studio),
+    search: resolve("search", fields.search),
+    drive: resolve("drive", fields.drive),
+    restateIngress: resolve("restateIngress", fields.restateIngress),
+    restateListen: resolve("restateListen", fields.restateListen),
+    restateAdmin: resolve("restateAdmin", fields.restateAdmin),
+    restateUri: resolve("restateUri", fields.restateUri),
+    restateKeys: resolve("restateKeys", fields.restateKeys),
   };
 }
 

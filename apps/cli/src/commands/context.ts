@@ -3,7 +3,7 @@
 import type { Colours } from "../terminal/style.ts";
 import type { Workspace, WorkspaceOptions } from "../workspace.ts";
 import type { Io } from "./io.ts";
-import type { GivenFlags, Settings, SettingsRequest } from "@everturn/server";
+import type { Settings, SettingsRequest } from "@everturn/server";
 import type { Runtime } from "everturn/runtime";
 
 import { safeText } from "../terminal/safe-text.ts";
@@ -20,8 +20,8 @@ export type CommandContext = {
   readonly out: Colours;
   /** Colours of standard error. */
   readonly err: Colours;
-  /** The flags of the command line that set settings. */
-  readonly flags: GivenFlags;
+  /** The options of the command line, as commander names them. Those that set settings are flags of the settings. */
+  readonly options: { readonly [name: string]: unknown };
   /** The path in `--config`; `null`: none; `false`: `--no-config`. */
   readonly config: string | false | null;
   /** Loads all settings. Asks at the terminal whether to trust a configuration file. Rejects with `SettingsError`. */
@@ -32,18 +32,17 @@ export type CommandContext = {
   readonly note: (line: string) => void;
 };
 
-export type ContextOptions = {
-  readonly flags: GivenFlags;
-  readonly config: string | false | null;
-  readonly color: boolean;
-};
+export type ContextOptions = Pick<CommandContext, "options" | "config"> & { readonly color: boolean };
 
 /**
  * Loads the settings. If the configuration file of the folder is not trusted, the user is asked at the terminal. Without a terminal, and if the answer is no, the
  * error is passed on, so the command exits with 2.
  */
-async function loadTrusted(io: Io, request: SettingsRequest): Promise<Settings> {
-  const { loadSettings, systemOf, trustConfig, UntrustedConfigError } = await import("@everturn/server");
+async function loadTrusted(io: Io, { options, config }: Omit<ContextOptions, "color">): Promise<Settings> {
+  const { loadSettings, settingFlags, systemOf, trustConfig, UntrustedConfigError } = await import("@everturn/server");
+  const { environment, folder } = io;
+  const flags = settingFlags(options);
+  const request: SettingsRequest = { flags, environment, folder, ...(config === null ? {} : { config }) };
   try {
     return await loadSettings(request);
   } catch (error) {
@@ -60,18 +59,15 @@ async function loadTrusted(io: Io, request: SettingsRequest): Promise<Settings> 
   }
 }
 
-export function createContext(io: Io, { flags, config, color }: ContextOptions): CommandContext {
+export function createContext(io: Io, { options, config, color }: ContextOptions): CommandContext {
   const coloursOf = (isTerminal: boolean) => colours(color && wantsColours(io.environment, isTerminal));
   return {
     io,
     out: coloursOf(io.stdout.isTerminal),
     err: coloursOf(io.stderr.isTerminal),
-    flags,
+    options,
     config,
-    settings: () => {
-      const { environment, folder } = io;
-      return loadTrusted(io, { flags, environment, folder, ...(config === null ? {} : { config }) });
-    },
+    settings: () => loadTrusted(io, { options, config }),
     say: (line = "") => io.stdout.write(`${line}\n`),
     note: (line) => io.stderr.write(`${line}\n`),
   };

@@ -5,9 +5,9 @@ import type { CommandContext } from "./context.ts";
 
 import { resolve } from "node:path";
 
-export async function demo({ io, out, flags, config }: CommandContext): Promise<number> {
+export async function demo({ io, out, options, config }: CommandContext): Promise<number> {
   const { runDemo } = await import("../demo/index.ts");
-  const { model, database } = flags;
+  const { model, database } = options;
   return runDemo({
     model: typeof model === "string" ? model : null,
     config: typeof config === "string" ? resolve(io.folder, config) : null,

@@ -18,6 +18,7 @@ import {
   loadTools,
   missingKey,
   offlineModel,
+  settingFlags,
   settingNames,
   UntrustedConfigError,
 } from "@everturn/server";
@@ -28,8 +29,8 @@ import { exitCodes } from "./exit-codes.ts";
 import { brief, plural, table } from "./text.ts";
 import { packageVersion } from "./version.ts";
 
-/** The result of one check. `said` is part of the JSON output. */
-type Finding = { readonly state: "ok" | "hint" | "broken"; readonly name: string; readonly said: string };
+/** The result of one check. `message` is part of the JSON output. */
+type Finding = { readonly state: "ok" | "hint" | "broken"; readonly name: string; readonly message: string };
 
 type Line = { readonly name: string; readonly value: string; readonly source: string };
 
@@ -64,7 +65,7 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
     return code;
   }
   const marks = { ok: out.green("✓"), hint: out.dim("·"), broken: out.red("✗") };
-  const rows = findings.map(({ state, name, said }) => [marks[state], name, said]);
+  const rows = findings.map(({ state, name, message }) => [marks[state], name, message]);
   for (const line of table(rows, io.stdout.columns)) say(line);
   if (lines.length > 0) {
     say();
@@ -78,17 +79,17 @@ export async function doctor(context: CommandContext, { json }: { readonly json:
 }
 
 /** The settings as if the folder had no configuration file, so that the other checks run; `null`: they are invalid. */
-async function settingsWithoutFile({ io, flags }: CommandContext): Promise<Settings | null> {
+async function settingsWithoutFile({ io, options }: CommandContext): Promise<Settings | null> {
   const { environment, folder } = io;
-  return loadSettings({ flags, environment, folder, config: false }).catch(() => null);
+  return loadSettings({ flags: settingFlags(options), environment, folder, config: false }).catch(() => null);
 }
 
-function ok(name: string, said: string): Finding {
-  return { state: "ok", name, said };
+function ok(name: string, message: string): Finding {
+  return { state: "ok", name, message };
 }
 
 function broken(name: string, error: unknown): Finding {
-  return { state: "broken", name, said: brief(error instanceof Error ? error.message : String(error), 1000) };
+  return { state: "broken", name, message: brief(error instanceof Error ? error.message : String(error), 1000) };
 }
 
 function nodeFinding(): Finding {
@@ -118,7 +119,7 @@ function keyFindings(environment: Environment): readonly Finding[] {
   const none: Finding = {
     state: "hint",
     name: "key",
-    said: `no API key is set; for a real model set one of ${variables.join(", ")}`,
+    message: `no API key is set; for a real model set one of ${variables.join(", ")}`,
   };
   return [...(keys.length === 0 ? [none] : keys), ...baseUrls];
 }
@@ -150,7 +151,7 @@ async function toolsFinding({ tools, model, program, engine }: Settings): Promis
     const isAdded = isOffline(model.value) && (program.engines === null || names === "");
     const offline = isAdded ? "; the offline model adds demonstration tools" : "";
     const text = names === "" ? `none${offline}` : `${names}${offline}`;
-    if (warnings.length > 0) return { state: "hint", name: "tools", said: [text, ...warnings].join("; ") };
+    if (warnings.length > 0) return { state: "hint", name: "tools", message: [text, ...warnings].join("; ") };
     return ok("tools", text);
   } catch (error) {
     return broken("tools", error);
@@ -185,7 +186,7 @@ function modelState({ engines, selected, model, isCommandModel }: Engines, envir
     return {
       state: "hint",
       name: "model",
-      said: `${offlineModel}: scripted, needs no API key and no network${engine}`,
+      message: `${offlineModel}: scripted, needs no API key and no network${engine}`,
     };
   const missing = isCommandModel ? missingKey(model, environment) : null;
   return missing === null

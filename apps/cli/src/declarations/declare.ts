@@ -1,11 +1,10 @@
 // Helpers of the declarations of commands: readers of options, and the context of a command.
 //
-// Flags that set a setting are text here. `contextOf` passes them on, and apps/server validates them with the values of other sources, so that an invalid value
-// gets one message whichever source it comes from.
+// Flags that set a setting are text here. apps/server finds them by the names of the settings, and validates them with the values of other sources, so that an
+// invalid value gets one message whichever source it comes from.
 
 import type { CommandContext } from "../commands/context.ts";
 import type { Io } from "../commands/io.ts";
-import type { GivenFlags } from "@everturn/server";
 import type { Command } from "commander";
 
 import { InvalidArgumentError } from "commander";
@@ -51,38 +50,7 @@ export function flag(command: Command, name: string): boolean {
 /** Builds the context of a command from the flags that set settings. */
 export function contextOf(command: Command, io: Io): CommandContext {
   const options: { readonly [name: string]: unknown } = command.optsWithGlobals();
-  const text = (name: string) => (typeof options[name] === "string" ? options[name] : undefined);
-  const list = (name: string) => (Array.isArray(options[name]) ? options[name].map(String) : undefined);
-  const settingFlags = {
-    model: text("model"),
-    database: text("database"),
-    instructions: text("instructions"),
-    maxTurns: text("maxTurns"),
-    whenBusy: text("whenBusy"),
-    limits: list("limit"),
-    host: text("host"),
-    port: text("port"),
-    tools: list("tools"),
-    // Commander sets `token` to false for `--no-token`.
-    tokens: options["token"] === false ? "off" : list("token"),
-    cors: list("cors"),
-    completions: text("completions"),
-    requestLog: text("requestLog"),
-    search: text("search"),
-    drive: text("drive"),
-    restateIngress: text("restateIngress"),
-    restateListen: text("restateListen"),
-    restateAdmin: text("restateAdmin"),
-    restateUri: text("restateUri"),
-    restateKeys: list("restateKey"),
-    engine: text("engine"),
-    static: text("static"),
-    // Commander sets `studio` to false for `--no-studio`, and to true without it.
-    studio: options["studio"] === false ? "off" : undefined,
-  };
-  const flags: GivenFlags = Object.fromEntries(
-    Object.entries(settingFlags).filter(([, flagValue]) => flagValue !== undefined),
-  );
-  const config = options["config"] === false ? false : (text("config") ?? null);
-  return createContext(io, { flags, config, color: options["color"] !== false });
+  const { config } = options;
+  const configFile = config === false ? false : typeof config === "string" ? config : null;
+  return createContext(io, { options, config: configFile, color: options["color"] !== false });
 }

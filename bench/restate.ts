@@ -1,5 +1,5 @@
 // `npm run bench:restate`: turns that Restate drives, beside Postgres workers and beside the SDK of Restate alone with as many recorded steps, in one run. The model and the
-// tool need no time, so all of it is overhead. The contenders take turns, so that other load of the machine affects all of them.
+// tool need no time, so all of it is overhead. The contenders alternate, so that other load of the machine affects all of them.
 //
 //   --turns 100   turns one after the other, for the times    --load 600   turns of the load    --open 32   open turns of the load
 //

@@ -62,7 +62,7 @@ function streamed(codec: Codec, context: WireContext, ...chunks: readonly JsonOb
   return folded([...decoder.push(frameReader().push(text)), ...decoder.end()]);
 }
 
-function failureOf(codec: Codec, context: WireContext, status: number, error: JsonObject) {
+function decodedFailure(codec: Codec, context: WireContext, status: number, error: JsonObject) {
   return codec.decodeError({ status, body: { error }, requestId: null, retryAfterMs: null }, context);
 }
 
@@ -288,12 +288,15 @@ describe("[allm 109] OpenAI: replies and errors", () => {
     [418, {}, "unknown"],
   ])("the status %i with %j is %s in both APIs", (status, error, reason) => {
     for (const codec of [openaiChat, openaiResponses]) {
-      expect(failureOf(codec, openaiContext, status, { message: "No.", ...error })).toMatchObject({ reason, status });
+      expect(decodedFailure(codec, openaiContext, status, { message: "No.", ...error })).toMatchObject({
+        reason,
+        status,
+      });
     }
   });
 
   test("the status 504 is a timeout, which is retried like provider_unavailable", () => {
-    expect(failureOf(openaiChat, openaiContext, 504, {})).toMatchObject({ reason: "timeout", retryable: true });
+    expect(decodedFailure(openaiChat, openaiContext, 504, {})).toMatchObject({ reason: "timeout", retryable: true });
   });
 });
 
@@ -573,6 +576,6 @@ describe("[allm 114] Gemini: replies", () => {
     [500, "Sorry.", "provider_unavailable"],
     [503, "Sorry.", "provider_unavailable"],
   ])("the status %i with %j is %s", (status, message, reason) => {
-    expect(failureOf(geminiGenerateContent, geminiContext, status, { message })).toMatchObject({ reason, status });
+    expect(decodedFailure(geminiGenerateContent, geminiContext, status, { message })).toMatchObject({ reason, status });
   });
 });

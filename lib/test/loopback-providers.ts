@@ -72,8 +72,8 @@ export class LoopbackStages {
     const stageOfName = this.#stages.get(name);
     // The server has no route to read a response by its id.
     if (incoming.method === "GET") return void answer.writeHead(404).end();
-    const body: JsonObject = JSON.parse(await textOf(incoming));
-    const key = keyOf(incoming);
+    const body: JsonObject = JSON.parse(await bodyText(incoming));
+    const key = apiKeyIn(incoming);
     if (key !== "") this.keys.add(key);
     if (stageOfName === undefined) return void answer.writeHead(404).end();
     const play = stageOfName.plays[Math.min(stageOfName.requests.length, stageOfName.plays.length - 1)];
@@ -111,13 +111,13 @@ async function written(answer: ServerResponse, text: string | Uint8Array, slice:
   }
 }
 
-async function textOf(incoming: IncomingMessage): Promise<string> {
+async function bodyText(incoming: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of incoming) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function keyOf({ headers }: IncomingMessage): string {
+function apiKeyIn({ headers }: IncomingMessage): string {
   const { authorization, "x-api-key": anthropicKey, "x-goog-api-key": googleKey } = headers;
   return `${authorization?.replace(/^Bearer /, "") ?? anthropicKey ?? googleKey ?? ""}`;
 }

@@ -20,7 +20,7 @@ export async function responsesServer(manner: Manner): Promise<ResponsesServer> 
   let isFirstEnd = true;
   const serve = async (asked: IncomingMessage, answer: ServerResponse): Promise<void> => {
     const body: { readonly input: readonly JsonObject[]; readonly tools?: readonly JsonObject[] } = JSON.parse(
-      await textOf(asked),
+      await bodyText(asked),
     );
     const authorization = asked.headers.authorization ?? "";
     requests.push({ authorization, tools: body.tools?.length ?? 0 });
@@ -102,7 +102,7 @@ function named(data: JsonObject & { readonly type: string }): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-async function textOf(asked: IncomingMessage): Promise<string> {
+async function bodyText(asked: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of asked) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString("utf8");

@@ -79,7 +79,7 @@ import { checkedTimings, leaseTimings, tenYearsMs } from "./rows/lease.ts";
 import { checkedLimitKey, checkedLimits } from "./rows/limits.ts";
 import { storageClock } from "./rows/storage-clock.ts";
 import { StoredPinned } from "./rows/stored-pinned.ts";
-import { bookUsage, getSession, listMessages, listSessions, usageOf } from "./sessions/browse.ts";
+import { bookUsage, getSession, listMessages, listSessions, readUsage } from "./sessions/browse.ts";
 import { deleteSession } from "./sessions/delete.ts";
 import { fork } from "./sessions/fork.ts";
 import { attach, typedHandle, watch } from "./sessions/handles.ts";
@@ -408,7 +408,7 @@ function runtimeOf(context: VerbContext, source: Omit<InspectedSource, "tenant">
     list: (...args) => listSessions(context, ...args),
     delete: (...args) => deleteSession(context, ...args),
     fork: (...args) => fork(context, ...args),
-    usage: (...args) => usageOf(context, ...args),
+    usage: (...args) => readUsage(context, ...args),
     book: (...args) => bookUsage(context, ...args),
     admit: (...args) => admitRun(context, ...args),
     lease: context.lease,

@@ -111,7 +111,7 @@ function answerOf(replies: readonly Reply[], used: Set<Reply>, url: string, body
   }
   if (reply.embeddings !== undefined) {
     const data = reply.embeddings.map((embedding, index) => ({ object: "embedding", index, embedding }));
-    const tokens = usageOf(reply).input;
+    const tokens = replyTokens(reply).input;
     return Response.json({ object: "list", data, usage: { prompt_tokens: tokens, total_tokens: tokens } });
   }
   const stream = streamOf(new URL(url).pathname, reply, used.size);
@@ -126,7 +126,7 @@ function streamOf(path: string, reply: Reply, number: number): string {
 }
 
 function responsesStream(reply: Reply, number: number): string {
-  const { input, output, cached = 0 } = usageOf(reply);
+  const { input, output, cached = 0 } = replyTokens(reply);
   const reasoning = reply.reasoning === undefined ? [] : [reasoningItem(reply.reasoning, number)];
   const message =
     reply.text === undefined
@@ -194,7 +194,7 @@ function responsesItem(
 }
 
 function anthropicStream(reply: Reply, number: number): string {
-  const { input, output, cached = 0 } = usageOf(reply);
+  const { input, output, cached = 0 } = replyTokens(reply);
   const usage = { input_tokens: input - cached, cache_read_input_tokens: cached, output_tokens: 1 };
   const message = { id: `msg_${number}`, type: "message", role: "assistant", content: [], usage };
   const blocks: (readonly [JsonObject, readonly JsonObject[]])[] = [];
@@ -227,7 +227,7 @@ function anthropicStream(reply: Reply, number: number): string {
 }
 
 function geminiStream(reply: Reply): string {
-  const { input, output, cached = 0 } = usageOf(reply);
+  const { input, output, cached = 0 } = replyTokens(reply);
   const parts: readonly JsonObject[] = [
     ...pieces(reply.reasoning ?? "").map((text) => ({ text, thought: true })),
     ...pieces(reply.text ?? "").map((text) => ({ text })),
@@ -257,7 +257,7 @@ function geminiStream(reply: Reply): string {
 }
 
 function chatStream(reply: Reply, number: number): string {
-  const { input, output } = usageOf(reply);
+  const { input, output } = replyTokens(reply);
   const chunk = (delta: JsonObject, finish_reason: string | null) =>
     data({ id: `chatcmpl_${number}`, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason }] });
   const calls = (reply.calls ?? []).map(([name, args], index) =>
@@ -285,7 +285,7 @@ function chatStream(reply: Reply, number: number): string {
   ].join("");
 }
 
-function usageOf({ usage, text = "" }: Reply) {
+function replyTokens({ usage, text = "" }: Reply) {
   return usage ?? { input: 20, output: Math.max(1, pieces(text).length) };
 }
 

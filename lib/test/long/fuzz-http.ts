@@ -242,7 +242,7 @@ function randomRequest(): { readonly request: Request; readonly token: string | 
 }
 
 /** Reads a response; a stream is read for a short time, because some have no end. */
-async function textOf(response: Response): Promise<string> {
+async function responseText(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (reader === undefined) return "";
   let text = "";
@@ -269,7 +269,7 @@ for (let n = 0; n < count; n += 1) {
   try {
     const response = await handler(request);
     statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-    const text = await textOf(response);
+    const text = await responseText(response);
     if (response.status >= 500) problems.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
     const shown = token === tokens.other ? secrets.slice(1) : secrets;
     for (const secret of shown) if (text.includes(secret)) problems.push(`${what}: discloses ${secret}`);
@@ -289,7 +289,7 @@ for (let n = 0; n < 1000; n += 1) {
   const { request } = randomRequest();
   const headers = new Headers(request.headers);
   headers.set("authorization", `Bearer ${tokens.unknown}`);
-  await textOf(await handler(new Request(request, { headers })));
+  await responseText(await handler(new Request(request, { headers })));
 }
 if (writes !== writesBefore) problems.push(`refused requests caused ${writes - writesBefore} writes`);
 

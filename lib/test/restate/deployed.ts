@@ -63,7 +63,7 @@ export async function deploy(
   const [first] = restate.nodes;
   if (first === undefined) throw new Error("there is no node");
   let turn = 0;
-  // The nodes are used in turn, as behind a load balancer; a node that cannot be reached is skipped.
+  // The nodes are used round robin, as behind a load balancer; a node that cannot be reached is skipped.
   const send: typeof fetch = async (url, init) => {
     if (Math.random() < losses.request) {
       losses.count += 1;

@@ -1,4 +1,4 @@
-// One address for several service processes: haproxy with HTTP/2 on both sides. Without haproxy, a proxy in Node with the same rules: requests in turn to the
+// One address for several service processes: haproxy with HTTP/2 on both sides. Without haproxy, a proxy in Node with the same rules: requests round robin to the
 // processes that can be reached.
 
 import type { ClientHttp2Session, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";

@@ -74,7 +74,12 @@ async function conversations(
   for (const id of unusualIds) for (const turn of [1, 2]) said.set(`hello ${id} ${turn}`, id);
   const ask = (id: string): Promise<Conversation> =>
     repeatedly(() =>
-      call<Conversation>(node, "Own/converse", { tenant, id, text: `hello ${id}` }, { "idempotency-key": keyOf(id) }),
+      call<Conversation>(
+        node,
+        "Own/converse",
+        { tenant, id, text: `hello ${id}` },
+        { "idempotency-key": idempotencyKeyFor(id) },
+      ),
     );
   const asking = Promise.all(unusualIds.map(ask));
   await until("the first turns begin", () => readLog(log).length > 0);
@@ -226,7 +231,7 @@ async function scheduledInput(
   return waiting.length === 2 ? [] : [`${waiting.length} messages are scheduled`];
 }
 
-function keyOf(id: string): string {
+function idempotencyKeyFor(id: string): string {
   return `conversation ${unusualIds.indexOf(id)}`;
 }
 

@@ -80,7 +80,7 @@ export function requestsFor(target: Target): readonly Asked[] {
     ["a reply of another provider's", [hello, foreign, user("And?")], {}],
     ["parts that were taken out", [user([textPart("Look."), pruned]), assistant("A cat."), user("And?")], {}],
     ["a reply of its own", [hello, reply, ...answers.map(answerTo)], { tools, providerTools }],
-    ["a reply of its own whose calls failed", [hello, reply, ...answers.map(failureOf)], { tools, providerTools }],
+    ["a reply of its own whose calls failed", [hello, reply, ...answers.map(failedResult)], { tools, providerTools }],
     ...choices.map((name) => {
       const toolChoice = { type: "tool", name } as const;
       return [`the provider tool ${name}`, [hello], { providerTools, toolChoice }] as const;
@@ -119,7 +119,7 @@ function answerTo(id: string): Message {
   return toolResult(id, id === screenshotCall ? [imagePart(imageFromBase64(png, "image/png"))] : "Done.");
 }
 
-function failureOf(id: string): Message {
+function failedResult(id: string): Message {
   return toolResult(id, "No.", { status: "failure", code: "denied" });
 }
 

@@ -11,11 +11,11 @@ type Check = StorageBatch["checks"][number];
 export function withSimulatedExpiry(storage: HostStorage, now: () => number): HostStorage {
   const expiries = new Map<string, number>();
   const simulated = (table: string, row: StorageRow): StorageRow => {
-    const expires = expiries.get(nameOf(table, row.key));
+    const expires = expiries.get(expiryKey(table, row.key));
     return expires === undefined ? row : { ...row, expires, remainingMs: expires - now() };
   };
   const holds = ({ table, key, alive, expires }: Check) => {
-    const stored = expiries.get(nameOf(table, key));
+    const stored = expiries.get(expiryKey(table, key));
     if (alive === true && stored !== undefined && stored <= now()) return false;
     return expires === undefined || expires === (stored ?? null);
   };
@@ -39,18 +39,18 @@ export function withSimulatedExpiry(storage: HostStorage, now: () => number): Ho
       const written = await storage.write({ ...batch, checks, puts });
       if (!written.ok) return written;
       for (const { table, prefix } of batch.removals) {
-        const start = nameOf(table, prefix).slice(0, -1);
+        const start = expiryKey(table, prefix).slice(0, -1);
         for (const name of expiries.keys()) if (name.startsWith(start)) expiries.delete(name);
       }
       for (const { table, key, ttlMs } of batch.puts) {
-        if (ttlMs === undefined || ttlMs === null) expiries.delete(nameOf(table, key));
-        else expiries.set(nameOf(table, key), ttlMs === 0 ? 0 : Math.floor(now()) + ttlMs);
+        if (ttlMs === undefined || ttlMs === null) expiries.delete(expiryKey(table, key));
+        else expiries.set(expiryKey(table, key), ttlMs === 0 ? 0 : Math.floor(now()) + ttlMs);
       }
       return written;
     },
   };
 }
 
-function nameOf(table: string, key: readonly (string | number)[]): string {
+function expiryKey(table: string, key: readonly (string | number)[]): string {
   return JSON.stringify([table, ...key]);
 }

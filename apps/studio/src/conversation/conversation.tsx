@@ -86,7 +86,7 @@ function Messages({
   const open = turn?.open ?? null;
   const isOpen = open !== null;
   // Stable functions: the list measures all rows again when they change, which a delta must not cause.
-  const getItemKey = useCallback((row: number) => keyOf(row, length, items, isOpen), [length, items, isOpen]);
+  const getItemKey = useCallback((row: number) => rowKey(row, length, items, isOpen), [length, items, isOpen]);
   const estimateSize = useCallback((row: number) => estimatedHeight(messages.get(row)), [messages]);
   const count = length + items.length + (open === null ? 0 : 1) + 1;
   // A row with the focus stays in the document when it is scrolled out of view: its removal would move the focus, and what is typed, to the page.
@@ -292,7 +292,7 @@ function hasCalls(message: Message): boolean {
 }
 
 /** A message keeps its key when it is committed, so it is not rendered again. */
-function keyOf(row: number, length: number, items: readonly LiveItem[], isOpen: boolean): string {
+function rowKey(row: number, length: number, items: readonly LiveItem[], isOpen: boolean): string {
   if (row < length) return `m${row}`;
   const item = items[row - length];
   if (item !== undefined) return item.type === "message" ? `m${item.index}` : `n${row - length}`;

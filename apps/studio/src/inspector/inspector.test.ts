@@ -6,7 +6,7 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
 
-import { supportCase, usageOf } from "../timeline/turn-fixture.ts";
+import { supportCase, usageFixture } from "../timeline/turn-fixture.ts";
 import { curlOfEffect, curlOfUserMessage } from "./copy.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
@@ -95,7 +95,7 @@ test("a curl command names the variable of the token, and quotes what a shell wo
 });
 
 test("numbers of a call have units, and unknown ones are a dash", () => {
-  expect([inputText(usageOf(1842, 1676, 58, 0.0042)), outputText(usageOf(1842, 1676, 58, 0.0042))]).toEqual([
+  expect([inputText(usageFixture(1842, 1676, 58, 0.0042)), outputText(usageFixture(1842, 1676, 58, 0.0042))]).toEqual([
     "1,842 · 91 %",
     "58 · $0.0042",
   ]);
@@ -103,7 +103,7 @@ test("numbers of a call have units, and unknown ones are a dash", () => {
 });
 
 test("the name of a number says only what is known", () => {
-  expect([inputName(usageOf(1842, 1676, 58, 0.0042)), outputName(usageOf(1842, 1676, 58, 0.0042))]).toEqual([
+  expect([inputName(usageFixture(1842, 1676, 58, 0.0042)), outputName(usageFixture(1842, 1676, 58, 0.0042))]).toEqual([
     "tokens in · cached",
     "tokens out · cost",
   ]);

@@ -7,7 +7,7 @@ import type { Usage } from "everturn/model";
 export const acceptedAt = 1_790_000_000_000;
 
 /** A usage with input, cached and output tokens and a cost in US dollars. */
-export function usageOf(
+export function usageFixture(
   inputTokens: number,
   cachedInputTokens: number,
   outputTokens: number,
@@ -94,7 +94,7 @@ export const supportCase: TurnTimeline = timelineOf(
     effectOf(1, "environment", 0, [5, 6]),
     effectOf(2, "model", 0, [10, 610], {
       firstAt: acceptedAt + 190,
-      usage: usageOf(1620, 1400, 64, 0.0051),
+      usage: usageFixture(1620, 1400, 64, 0.0051),
       text: "I am sorry. Let me look at the order and at the parcel.",
     }),
     effectOf(3, "tool", 0, [620, 1220], {
@@ -113,7 +113,7 @@ export const supportCase: TurnTimeline = timelineOf(
       owner: "process-14514",
       epoch: 2,
       attempt: 2,
-      usage: usageOf(1842, 1676, 58, 0.0042),
+      usage: usageFixture(1842, 1676, 58, 0.0042),
       text: "Thank you. I am asking for the refund to be approved.",
       discarded: [
         {
@@ -146,7 +146,7 @@ export const supportCase: TurnTimeline = timelineOf(
         haltedReason: "approval",
         outcome: { type: "approval" },
         steps: 2,
-        usage: usageOf(3462, 3076, 122, 0.0093),
+        usage: usageFixture(3462, 3076, 122, 0.0093),
       },
     }),
     now: acceptedAt + 4530 + 252_000,
@@ -168,7 +168,7 @@ export function longTurn(steps: number): TurnTimeline {
     effects.push(
       effectOf(ordinal + 1, "model", step, [at, at + 800], {
         firstAt: acceptedAt + at + 200,
-        usage: usageOf(1000 + step, 900, 50, 0.002),
+        usage: usageFixture(1000 + step, 900, 50, 0.002),
         text: `Reply of step ${step + 1}.`,
       }),
       tool(2, "read_file", 1500),

@@ -298,7 +298,7 @@ function both(first: View["prepare"], second: View["prepare"]): View["prepare"] 
   };
 }
 
-/** Opens each view in turn and calls `use`. Returns the faults: a view that does not appear, and what the page must not do. */
+/** Opens one view after the other and calls `use`. Returns the faults: a view that does not appear, and what the page must not do. */
 export async function eachView(
   { views, server }: Views,
   open: (view: View, server: Server) => Promise<WatchedPage>,

@@ -29,7 +29,7 @@ function messageOf(...parts: readonly unknown[]) {
   return end;
 }
 
-function failureOf(...parts: readonly unknown[]) {
+function decodedFailure(...parts: readonly unknown[]) {
   const end = decode(...parts).find((event) => event.type === "error");
   if (end === undefined) throw new Error("no error");
   return end.error;
@@ -146,7 +146,7 @@ describe("the end of a stream", () => {
     [undefined],
   ])("with the finish reason %j is an interruption", (finishReason) => {
     const text = { type: "text-delta", id: "0", delta: "Hel" };
-    expect(failureOf(text, { ...stop, finishReason })).toMatchObject({
+    expect(decodedFailure(text, { ...stop, finishReason })).toMatchObject({
       type: "stream_error",
       reason: "interrupted",
       retryable: true,
@@ -154,7 +154,7 @@ describe("the end of a stream", () => {
   });
 
   test("without finish is an interruption; parts after the end are ignored", () => {
-    expect(failureOf({ type: "text-delta", id: "0", delta: "Hel" })).toMatchObject({ reason: "interrupted" });
+    expect(decodedFailure({ type: "text-delta", id: "0", delta: "Hel" })).toMatchObject({ reason: "interrupted" });
     expect(
       messageOf({ type: "text-delta", id: "0", delta: "Hi." }, stop, { type: "error", error: "late" }).message.content,
     ).toBe("Hi.");
@@ -198,14 +198,14 @@ describe("errors in a stream", () => {
     [Object.assign(new Error("fetch failed"), { cause: { code: "ECONNRESET" } }), "network_error"],
     [null, "unknown"],
   ])("%j is %s", (error, reason) => {
-    expect(failureOf({ type: "text-delta", id: "0", delta: "Hel" }, { type: "error", error })).toMatchObject({
+    expect(decodedFailure({ type: "text-delta", id: "0", delta: "Hel" }, { type: "error", error })).toMatchObject({
       type: "adapter_error",
       reason,
     });
   });
 
   test("a request for an approval by the provider is refused", () => {
-    expect(failureOf({ type: "tool-approval-request", approvalId: "a", toolCallId: "c" })).toMatchObject({
+    expect(decodedFailure({ type: "tool-approval-request", approvalId: "a", toolCallId: "c" })).toMatchObject({
       reason: "unsupported_feature",
     });
   });

@@ -313,7 +313,7 @@ export class McpConnection implements McpClient {
   }
 
   #setTools(listed: readonly SdkTool[]): readonly Tool[] {
-    const nameOf = toolNames(
+    const uniqueName = toolNames(
       this.#options.prefix ?? "",
       listed.map(({ name }) => name),
     );
@@ -324,7 +324,7 @@ export class McpConnection implements McpClient {
       const info = infos[index];
       if (info === undefined || !isIncluded(this.#options, info)) return [];
       try {
-        return [this.#tool(nameOf(info.name), info, listedTool)];
+        return [this.#tool(uniqueName(info.name), info, listedTool)];
       } catch (cause) {
         // One definition that cannot be used must not hide the other tools.
         const why = cause instanceof Error ? cause.message : String(cause);

@@ -77,7 +77,7 @@ async function timeOfCall({ model }: Middleware, clock: Clock, usage: Usage | nu
   return sentAt;
 }
 
-/** One of two engines, in turn. */
+/** Alternates between two engines. */
 function pick<T>(agents: readonly T[], n: number): T {
   const agent = agents[n % agents.length];
   if (agent === undefined) throw new Error("there is no engine");

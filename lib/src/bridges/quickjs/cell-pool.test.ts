@@ -70,7 +70,7 @@ describe("a pool of workers", () => {
     expect(threads).toHaveLength(2);
   });
 
-  test("a tenant with many cells leaves a worker to others, and they get workers in turn", async () => {
+  test("a tenant with many cells leaves a worker to others, and they get workers round robin", async () => {
     const { pool, threads } = poolOf(3);
     const give = (tenant: string, count: number) =>
       Array.from({ length: count }, (_, index) => pool.run(request(`${tenant}${index}`), never, tenant));

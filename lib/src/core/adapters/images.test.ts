@@ -86,7 +86,7 @@ function fieldsOf(sent: readonly Sent[]): readonly unknown[] {
   );
 }
 
-async function failureOf(work: Promise<unknown>) {
+async function rejectedFailure(work: Promise<unknown>) {
   const thrown: unknown = await work.then(
     () => null,
     (error: unknown) => error,
@@ -307,7 +307,7 @@ describe("[allm 119] openaiImages refuses before anything is sent", () => {
       requestCount += 1;
       return key;
     };
-    const failure = await failureOf(openaiImages({ apiKey, fetch }).generate(request, call()));
+    const failure = await rejectedFailure(openaiImages({ apiKey, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason, provider: "openai", retryable: false });
     if (reason === "unsupported_operation") expect(failure.metadata).toMatchObject({ operation: request.operation });
     expect([sent.length, requestCount]).toEqual([0, 0]);
@@ -441,7 +441,7 @@ describe("[allm 119] geminiImages refuses before anything is sent", () => {
     ["a size without height", banana({ size: "10x0" }), "invalid_request"],
   ])("%s", async (_, request, reason) => {
     const { sent, fetch } = server({ body: painted });
-    const failure = await failureOf(geminiImages({ apiKey: key, fetch }).generate(request, call()));
+    const failure = await rejectedFailure(geminiImages({ apiKey: key, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason, provider: "gemini" });
     if (reason === "unsupported_operation") expect(failure.metadata).toMatchObject({ operation: "variation" });
     expect(sent).toEqual([]);
@@ -472,7 +472,7 @@ describe.each(both)("[allm 119] failures of %s", (provider, make, request, fine)
     const headers = { "x-request-id": "req_9", "retry-after": "2" };
     const body = { error: { message: `no, ${key}`, code: null, status: "NO" } };
     const { sent, fetch } = server({ status, headers, body });
-    const failure = await failureOf(make({ apiKey: key, fetch }).generate(request, call()));
+    const failure = await rejectedFailure(make({ apiKey: key, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason, status, retryable, provider, requestId: "req_9", retryAfterMs: 2000 });
     expect(failure.message).toBe(`${provider}: no, [key]`);
     // One request: the adapter does not retry, the engine does.
@@ -483,20 +483,20 @@ describe.each(both)("[allm 119] failures of %s", (provider, make, request, fine)
     const { fetch } = server({ status: 502, body: `<html>${key}</html>` }, { body: `<html>${key}</html>` });
     const adapter = make({ apiKey: ` ${key}\n`, fetch });
     const bad = { reason: "provider_unavailable", raw: "<html>[key]</html>" };
-    expect(await failureOf(adapter.generate(request, call()))).toMatchObject(bad);
+    expect(await rejectedFailure(adapter.generate(request, call()))).toMatchObject(bad);
     const odd = { reason: "malformed_response", raw: "<html>[key]</html>" };
-    expect(await failureOf(adapter.generate(request, call()))).toMatchObject(odd);
+    expect(await rejectedFailure(adapter.generate(request, call()))).toMatchObject(odd);
   });
 
   test("a stream is malformed", async () => {
     const { fetch } = server({ body: "data: {}\n\n", headers: { "content-type": "text/event-stream" } });
-    const failure = await failureOf(make({ apiKey: key, fetch }).generate(request, call()));
+    const failure = await rejectedFailure(make({ apiKey: key, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason: "malformed_response" });
   });
 
   test("a body above the limit is refused", async () => {
     const { fetch } = server({ body: fine });
-    const failure = await failureOf(make({ apiKey: key, fetch, limits: { body: 20 } }).generate(request, call()));
+    const failure = await rejectedFailure(make({ apiKey: key, fetch, limits: { body: 20 } }).generate(request, call()));
     expect(failure).toMatchObject({ reason: "malformed_response" });
     expect(failure.message).toContain("20 bytes");
   });
@@ -504,7 +504,7 @@ describe.each(both)("[allm 119] failures of %s", (provider, make, request, fine)
   test("an error of fetch does not show the key", async () => {
     const cause = new Error(`header ${key} is wrong`);
     const fetch = () => Promise.reject(new TypeError(`Bearer ${key} failed`, { cause }));
-    const failure = await failureOf(make({ apiKey: key, fetch }).generate(request, call()));
+    const failure = await rejectedFailure(make({ apiKey: key, fetch }).generate(request, call()));
     expect(failure).toMatchObject({ reason: "network_error", retryable: true });
     expect(failure.message).toContain("[key]");
     expect(JSON.stringify(failure)).not.toContain(key);
@@ -513,7 +513,7 @@ describe.each(both)("[allm 119] failures of %s", (provider, make, request, fine)
   test("a request without a response times out, whatever fetch does", async () => {
     const fetch = () => new Promise<Response>(() => undefined);
     for (const timeouts of [{ connect: 20 }, { total: 20 }]) {
-      const failure = await failureOf(make({ apiKey: key, fetch, timeouts }).generate(request, call()));
+      const failure = await rejectedFailure(make({ apiKey: key, fetch, timeouts }).generate(request, call()));
       expect(failure).toMatchObject({ reason: "timeout", provider, retryable: true });
       expect(failure.message).toContain("20 ms");
     }
@@ -553,7 +553,7 @@ describe("[allm 119] filtered images", () => {
       { body: {} },
     );
     const adapter = openaiImages({ apiKey: key, fetch });
-    const next = () => failureOf(adapter.generate(cat(), call()));
+    const next = () => rejectedFailure(adapter.generate(cat(), call()));
     expect(await next()).toMatchObject({ reason: "content_filter", retryable: false, requestId: "req_1" });
     expect(await next()).toMatchObject({ reason: "content_filter", retryable: false, status: 400 });
     expect(await next()).toMatchObject({ reason: "malformed_response" });
@@ -568,7 +568,7 @@ describe("[allm 119] filtered images", () => {
       { body: { candidates: [] } },
     );
     const adapter = geminiImages({ apiKey: key, fetch });
-    const next = () => failureOf(adapter.generate(banana(), call()));
+    const next = () => rejectedFailure(adapter.generate(banana(), call()));
     const filtered = { reason: "content_filter", retryable: false };
     expect(await next()).toMatchObject({ ...filtered, code: "PROHIBITED_CONTENT" });
     expect(await next()).toMatchObject({ ...filtered, message: "gemini returned no image: Unsafe." });
@@ -579,7 +579,7 @@ describe("[allm 119] filtered images", () => {
   test("gemini: a 400 for an invalid key is authentication_failed", async () => {
     const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "API_KEY_INVALID" }];
     const { fetch } = server({ status: 400, body: { error: { code: 400, message: "API key not valid.", details } } });
-    const failure = await failureOf(geminiImages({ apiKey: key, fetch }).generate(banana(), call()));
+    const failure = await rejectedFailure(geminiImages({ apiKey: key, fetch }).generate(banana(), call()));
     expect(failure).toMatchObject({ reason: "authentication_failed", status: 400 });
   });
 });

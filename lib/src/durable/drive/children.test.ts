@@ -214,8 +214,8 @@ describe("Q10 an answer is for one wait of one child turn", () => {
       handler: async (args, { runChild }) => {
         ran.push(args);
         if (ann === undefined || bob === undefined) throw new Error("two, not fewer");
-        if (sideBySide) return (await Promise.all([runChild(ann, "go"), runChild(bob, "go")])).map(textOf);
-        return [await runChild(ann, "go"), await runChild(bob, "go")].map(textOf);
+        if (sideBySide) return (await Promise.all([runChild(ann, "go"), runChild(bob, "go")])).map(outputText);
+        return [await runChild(ann, "go"), await runChild(bob, "go")].map(outputText);
       },
     });
     const boss = fake({ scripts: [[{ ...call("both"), arguments: { n: 5000 } }], [says("settled")]] });
@@ -223,7 +223,7 @@ describe("Q10 an answer is for one wait of one child turn", () => {
     return { sessions, ran };
   }
 
-  const textOf = ({ finalResponse }: { readonly finalResponse: { readonly outputText: string | null } | null }) =>
+  const outputText = ({ finalResponse }: { readonly finalResponse: { readonly outputText: string | null } | null }) =>
     finalResponse?.outputText ?? "";
 
   test.each([

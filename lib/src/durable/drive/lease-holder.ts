@@ -101,7 +101,7 @@ export class LeaseHolder {
     if (!this.isSafe) return this.#renewUntilSafe();
   };
 
-  /** Renews until the deadline is ahead: the answer to a renewal may arrive after the extended lease has expired in turn. */
+  /** Renews until the deadline is ahead: the answer to a renewal may arrive after the extended lease, too, has expired. */
   async #renewUntilSafe(): Promise<void> {
     while (!this.isSafe) await this.renew();
   }

@@ -71,7 +71,7 @@ test("the reads of one tenant wait for each other, and not for those of other te
   expect(await Promise.all(all)).toEqual(["1", "2", "3", "4"]);
 });
 
-test("tenants get the slots of the process in turn, however many reads each of them waits for", async () => {
+test("tenants get the slots of the process round robin, however many reads each of them waits for", async () => {
   const slots = new ReadSlots(2, 3);
   const log: string[] = [];
   const releases: (() => void)[] = [];

@@ -18,7 +18,7 @@
 //   `resume` is shared: it also runs while an invocation of `drive` hangs, for example in a process that is paused. The lease decides who drives. Its result is
 //   kept for no time, and its idempotency key is the time in units of `patienceMs`. So while one `resume` of a session is under way, another one is sent at most
 //   once in that time: it helps if the first one hangs, too. If later sweeps find the session due again, they send two and then four at once
-//   (`resumeRequests`): a proxy that calls two processes in turn would pass each single `resume` to the paused one, because the sweep before it was a request to
+//   (`resumeRequests`): a proxy that alternates between two processes would pass each single `resume` to the paused one, because the sweep before it was a request to
 //   the other one.
 //
 // Invariants

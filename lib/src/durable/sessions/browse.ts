@@ -397,7 +397,7 @@ export async function bookUsage(
 const linesPerRead = 1000;
 
 /** The usage of a session, summed by source and model; `null`: the usage without a session. Reads all its ledger lines, in pages; other work runs between two pages. */
-export async function usageOf(context: VerbContext, id: string | null): Promise<LedgerSum> {
+export async function readUsage(context: VerbContext, id: string | null): Promise<LedgerSum> {
   const prefix = id === null ? [context.tenant, noSession] : keyOf((await find(context, id)).key);
   const sums = new Map<string, { source: string; model: string | null; usage: Usage }>();
   let total: Usage = noUsage;

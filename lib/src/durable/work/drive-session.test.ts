@@ -178,7 +178,7 @@ describe("drive", () => {
 });
 
 describe("sweep", () => {
-  test("lists due sessions of all tenants, in turn, and drives none", async () => {
+  test("lists due sessions of all tenants, round robin, and drives none", async () => {
     const { web, other } = processes({ adapter: replies("x") });
     for (const tenant of ["a", "b"]) {
       for (let count = 0; count < 20; count += 1) await web.tenant(tenant).start("go", { id: `${tenant}${count}` });

@@ -10,7 +10,7 @@
 //   Reports of writes are hints, so the memory is also given up every `maxAgeMs`.
 //
 // Limit: with several processes over one SQLite file a poll after a write of another process costs one read for each tenant that has open turns. `work.ts` rests
-// nine times as long as such a poll took, up to one second. An index by engine and time alone would avoid that; it would not let a poll serve tenants in turn.
+// nine times as long as such a poll took, up to one second. An index by engine and time alone would avoid that; it would not let a poll serve tenants round robin.
 
 import type { HostStorage, Row } from "../rows/storage.ts";
 import type { TableName } from "../rows/tables.ts";

@@ -424,7 +424,7 @@ describe("tenants whose turns are all due later", () => {
 });
 
 describe("a process with two engines", () => {
-  test("serves them in turn: a backlog of one does not keep the other waiting", async () => {
+  test("serves them round robin: a backlog of one does not keep the other waiting", async () => {
     const world = new World();
     const order: string[] = [];
     const engineOf = (name: string) => {

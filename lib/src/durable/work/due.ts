@@ -14,7 +14,7 @@
 // The index only says where to look. The lease decides whether a turn may be driven.
 //
 // Order of a poll
-//   The engines are served round robin, beginning after the engine that was served last. Within an engine the tenants are served in turn, beginning
+//   The engines are served round robin, beginning after the engine that was served last. Within an engine the tenants are served round robin too, beginning
 //   after the tenant that was served last; tenants whose rows are all due later are not visited (`due-tenants.ts`). A visit takes at most `share` turns of one tenant. Rounds are repeated until a round finds nothing to do.
 //   The rows of a tenant are read page by page. Workers take a share of a page from a random place on, so that they do not all claim the same turns. When this
 //   process may take no row of a page, a cursor moves to the next page; the number of rows that it skips is not limited.

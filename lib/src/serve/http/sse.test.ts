@@ -26,7 +26,7 @@ function counted(total: number, text: string) {
   return { seen, source: { events: events(), render: (event: string) => event }, settings };
 }
 
-async function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
+async function streamText(stream: ReadableStream<Uint8Array>): Promise<string> {
   return new Response(stream).text();
 }
 
@@ -45,14 +45,16 @@ describe("an SSE body", () => {
 
   test("ends with the final frames and closes once", async () => {
     const { seen, source, settings } = counted(3, "x\n\n");
-    const text = await textOf(sseBody({ ...source, finalFrames: async () => frame("{}", { event: "end" }) }, settings));
+    const text = await streamText(
+      sseBody({ ...source, finalFrames: async () => frame("{}", { event: "end" }) }, settings),
+    );
     expect(text).toBe("x\n\nx\n\nx\n\nevent: end\ndata: {}\n\n");
     expect(seen).toEqual({ taken: 3, returned: 1, closed: 1 });
   });
 
   test("skips events that render as an empty string", async () => {
     const { source, settings } = counted(3, "x");
-    expect(await textOf(sseBody({ ...source, render: () => "" }, settings))).toBe("");
+    expect(await streamText(sseBody({ ...source, render: () => "" }, settings))).toBe("");
   });
 
   test("ends with a redacted failure frame if the source throws", async () => {
@@ -63,7 +65,7 @@ describe("an SSE body", () => {
         throw new Error("the password is hunter2");
       },
     };
-    const text = await textOf(sseBody(broken, settings));
+    const text = await streamText(sseBody(broken, settings));
     expect(text).toMatch(/^event: failure\ndata: \{"error":\{"type":"http_error","reason":"internal"/);
     expect(text).not.toContain("hunter2");
     expect(seen).toMatchObject({ returned: 1, closed: 1 });
@@ -71,7 +73,7 @@ describe("an SSE body", () => {
 
   test("ends at once if the process is already shutting down", async () => {
     const { seen, source, settings } = counted(1, "x");
-    const text = await textOf(sseBody(source, { ...settings, shutdown: AbortSignal.abort() }));
+    const text = await streamText(sseBody(source, { ...settings, shutdown: AbortSignal.abort() }));
     expect(text).toMatch(/^: server shutting down/);
     expect(seen).toMatchObject({ taken: 0, closed: 1 });
   });

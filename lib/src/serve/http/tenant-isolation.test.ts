@@ -115,13 +115,13 @@ test("every route answers as if the data of the other tenant did not exist, and 
   };
   const routes = Object.entries(paths)
     .flatMap(([path, methods]) => Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path })))
-    .toSorted((one, other) => Number(creates.has(keyOf(one))) - Number(creates.has(keyOf(other))));
+    .toSorted((one, other) => Number(creates.has(routeKey(one))) - Number(creates.has(routeKey(other))));
   expect(routes.length).toBeGreaterThan(35);
   const before = await full.stored();
   const addressed: string[] = [];
   for (const { method, path } of routes) {
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? "") + (queries[path] ?? "");
-    const body = method === "POST" ? (bodies[keyOf({ method, path })] ?? {}) : undefined;
+    const body = method === "POST" ? (bodies[routeKey({ method, path })] ?? {}) : undefined;
     const answers = await Promise.all([full, empty].map((server) => server.ask(bob, method, filled, body)));
     expect(answers[0], `${method} ${path}`).toEqual(answers[1]);
     if (path.includes("{id}")) {
@@ -139,6 +139,6 @@ test("every route answers as if the data of the other tenant did not exist, and 
   expect((await full.ask(ada, "GET", "/search?q=secret", undefined)).text).toContain("secret");
 });
 
-function keyOf({ method, path }: { readonly method: string; readonly path: string }): string {
+function routeKey({ method, path }: { readonly method: string; readonly path: string }): string {
   return `${method} ${path}`;
 }

@@ -212,7 +212,7 @@ function retriesOf(records: ReadonlyMap<string, Json>, { timing, epoch, attempt 
         startedAt: previousEnd ?? firstStart,
         attempt: n,
         endedAt,
-        failure: failureOf(record),
+        failure: storedFailure(record),
         delayMs: wait?.delayMs ?? null,
         ...noText,
       },
@@ -228,7 +228,7 @@ function delayOf(record: Json): { readonly delayMs: number; readonly dueAt: numb
   return typeof delayMs === "number" && typeof dueAt === "number" ? { delayMs, dueAt } : null;
 }
 
-function failureOf(record: Json): Failure | null {
+function storedFailure(record: Json): Failure | null {
   const result = isPlainObject(record) ? read(failureShape, record["failure"]) : null;
   return result !== null && "value" in result ? result.value : null;
 }

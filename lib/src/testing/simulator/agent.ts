@@ -4,7 +4,7 @@
 // model follows the plan of the newest user message and derives the step from the replies after it. So it makes the same calls for the same
 // request in every process, each call has an id that is unique in the simulation, and every effect can be named: `7.0` is the first model call of plan 7,
 // and `7.0.1` the second call of its reply. The tool `delegate` runs a child turn, whose plan has the name of the call: `7.0.1.0` is its first model call. The
-// plan of a child turn follows from the seed and from that name. It may wait for an approval or a result, and may run a child turn in turn.
+// plan of a child turn follows from the seed and from that name. It may wait for an approval or a result, and may itself run a child turn.
 //
 // Every execution of an effect has a number of its own, which is in the text of the reply or in the result of the tool (`executionIn`). So the oracles can tell which execution
 // was recorded, and the texts of two attempts differ.

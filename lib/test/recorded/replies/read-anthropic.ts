@@ -118,7 +118,8 @@ function notNull(object: JsonObject): JsonObject {
 
 export function readAnthropicStream(events: readonly JsonObject[]): Reading {
   const { message, error, isComplete, deltas } = assembleAnthropic(events);
-  if (error !== null) return { ...errorReading({ error }), usage: message === null ? null : usageOf(message), deltas };
+  if (error !== null)
+    return { ...errorReading({ error }), usage: message === null ? null : anthropicUsage(message), deltas };
   const reading = message === null ? noReading : readAnthropicBody(message);
   if (isComplete) return { ...reading, deltas };
   return { ...noReading, outcome: "interrupted", usage: reading.usage, deltas };
@@ -144,7 +145,7 @@ export function readAnthropicBody(body: JsonObject): Reading {
     rawFinishReason: raw,
     finishReason: finishWithCalls(finishReasonOf(raw), blocks),
     blocks,
-    usage: usageOf(body),
+    usage: anthropicUsage(body),
     metadata: only(body, ["stop_sequence", "stop_details", "container", "context_management"]),
     sentBack: [
       ...content.filter(isSentBack).map(sentBlock),
@@ -234,7 +235,7 @@ function finishReasonOf(raw: string | null): string | null {
 }
 
 /** The API counts tokens read from and written to a cache apart from `input_tokens`. */
-function usageOf(body: JsonObject): UsageReading | null {
+function anthropicUsage(body: JsonObject): UsageReading | null {
   if (!isObject(body["usage"])) return null;
   const usage = body["usage"];
   const input = numberOrNull(usage["input_tokens"]);

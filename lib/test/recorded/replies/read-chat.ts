@@ -51,7 +51,7 @@ export function assembleChat(chunks: readonly JsonObject[]): { readonly body: Js
       }
       const delta = isObject(choice["delta"]) ? choice["delta"] : objectOf(choice["message"]);
       deltas.text +=
-        textOf(delta["content"]) + stringOf(delta["refusal"]) + stringOf(objectOf(delta["audio"])["transcript"]);
+        contentText(delta["content"]) + stringOf(delta["refusal"]) + stringOf(objectOf(delta["audio"])["transcript"]);
       deltas.reasoning += reasoningOf(delta);
       for (const entry of objectsOf(delta["tool_calls"])) addCall(calls, entry);
       if (isUsed(delta["function_call"])) addCall(calls, { index: 0, function: objectOf(delta["function_call"]) });
@@ -136,7 +136,7 @@ function joinedByIndex(before: readonly JsonObject[], added: readonly JsonObject
  */
 function addCall(calls: JsonObject[], entry: JsonObject): void {
   const id = stringOf(entry["id"]);
-  const name = nameOf(entry);
+  const name = calledName(entry);
   const text = argumentsTextOf(entry);
   const hasIndex = typeof entry["index"] === "number";
   const at = hasIndex
@@ -160,7 +160,7 @@ function addCall(calls: JsonObject[], entry: JsonObject): void {
   const isOther =
     name !== "" &&
     ((id !== "" && stringOf(open["id"]) !== "" && id !== open["id"]) ||
-      (!hasIndex && nameOf(open) !== "" && nameOf(open) !== name) ||
+      (!hasIndex && calledName(open) !== "" && calledName(open) !== name) ||
       (isFull && text.trim() !== "" && (argumentsOf(text) !== null || id === "" || id !== open["id"])));
   if (isOther) {
     calls.push(entry);
@@ -168,7 +168,11 @@ function addCall(calls: JsonObject[], entry: JsonObject): void {
   }
   const field = isCustomCall(entry) || isCustomCall(open) ? "custom" : "function";
   const inner = field === "custom" ? "input" : "arguments";
-  const call = { ...objectOf(open[field]), name: nameOf(open) === "" ? name : nameOf(open), [inner]: openText + text };
+  const call = {
+    ...objectOf(open[field]),
+    name: calledName(open) === "" ? name : calledName(open),
+    [inner]: openText + text,
+  };
   const fields = Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null));
   calls[at] = { ...open, ...fields, ...(stringOf(open["id"]) === "" ? {} : { id: open["id"] ?? "" }), [field]: call };
 }
@@ -188,7 +192,7 @@ function innerCall(entry: JsonObject): JsonObject {
   return objectOf(entry[isCustomCall(entry) ? "custom" : "function"]);
 }
 
-function nameOf(entry: JsonObject): string {
+function calledName(entry: JsonObject): string {
   return stringOf(innerCall(entry)["name"]);
 }
 
@@ -199,7 +203,7 @@ function argumentsTextOf(entry: JsonObject): string {
 }
 
 /** The text of `content`: a string, or pieces. */
-function textOf(content: Json | undefined): string {
+function contentText(content: Json | undefined): string {
   if (!isList(content)) return stringOf(content);
   return content.map((piece) => stringOf(objectOf(piece)["text"]) + stringOf(objectOf(piece)["refusal"])).join("");
 }
@@ -228,13 +232,13 @@ export function readChatStream(chunks: readonly JsonObject[], isDone: boolean): 
     return stringOf(choice?.["finish_reason"]) !== "";
   };
   const error = at === -1 ? null : errorOf(chunks[at] ?? {});
-  if (error !== null && !(isEnded(chunks.slice(0, at)) && usageOf(assembleChat(chunks.slice(0, at)).body) !== null)) {
+  if (error !== null && !(isEnded(chunks.slice(0, at)) && chatUsage(assembleChat(chunks.slice(0, at)).body) !== null)) {
     const before = assembleChat(chunks.slice(0, at));
-    return { ...failed(error), usage: usageOf(body), deltas: before.deltas };
+    return { ...failed(error), usage: chatUsage(body), deltas: before.deltas };
   }
   const hasChoice = objectsOf(body["choices"]).length > 0;
   if (!isEnded(chunks) && !(isDone && hasChoice))
-    return { ...noReading, outcome: "interrupted", usage: usageOf(body), deltas };
+    return { ...noReading, outcome: "interrupted", usage: chatUsage(body), deltas };
   return { ...readChatBody(body), deltas };
 }
 
@@ -263,7 +267,7 @@ export function readChatBody(given: Json): Reading {
   const message = objectOf(choice["message"]);
   const raw = stringOf(choice["finish_reason"]) === "" ? null : stringOf(choice["finish_reason"]);
   const reason = finishReasonOf(raw);
-  const usage = usageOf(body);
+  const usage = chatUsage(body);
   if (reason === "error") return { ...failed({ message: null, code: raw }), usage };
   const blocks = withUniqueIds(blocksOf(message, body));
   const isRefused =
@@ -395,7 +399,7 @@ function callBlock(entry: JsonObject, at: number): Block {
   return {
     type: "call",
     id: stringOf(entry["id"]) === "" ? `call_${at}` : stringOf(entry["id"]),
-    name: nameOf(entry),
+    name: calledName(entry),
     arguments: isCustom ? { input: text } : argumentsOf(text),
     argumentsText: isCustom ? null : text,
     replay: isBlank(fields) ? {} : { fields },
@@ -441,7 +445,7 @@ export function readSentChat(message: JsonObject): JsonObject {
     thinking: thoughtsOf(message["content"]),
     calls: objectsOf(message["tool_calls"]).map((call) => ({
       id: call["id"] ?? null,
-      name: nameOf(call),
+      name: calledName(call),
       [isObject(call["custom"]) ? "input" : "arguments"]: argumentsTextOf(call),
     })),
     ...only(message, ["reasoning_details", "reasoning_content", "reasoning"]),
@@ -481,7 +485,7 @@ function count(...values: readonly (Json | undefined)[]): number | null {
   return numberOrNull(values.find((value) => typeof value === "number"));
 }
 
-function usageOf(body: JsonObject): UsageReading | null {
+function chatUsage(body: JsonObject): UsageReading | null {
   const usage = [body["usage"], objectOf(body["x_groq"])["usage"], objectsOf(body["choices"])[0]?.["usage"]].find(
     (value) => isObject(value) && !isBlank(value),
   );

@@ -148,11 +148,11 @@ function placed(value: Json, [key, ...rest]: readonly (string | number)[], leaf:
 export function readGeminiStream(chunks: readonly JsonObject[]): Reading {
   const error = chunks.find((chunk) => isObject(chunk["error"]));
   const { body, deltas } = assembleGemini(chunks);
-  if (error !== undefined) return { ...errorReading(error), usage: usageOf(body), deltas };
+  if (error !== undefined) return { ...errorReading(error), usage: geminiUsage(body), deltas };
   const [candidate] = objectsOf(body["candidates"]);
   const isOver = candidate?.["finishReason"] !== undefined || blockReasonOf(body) !== null;
   if (isOver) return { ...readGeminiBody(body), deltas };
-  return { ...noReading, outcome: "interrupted", usage: usageOf(body), deltas };
+  return { ...noReading, outcome: "interrupted", usage: geminiUsage(body), deltas };
 }
 
 /** Reads a whole response. A list holds the chunks of a stream that was requested without `alt=sse`. */
@@ -165,7 +165,8 @@ export function readGeminiBody(body: Json): Reading {
   if (isObject(response["error"])) return errorReading(response);
   const candidate = objectsOf(response["candidates"]).find(({ index }) => (index ?? 0) === 0) ?? null;
   const blockReason = blockReasonOf(response);
-  if (candidate === null && blockReason === null) return { ...noReading, outcome: "failed", usage: usageOf(response) };
+  if (candidate === null && blockReason === null)
+    return { ...noReading, outcome: "failed", usage: geminiUsage(response) };
   const parts: JsonObject[] = [];
   for (const part of objectsOf(objectOf(candidate?.["content"])["parts"])) addPart(parts, part);
   let callCount = 0;
@@ -180,7 +181,7 @@ export function readGeminiBody(body: Json): Reading {
     const finishMessage = stringOrNull(candidate?.["finishMessage"]);
     const ending = `the reply ended with the finishReason ${raw}`;
     const message = finishMessage === null ? ending : `${ending}: ${finishMessage}`;
-    return { ...failed({ message, code: raw }), usage: usageOf(response) };
+    return { ...failed({ message, code: raw }), usage: geminiUsage(response) };
   }
   const blocks = parts.map((part, index): Block => {
     const replay = only(part, ["thoughtSignature"]);
@@ -229,7 +230,7 @@ export function readGeminiBody(body: Json): Reading {
     rawFinishReason: raw,
     finishReason: finishWithCalls(reason, blocks),
     blocks,
-    usage: usageOf(response),
+    usage: geminiUsage(response),
     logprobs: withoutBlanks({ logprobsResult, avgLogprobs }),
     metadata: withoutBlanks({
       ...without(candidate ?? {}, [
@@ -282,7 +283,7 @@ function finishReasonOf(raw: string | null): string | null {
 }
 
 /** The API counts thoughts apart from the answer, and input from its own tools apart from the prompt. */
-function usageOf(body: JsonObject): UsageReading | null {
+function geminiUsage(body: JsonObject): UsageReading | null {
   if (!isObject(body["usageMetadata"])) return null;
   const usage = body["usageMetadata"];
   const count = (key: string) => numberOrNull(usage[key]);

@@ -196,10 +196,10 @@ export function readResponsesStream(events: readonly JsonObject[]): Reading {
       deltas,
     };
   }
-  if (type === "response.cancelled") return { ...noReading, outcome: "failed", usage: usageOf(body), deltas };
+  if (type === "response.cancelled") return { ...noReading, outcome: "failed", usage: responsesUsage(body), deltas };
   return {
     ...errorReading(isObject(end["response"]) ? end["response"] : end),
-    usage: usageOf(objectOf(end["response"])),
+    usage: responsesUsage(objectOf(end["response"])),
     deltas,
   };
 }
@@ -208,10 +208,10 @@ export function readResponsesBody(body: JsonObject): Reading {
   const status = stringOrNull(body["status"]);
   if (body["output"] === undefined && status === null) return errorReading(body);
   if (status === "failed" || (status === null && isObject(body["error"])))
-    return { ...errorReading(body), usage: usageOf(body) };
+    return { ...errorReading(body), usage: responsesUsage(body) };
   if (status === "in_progress" || status === "queued")
-    return { ...noReading, outcome: "interrupted", usage: usageOf(body) };
-  if (status === "cancelled") return { ...noReading, outcome: "failed", usage: usageOf(body) };
+    return { ...noReading, outcome: "interrupted", usage: responsesUsage(body) };
+  if (status === "cancelled") return { ...noReading, outcome: "failed", usage: responsesUsage(body) };
   const items = objectsOf(body["output"]);
   // Messages after the reasoning of a stored response are sent back with their ids.
   const isStored = body["store"] !== false;
@@ -250,7 +250,7 @@ export function readResponsesBody(body: JsonObject): Reading {
     rawFinishReason: status === "incomplete" ? (reason ?? status) : "completed",
     finishReason: finishWithCalls(finish, blocks),
     blocks,
-    usage: usageOf(body),
+    usage: responsesUsage(body),
     logprobs: withoutBlanks({ content: content.flatMap((part) => listOf(part["logprobs"])) }),
     metadata: withoutBlanks({ serviceTier: body["service_tier"] }),
     deltas: {
@@ -474,7 +474,7 @@ function withoutTrailingReasoning(items: readonly JsonObject[]): readonly JsonOb
   return items.slice(0, last + 1);
 }
 
-function usageOf(body: JsonObject): UsageReading | null {
+function responsesUsage(body: JsonObject): UsageReading | null {
   if (!isObject(body["usage"])) return null;
   const usage = body["usage"];
   const input = objectOf(usage["input_tokens_details"]);

@@ -34,7 +34,7 @@ import {
   numberOf,
   objectOf,
   objectsOf,
-  textOf,
+  stringOrNull,
   without,
   withoutNulls,
 } from "./json.ts";
@@ -76,7 +76,7 @@ const typedFields = [
 
 function convert({ body: recordedBody, model }: Recording, form: ReplyForm): Converted {
   const body = withoutNulls(recordedBody);
-  const context = contextFor(provider, textOf(body["model"]) ?? model ?? "unknown", "anthropic-messages");
+  const context = contextFor(provider, stringOrNull(body["model"]) ?? model ?? "unknown", "anthropic-messages");
   const providerOptions = new ProviderOptions(provider);
   const tools = convertTools(body, providerOptions);
   const choice = objectOf(body["tool_choice"]);
@@ -98,7 +98,7 @@ function convert({ body: recordedBody, model }: Recording, form: ReplyForm): Con
     temperature: numberOf(body["temperature"]),
     topP: numberOf(body["top_p"]),
     maxTokens: numberOf(body["max_tokens"]),
-    stopSequences: listOf(body["stop_sequences"]).flatMap((text) => textOf(text) ?? []),
+    stopSequences: listOf(body["stop_sequences"]).flatMap((text) => stringOrNull(text) ?? []),
     reasoning: thinking.reasoning,
     responseFormat: hasSchema ? jsonSchema("answer", objectOf(format["schema"])) : null,
     stream: flagOf(body["stream"]) ?? false,
@@ -122,7 +122,7 @@ function convertThinking(body: JsonObject): {
 } {
   const { type, budget_tokens: budget, display, ...others } = withoutNulls(objectOf(body["thinking"]));
   const { effort, format: _, ...config } = withoutNulls(objectOf(body["output_config"]));
-  const level = textOf(effort);
+  const level = stringOrNull(effort);
   const summary = display === "summarized" ? "auto" : null;
   const thinkingOptions = { ...others, ...(display === undefined || display === "summarized" ? {} : { display }) };
   const rest = {
@@ -153,15 +153,15 @@ function convertTools(
   const tools: ToolSpec[] = [];
   const providerTools: { provider: string; name: string; options: JsonObject }[] = [];
   for (const tool of objectsOf(body["tools"])) {
-    const type = textOf(tool["type"]);
+    const type = stringOrNull(tool["type"]);
     if (type !== null && type !== "custom") {
       providerTools.push({ provider, name: type, options: without(tool, "type") });
       continue;
     }
     tools.push(
       toolSpec({
-        name: textOf(tool["name"]) ?? "",
-        description: textOf(tool["description"]) ?? "",
+        name: stringOrNull(tool["name"]) ?? "",
+        description: stringOrNull(tool["description"]) ?? "",
         schema: objectOf(tool["input_schema"]),
         ...providerOptions.of("tools[]", withoutNulls(without(tool, "type", "name", "description", "input_schema"))),
       }),
@@ -181,7 +181,7 @@ function convertSystem(value: Json | undefined, providerOptions: ProviderOptions
   const parts = objectsOf(value).map((block) =>
     block["type"] === "text"
       ? textPart(
-          textOf(block["text"]) ?? "",
+          stringOrNull(block["text"]) ?? "",
           providerOptions.of("system[]", withoutNulls(without(block, "type", "text"))),
         )
       : otherBlock(block, providerOptions),
@@ -214,8 +214,10 @@ function convertResult(block: JsonObject, providerOptions: ProviderOptions): Mes
   const { content } = block;
   const options = withoutNulls(without(block, "type", "tool_use_id", "content", "is_error"));
   return toolResult(
-    textOf(block["tool_use_id"]) ?? "",
-    isList(content) ? objectsOf(content).map((part) => convertBlock(part, providerOptions)) : (textOf(content) ?? ""),
+    stringOrNull(block["tool_use_id"]) ?? "",
+    isList(content)
+      ? objectsOf(content).map((part) => convertBlock(part, providerOptions))
+      : (stringOrNull(content) ?? ""),
     {
       status: block["is_error"] === true ? "failure" : "success",
       ...providerOptions.of("messages[].content[]", options),
@@ -230,18 +232,21 @@ function convertBlock(block: JsonObject, providerOptions: ProviderOptions): User
   const source = objectOf(block["source"]);
   switch (block["type"]) {
     case "text":
-      return textPart(textOf(block["text"]) ?? "", extra("text"));
+      return textPart(stringOrNull(block["text"]) ?? "", extra("text"));
     case "image":
-      return imagePart({ source: sourceOf(source), mimeType: textOf(source["media_type"]) }, extra("source"));
+      return imagePart({ source: sourceOf(source), mimeType: stringOrNull(source["media_type"]) }, extra("source"));
     case "document": {
       // Content blocks as the source of a document have no counterpart among the sources of a file.
       if (source["type"] === "content") return otherBlock(block, providerOptions);
       const isText = source["type"] === "text";
-      return filePart(isText ? { type: "base64", data: base64Of(textOf(source["data"]) ?? "") } : sourceOf(source), {
-        mimeType: textOf(source["media_type"]),
-        name: textOf(block["title"]),
-        ...extra("source", "title"),
-      });
+      return filePart(
+        isText ? { type: "base64", data: base64Of(stringOrNull(source["data"]) ?? "") } : sourceOf(source),
+        {
+          mimeType: stringOrNull(source["media_type"]),
+          name: stringOrNull(block["title"]),
+          ...extra("source", "title"),
+        },
+      );
     }
     default:
       return otherBlock(block, providerOptions);
@@ -254,9 +259,9 @@ function otherBlock(block: JsonObject, providerOptions: ProviderOptions): TextPa
 }
 
 function sourceOf(source: JsonObject): Parameters<typeof filePart>[0] {
-  if (source["type"] === "url") return { type: "url", url: textOf(source["url"]) ?? "" };
-  if (source["type"] === "file") return { type: "provider_file", provider, id: textOf(source["file_id"]) ?? "" };
-  return { type: "base64", data: textOf(source["data"]) ?? "" };
+  if (source["type"] === "url") return { type: "url", url: stringOrNull(source["url"]) ?? "" };
+  if (source["type"] === "file") return { type: "provider_file", provider, id: stringOrNull(source["file_id"]) ?? "" };
+  return { type: "base64", data: stringOrNull(source["data"]) ?? "" };
 }
 
 function base64Of(text: string): string {
@@ -306,12 +311,14 @@ function writtenReply(blocks: readonly JsonObject[]): Extract<Message, { role: "
   const toolCalls = blocks
     .filter(({ type }) => type === "tool_use")
     .map((block) => ({
-      id: textOf(block["id"]) ?? "",
-      name: textOf(block["name"]) ?? "",
+      id: stringOrNull(block["id"]) ?? "",
+      name: stringOrNull(block["name"]) ?? "",
       arguments: objectOf(block["input"]),
     }));
   const content = blocks.map((block): AssistantPart =>
-    block["type"] === "tool_use" ? toolCallPart(textOf(block["id"]) ?? "") : textPart(textOf(block["text"]) ?? ""),
+    block["type"] === "tool_use"
+      ? toolCallPart(stringOrNull(block["id"]) ?? "")
+      : textPart(stringOrNull(block["text"]) ?? ""),
   );
   return assistant(content, { toolCalls });
 }
@@ -438,7 +445,8 @@ function joinTexts(content: Json): Json {
     const last = blocks.at(-1);
     const isPlain = isEmpty(without(block, "type", "text")) && isEmpty(without(last ?? {}, "type", "text"));
     if (last === undefined || !isPlain) blocks.push(block);
-    else blocks.splice(-1, 1, { type: "text", text: `${textOf(last["text"])}\n\n${textOf(block["text"])}` });
+    else
+      blocks.splice(-1, 1, { type: "text", text: `${stringOrNull(last["text"])}\n\n${stringOrNull(block["text"])}` });
   }
   return blocks;
 }

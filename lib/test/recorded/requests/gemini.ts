@@ -34,7 +34,7 @@ import {
   objectOf,
   objectsOf,
   parsedOrText,
-  textOf,
+  stringOrNull,
   without,
   withoutNulls,
 } from "./json.ts";
@@ -78,7 +78,7 @@ function convert({ body: recordedBody, model: knownModel }: Recording, form: Rep
     thinkingConfig["thinkingLevel"] !== undefined ||
     JSON.stringify(body["contents"] ?? null).includes('"thoughtSignature"');
   const fallbackModel = isNew ? "gemini-3-flash" : "gemini-2.5-flash";
-  const model = (knownModel ?? textOf(body["model"]) ?? fallbackModel).replace(/^models\//, "");
+  const model = (knownModel ?? stringOrNull(body["model"]) ?? fallbackModel).replace(/^models\//, "");
   const context = contextFor(provider, model, "gemini");
   const providerOptions = new ProviderOptions(provider);
   const choice = convertToolChoice(objectOf(body["toolConfig"]));
@@ -97,7 +97,7 @@ function convert({ body: recordedBody, model: knownModel }: Recording, form: Rep
     temperature: numberOf(config["temperature"]),
     topP: numberOf(config["topP"]),
     maxTokens: numberOf(config["maxOutputTokens"]),
-    stopSequences: listOf(config["stopSequences"]).flatMap((text) => textOf(text) ?? []),
+    stopSequences: listOf(config["stopSequences"]).flatMap((text) => stringOrNull(text) ?? []),
     seed: numberOf(config["seed"]),
     reasoning: thinking.reasoning,
     responseFormat: format.format,
@@ -121,7 +121,7 @@ function convertThinking(config: JsonObject): {
   const { thinkingBudget, thinkingLevel, includeThoughts, ...others } = config;
   if (isEmpty(config)) return { reasoning: null, options: {} };
   const budget = numberOf(thinkingBudget);
-  const level = textOf(thinkingLevel);
+  const level = stringOrNull(thinkingLevel);
   const thoughts = flagOf(includeThoughts);
   const summary = thoughts === null ? null : thoughts ? "auto" : "none";
   // A negative budget (the model decides) is no count.
@@ -153,7 +153,7 @@ function convertFormat(config: JsonObject): {
 function convertToolChoice(config: JsonObject): { readonly choice: ToolChoice | null; readonly options: JsonObject } {
   const { functionCallingConfig, ...others } = config;
   const { mode, allowedFunctionNames, ...rest } = objectOf(functionCallingConfig);
-  const names = listOf(allowedFunctionNames).flatMap((name) => textOf(name) ?? []);
+  const names = listOf(allowedFunctionNames).flatMap((name) => stringOrNull(name) ?? []);
   const [only] = names;
   const choices: { readonly [mode: string]: ToolChoice | undefined } = {
     AUTO: "auto",
@@ -182,8 +182,8 @@ function convertTools(
       const { name, description, parameters, parametersJsonSchema, ...others } = withoutNulls(declaration);
       const schema = parametersJsonSchema ?? (parameters === undefined ? undefined : toJsonSchema(parameters));
       return toolSpec({
-        name: textOf(name) ?? "",
-        description: textOf(description) ?? "",
+        name: stringOrNull(name) ?? "",
+        description: stringOrNull(description) ?? "",
         schema: isObject(schema) ? schema : { type: "object", properties: {} },
         ...providerOptions.of("functionDeclarations[]", others),
       });
@@ -203,7 +203,7 @@ function convertSystem(instruction: Json | undefined): readonly Message[] {
   const texts =
     typeof instruction === "string"
       ? [instruction]
-      : partsOf(objectOf(instruction)).flatMap((part) => textOf(part["text"]) ?? []);
+      : partsOf(objectOf(instruction)).flatMap((part) => stringOrNull(part["text"]) ?? []);
   return texts.map((text) => system(text));
 }
 
@@ -264,8 +264,8 @@ function convertResult(response: JsonObject, calls: ToolCall[], providerOptions:
   const { isError, result } = resultOf(objectOf(value));
   const text = typeof result === "string" ? result : JSON.stringify(result);
   const media = objectsOf(parts).map((part) => convertPart(part, providerOptions));
-  return toolResult(call?.id ?? textOf(id) ?? "", media.length === 0 ? text : [textPart(text), ...media], {
-    name: textOf(name),
+  return toolResult(call?.id ?? stringOrNull(id) ?? "", media.length === 0 ? text : [textPart(text), ...media], {
+    name: stringOrNull(name),
     status: isError ? "failure" : "success",
     ...providerOptions.of("functionResponse", others),
   });
@@ -290,14 +290,14 @@ function convertPart(part: JsonObject, providerOptions: ProviderOptions): UserPa
   const file = part["fileData"];
   if (isObject(inline)) {
     return filePart(
-      { type: "base64", data: textOf(inline["data"]) ?? "" },
-      { mimeType: textOf(inline["mimeType"]), ...extra("inlineData") },
+      { type: "base64", data: stringOrNull(inline["data"]) ?? "" },
+      { mimeType: stringOrNull(inline["mimeType"]), ...extra("inlineData") },
     );
   }
   if (isObject(file)) {
     return filePart(
-      { type: "url", url: textOf(file["fileUri"]) ?? "" },
-      { mimeType: textOf(file["mimeType"]), ...extra("fileData") },
+      { type: "url", url: stringOrNull(file["fileUri"]) ?? "" },
+      { mimeType: stringOrNull(file["mimeType"]), ...extra("fileData") },
     );
   }
   if (typeof part["text"] === "string") return textPart(part["text"], extra("text"));
@@ -320,14 +320,14 @@ function convertReply(
         ? [
             {
               id: ids[index] ?? "",
-              name: textOf(functionCall["name"]) ?? "",
+              name: stringOrNull(functionCall["name"]) ?? "",
               arguments: objectOf(functionCall["args"]),
             },
           ]
         : [],
     );
     const content = parts.map((part, index): AssistantPart =>
-      part["functionCall"] === undefined ? textPart(textOf(part["text"]) ?? "") : toolCallPart(ids[index] ?? ""),
+      part["functionCall"] === undefined ? textPart(stringOrNull(part["text"]) ?? "") : toolCallPart(ids[index] ?? ""),
     );
     return assistant(content, { toolCalls });
   }
@@ -351,7 +351,7 @@ const rules: readonly Rule[] = [
       const texts =
         typeof instruction === "string"
           ? [instruction]
-          : partsOf(objectOf(instruction)).map((part) => textOf(part["text"]) ?? "");
+          : partsOf(objectOf(instruction)).map((part) => stringOrNull(part["text"]) ?? "");
       const text = texts.filter((part) => part !== "").join("\n\n");
       return text === "" ? undefined : { parts: [{ text }] };
     }),
@@ -450,7 +450,7 @@ function joinTexts(parts: readonly JsonObject[]): readonly JsonObject[] {
   for (const part of parts) {
     const last = joined.at(-1);
     if (last === undefined || !isPlainText(last) || !isPlainText(part)) joined.push(part);
-    else joined.splice(-1, 1, { text: `${textOf(last["text"])}${textOf(part["text"])}` });
+    else joined.splice(-1, 1, { text: `${stringOrNull(last["text"])}${stringOrNull(part["text"])}` });
   }
   return joined;
 }

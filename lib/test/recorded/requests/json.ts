@@ -26,7 +26,7 @@ export function objectsOf(value: Json | undefined): readonly JsonObject[] {
 }
 
 /** The string, or `null`. */
-export function textOf(value: Json | undefined): string | null {
+export function stringOrNull(value: Json | undefined): string | null {
   return typeof value === "string" ? value : null;
 }
 

@@ -3,7 +3,7 @@
 import type { WireApi } from "../../../src/core/wire/internal.ts";
 import type { Json, JsonObject } from "everturn/model";
 
-import { isList, isObject, listOf, mapField, mapObjects, objectOf, objectsOf, textOf, without } from "./json.ts";
+import { isList, isObject, listOf, mapField, mapObjects, objectOf, objectsOf, stringOrNull, without } from "./json.ts";
 
 /** A defect. `mutate` returns `null` if the body has nothing that the defect could change. */
 export type Mutation = {
@@ -140,7 +140,7 @@ function dropFirst(body: JsonObject, below: string, matches: (item: JsonObject) 
 }
 
 function isImage(part: JsonObject): boolean {
-  const type = textOf(part["type"]) ?? "";
+  const type = stringOrNull(part["type"]) ?? "";
   return /image/.test(type) || part["inlineData"] !== undefined || part["fileData"] !== undefined;
 }
 
@@ -204,5 +204,5 @@ function dropToolChoice(_: WireApi, body: JsonObject): JsonObject | null {
 }
 
 function isResult(item: JsonObject): boolean {
-  return /output|tool/.test(`${textOf(item["type"]) ?? ""}${textOf(item["role"]) ?? ""}`);
+  return /output|tool/.test(`${stringOrNull(item["type"]) ?? ""}${stringOrNull(item["role"]) ?? ""}`);
 }

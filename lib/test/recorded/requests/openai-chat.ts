@@ -34,7 +34,7 @@ import {
   numberOf,
   objectOf,
   objectsOf,
-  textOf,
+  stringOrNull,
   without,
   withoutNulls,
 } from "./json.ts";
@@ -81,15 +81,20 @@ const typedFields = [
 
 function convert({ body: recordedBody, model }: Recording, form: ReplyForm): Converted {
   const body = withoutNulls(recordedBody);
-  const context = contextFor(provider, textOf(body["model"]) ?? model ?? "unknown", "openai-chat", quirksOf(body));
+  const context = contextFor(
+    provider,
+    stringOrNull(body["model"]) ?? model ?? "unknown",
+    "openai-chat",
+    quirksOf(body),
+  );
   const providerOptions = new ProviderOptions(provider);
   const tools = convertTools(body, providerOptions);
   const toolChoice = convertToolChoice(body["tool_choice"]);
   const format = convertFormat(objectOf(body["response_format"]));
-  const retention = textOf(body["prompt_cache_retention"]);
-  const cacheKey = textOf(body["prompt_cache_key"]);
+  const retention = stringOrNull(body["prompt_cache_retention"]);
+  const cacheKey = stringOrNull(body["prompt_cache_key"]);
   const streamOptions = without(objectOf(body["stream_options"]), "include_usage");
-  const effort = textOf(body["reasoning_effort"]);
+  const effort = stringOrNull(body["reasoning_effort"]);
   const options: JsonObject = {
     ...without(body, ...typedFields),
     ...(isEmpty(streamOptions) ? {} : { stream_options: objectOf(body["stream_options"]) }),
@@ -106,7 +111,7 @@ function convert({ body: recordedBody, model }: Recording, form: ReplyForm): Con
     temperature: numberOf(body["temperature"]),
     topP: numberOf(body["top_p"]),
     maxTokens: numberOf(body["max_completion_tokens"]) ?? numberOf(body["max_tokens"]),
-    stopSequences: typeof stop === "string" ? [stop] : listOf(stop).flatMap((text) => textOf(text) ?? []),
+    stopSequences: typeof stop === "string" ? [stop] : listOf(stop).flatMap((text) => stringOrNull(text) ?? []),
     seed: numberOf(body["seed"]),
     reasoning: effort === null ? null : { effort, summary: null, budgetTokens: null },
     promptCache:
@@ -152,7 +157,7 @@ function convertTools(
   const tools: ToolSpec[] = [];
   const providerTools: { provider: string; name: string; options: JsonObject }[] = [];
   for (const tool of objectsOf(body["tools"])) {
-    const type = textOf(tool["type"]) ?? "function";
+    const type = stringOrNull(tool["type"]) ?? "function";
     if (type !== "function") {
       providerTools.push({ provider, name: type, options: without(tool, "type") });
       continue;
@@ -162,8 +167,8 @@ function convertTools(
     const inner = without(declaration, "name", "description", "parameters");
     tools.push(
       toolSpec({
-        name: textOf(declaration["name"]) ?? "",
-        description: textOf(declaration["description"]) ?? "",
+        name: stringOrNull(declaration["name"]) ?? "",
+        description: stringOrNull(declaration["description"]) ?? "",
         schema: objectOf(declaration["parameters"]),
         ...providerOptions.of("tools[]", { ...outer, ...inner }),
       }),
@@ -179,7 +184,7 @@ function convertToolChoice(choice: Json | undefined): {
   if (choice === undefined || choice === null) return { choice: null, options: {} };
   if (choice === "auto" || choice === "none" || choice === "required") return { choice, options: {} };
   const { type } = objectOf(choice);
-  const name = textOf(objectOf(objectOf(choice)[type === "custom" ? "custom" : "function"])["name"]);
+  const name = stringOrNull(objectOf(objectOf(choice)[type === "custom" ? "custom" : "function"])["name"]);
   // A list of allowed tools, and words of other servers (`any`), have no type in the library.
   return name === null
     ? { choice: null, options: { tool_choice: choice } }
@@ -194,7 +199,7 @@ function convertFormat(format: JsonObject): {
     case "json_schema": {
       const { name, schema, strict, ...others } = withoutNulls(objectOf(format["json_schema"]));
       return {
-        format: jsonSchema(textOf(name) ?? "", objectOf(schema), { strict: flagOf(strict) ?? false }),
+        format: jsonSchema(stringOrNull(name) ?? "", objectOf(schema), { strict: flagOf(strict) ?? false }),
         options: isEmpty(others) ? {} : { json_schema: others },
       };
     }
@@ -218,15 +223,15 @@ function convertMessage(
   if (message["role"] === "assistant") return convertReply(message, form, context, providerOptions);
   const content = isList(message["content"])
     ? convertParts(message["content"], providerOptions)
-    : (textOf(message["content"]) ?? "");
+    : (stringOrNull(message["content"]) ?? "");
   switch (message["role"]) {
     case "system":
     case "developer":
       return system(typeof content === "string" ? content : content.filter((part) => part.type === "text"), extra());
     case "user":
-      return user(content, { name: textOf(message["name"]), ...extra("name") });
+      return user(content, { name: stringOrNull(message["name"]), ...extra("name") });
     case "tool":
-      return toolResult(textOf(message["tool_call_id"]) ?? "", content, extra("tool_call_id"));
+      return toolResult(stringOrNull(message["tool_call_id"]) ?? "", content, extra("tool_call_id"));
     default:
       throw new Error(`a message of the role ${String(message["role"])} has no counterpart`);
   }
@@ -263,14 +268,18 @@ function convertReply(
 function writtenReply(reply: JsonObject): Extract<Message, { readonly role: "assistant" }> {
   const toolCalls = objectsOf(reply["tool_calls"]).map((call) => {
     const { name, arguments: text } = objectOf(call["function"]);
-    return { id: textOf(call["id"]) ?? "", name: textOf(name) ?? "", ...writtenArguments(textOf(text) ?? "") };
+    return {
+      id: stringOrNull(call["id"]) ?? "",
+      name: stringOrNull(name) ?? "",
+      ...writtenArguments(stringOrNull(text) ?? ""),
+    };
   });
   const { content } = reply;
-  if (!isList(content)) return assistant(textOf(content) ?? "", { toolCalls });
+  if (!isList(content)) return assistant(stringOrNull(content) ?? "", { toolCalls });
   const parts = objectsOf(content).map((part): AssistantPart =>
     part["type"] === "refusal"
-      ? textPart(textOf(part["refusal"]) ?? "", { kind: "refusal" })
-      : textPart(textOf(part["text"]) ?? ""),
+      ? textPart(stringOrNull(part["refusal"]) ?? "", { kind: "refusal" })
+      : textPart(stringOrNull(part["text"]) ?? ""),
   );
   return assistant(parts, { toolCalls });
 }
@@ -281,28 +290,31 @@ function convertParts(content: readonly Json[], providerOptions: ProviderOptions
     const extra = (...typed: readonly string[]) => providerOptions.of("content[]", without(part, "type", ...typed));
     switch (part["type"]) {
       case "text":
-        return textPart(textOf(part["text"]) ?? "", extra("text"));
+        return textPart(stringOrNull(part["text"]) ?? "", extra("text"));
       case "image_url": {
         const image = isObject(part["image_url"]) ? part["image_url"] : { url: part["image_url"] ?? "" };
         const { detail } = image;
         const isTyped = detail === "low" || detail === "high" || detail === "auto";
-        return imagePart(mediaOf(textOf(image["url"]) ?? ""), {
+        return imagePart(mediaOf(stringOrNull(image["url"]) ?? ""), {
           ...(isTyped ? { detail } : {}),
           ...extra("image_url"),
         });
       }
       case "input_audio": {
         const audio = objectOf(part["input_audio"]);
-        const mimeType = audio["format"] === "mp3" ? "audio/mpeg" : `audio/${textOf(audio["format"]) ?? "wav"}`;
-        return filePart({ type: "base64", data: textOf(audio["data"]) ?? "" }, { mimeType, ...extra("input_audio") });
+        const mimeType = audio["format"] === "mp3" ? "audio/mpeg" : `audio/${stringOrNull(audio["format"]) ?? "wav"}`;
+        return filePart(
+          { type: "base64", data: stringOrNull(audio["data"]) ?? "" },
+          { mimeType, ...extra("input_audio") },
+        );
       }
       case "file": {
         const file = objectOf(part["file"]);
-        const id = textOf(file["file_id"]);
-        const media = mediaOf(textOf(file["file_data"]) ?? "");
+        const id = stringOrNull(file["file_id"]);
+        const media = mediaOf(stringOrNull(file["file_data"]) ?? "");
         return filePart(id === null ? media.source : { type: "provider_file", provider, id }, {
           mimeType: media.mimeType,
-          name: textOf(file["filename"]),
+          name: stringOrNull(file["filename"]),
           ...extra("file"),
         });
       }
@@ -469,7 +481,7 @@ function joinInstructions(body: JsonObject): JsonObject {
 function joinThoughts(part: JsonObject): JsonObject {
   return mapField(part, "thinking", (thoughts) => {
     const text = objectsOf(thoughts)
-      .map((thought) => textOf(thought["text"]) ?? "")
+      .map((thought) => stringOrNull(thought["text"]) ?? "")
       .join("");
     return isList(thoughts) ? [{ type: "text", text }] : thoughts;
   });
@@ -486,7 +498,7 @@ function joinTexts(content: Json, separator: string): Json {
   const parts = objectsOf(content).filter((part) => part["text"] !== "");
   if (!isList(content) || parts.length === 0 || !parts.every((part) => isEmpty(without(part, "type", "text"))))
     return content;
-  return [{ type: "text", text: parts.map((part) => textOf(part["text"]) ?? "").join(separator) }];
+  return [{ type: "text", text: parts.map((part) => stringOrNull(part["text"]) ?? "").join(separator) }];
 }
 
 /** Sorts neighbouring results by the ids of their calls. */
@@ -501,5 +513,5 @@ function sortResults(messages: Json): Json {
 }
 
 function idOf(message: JsonObject): string {
-  return textOf(message["tool_call_id"]) ?? "";
+  return stringOrNull(message["tool_call_id"]) ?? "";
 }

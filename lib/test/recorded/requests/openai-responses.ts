@@ -35,7 +35,7 @@ import {
   numberOf,
   objectOf,
   objectsOf,
-  textOf,
+  stringOrNull,
   without,
   withoutNulls,
 } from "./json.ts";
@@ -80,15 +80,15 @@ const typedFields = [
 
 function convert(recording: Recording, form: ReplyForm): Converted {
   const body = withoutNulls(resolveReferences(recording));
-  const context = contextFor(provider, textOf(body["model"]) ?? recording.model ?? "unknown", "openai-responses");
+  const context = contextFor(provider, stringOrNull(body["model"]) ?? recording.model ?? "unknown", "openai-responses");
   const providerOptions = new ProviderOptions(provider);
   const tools = convertTools(body, providerOptions);
   const toolChoice = convertToolChoice(body["tool_choice"]);
   const reasoning = objectOf(body["reasoning"]);
   const text = objectOf(body["text"]);
   const format = convertFormat(objectOf(text["format"]));
-  const retention = textOf(body["prompt_cache_retention"]);
-  const cacheKey = textOf(body["prompt_cache_key"]);
+  const retention = stringOrNull(body["prompt_cache_retention"]);
+  const cacheKey = stringOrNull(body["prompt_cache_key"]);
   const reasoningOptions = withoutNulls(without(reasoning, "effort", "summary"));
   const textOptions = {
     ...withoutNulls(without(text, "format")),
@@ -112,9 +112,13 @@ function convert(recording: Recording, form: ReplyForm): Converted {
     topP: numberOf(body["top_p"]),
     maxTokens: numberOf(body["max_output_tokens"]),
     reasoning:
-      textOf(reasoning["effort"]) === null && textOf(reasoning["summary"]) === null
+      stringOrNull(reasoning["effort"]) === null && stringOrNull(reasoning["summary"]) === null
         ? null
-        : { effort: textOf(reasoning["effort"]), summary: textOf(reasoning["summary"]), budgetTokens: null },
+        : {
+            effort: stringOrNull(reasoning["effort"]),
+            summary: stringOrNull(reasoning["summary"]),
+            budgetTokens: null,
+          },
     promptCache:
       cacheKey === null && retention !== "24h"
         ? null
@@ -139,7 +143,7 @@ function convertTools(
   const tools: ToolSpec[] = [];
   const providerTools: { provider: string; name: string; options: JsonObject }[] = [];
   for (const tool of objectsOf(body["tools"])) {
-    const type = textOf(tool["type"]) ?? "function";
+    const type = stringOrNull(tool["type"]) ?? "function";
     if (type !== "function") {
       providerTools.push({ provider, name: type, options: without(tool, "type") });
       continue;
@@ -149,8 +153,8 @@ function convertTools(
     const strict = flagOf(tool["strict"]);
     tools.push(
       toolSpec({
-        name: textOf(tool["name"]) ?? "",
-        description: textOf(tool["description"]) ?? "",
+        name: stringOrNull(tool["name"]) ?? "",
+        description: stringOrNull(tool["description"]) ?? "",
         schema: objectOf(tool["parameters"]),
         ...providerOptions.of("tools[]", { ...options, strict }),
       }),
@@ -166,7 +170,7 @@ function convertToolChoice(choice: Json | undefined): {
   if (choice === undefined || choice === null) return { choice: null, options: {} };
   if (choice === "auto" || choice === "none" || choice === "required") return { choice, options: {} };
   const { type, name, ...rest } = objectOf(choice);
-  const tool = textOf(name) ?? textOf(type);
+  const tool = stringOrNull(name) ?? stringOrNull(type);
   const isOneTool = isEmpty(rest) && tool !== null && (name === undefined || type === "function" || type === "custom");
   // A list of allowed tools and one tool of an MCP server have no type in the library.
   return isOneTool
@@ -180,7 +184,7 @@ function convertFormat(format: JsonObject): {
 } {
   switch (format["type"]) {
     case "json_schema": {
-      const schema = jsonSchema(textOf(format["name"]) ?? "", objectOf(format["schema"]), {
+      const schema = jsonSchema(stringOrNull(format["name"]) ?? "", objectOf(format["schema"]), {
         strict: flagOf(format["strict"]) ?? false,
       });
       return { format: schema, options: withoutNulls(without(format, "type", "name", "schema", "strict")) };
@@ -210,30 +214,33 @@ const resultTypes: ReadonlySet<string> = new Set([
 function isResult(item: Json | undefined): boolean {
   return (
     isObject(item) &&
-    resultTypes.has(textOf(item["type"]) ?? "") &&
+    resultTypes.has(stringOrNull(item["type"]) ?? "") &&
     (item["type"] !== "tool_search_output" || item["execution"] === "client")
   );
 }
 
 /** Is the item part of a reply of the model? */
 function isReplyItem(item: JsonObject): boolean {
-  const type = textOf(item["type"]) ?? "message";
+  const type = stringOrNull(item["type"]) ?? "message";
   return type === "message" ? item["role"] === "assistant" : !isResult(item);
 }
 
 /** The answer to a call as the handler of the tool would return it. */
 function convertResult(item: JsonObject, providerOptions: ProviderOptions): Message {
   const { output } = item;
-  const callId = textOf(item["call_id"]) ?? textOf(item["approval_request_id"]) ?? textOf(item["id"]) ?? "";
+  const callId =
+    stringOrNull(item["call_id"]) ?? stringOrNull(item["approval_request_id"]) ?? stringOrNull(item["id"]) ?? "";
   switch (item["type"]) {
     case "computer_call_output":
       return toolResult(callId, convertParts([{ ...objectOf(output), type: "input_image" }], providerOptions));
     case "shell_call_output":
       return toolResult(callId, { output });
     case "apply_patch_call_output":
-      return toolResult(callId, textOf(output) ?? "", { status: item["status"] === "failed" ? "failure" : "success" });
+      return toolResult(callId, stringOrNull(output) ?? "", {
+        status: item["status"] === "failed" ? "failure" : "success",
+      });
     case "mcp_approval_response":
-      return toolResult(callId, textOf(item["reason"]) ?? "", {
+      return toolResult(callId, stringOrNull(item["reason"]) ?? "", {
         status: item["approve"] === true ? "success" : "failure",
       });
     case "tool_search_output":
@@ -274,7 +281,7 @@ function convertInput(
     }
     const content = isList(item["content"])
       ? convertParts(item["content"], providerOptions)
-      : (textOf(item["content"]) ?? "");
+      : (stringOrNull(item["content"]) ?? "");
     const options = providerOptions.of("input[]", without(item, "type", "role", "content", "id", "status"));
     if (isBlank(content)) continue;
     if (item["role"] === "user") messages.push(user(content, options));
@@ -316,13 +323,17 @@ function writtenReply(items: readonly JsonObject[]): Message {
   const toolCalls = items
     .filter(({ type }) => type === "function_call")
     .map((item) => {
-      const text = textOf(item["arguments"]) ?? "";
-      return { id: textOf(item["call_id"]) ?? "", name: textOf(item["name"]) ?? "", ...writtenArguments(text) };
+      const text = stringOrNull(item["arguments"]) ?? "";
+      return {
+        id: stringOrNull(item["call_id"]) ?? "",
+        name: stringOrNull(item["name"]) ?? "",
+        ...writtenArguments(text),
+      };
     });
   const content = items.flatMap((item): readonly AssistantPart[] => {
-    if (item["type"] === "function_call") return [toolCallPart(textOf(item["call_id"]) ?? "")];
+    if (item["type"] === "function_call") return [toolCallPart(stringOrNull(item["call_id"]) ?? "")];
     if (typeof item["content"] === "string") return [textPart(item["content"])];
-    return objectsOf(item["content"]).map((part) => textPart(textOf(part["text"]) ?? ""));
+    return objectsOf(item["content"]).map((part) => textPart(stringOrNull(part["text"]) ?? ""));
   });
   return assistant(content, { toolCalls });
 }
@@ -331,14 +342,14 @@ function convertParts(content: readonly Json[], providerOptions: ProviderOptions
   return content.map((piece): UserPart => {
     const part = withoutNulls(objectOf(piece));
     const extra = (...typed: readonly string[]) => providerOptions.of("content[]", without(part, "type", ...typed));
-    const fileId = textOf(part["file_id"]);
+    const fileId = stringOrNull(part["file_id"]);
     const uploaded = fileId === null ? null : { type: "provider_file" as const, provider, id: fileId };
     switch (part["type"]) {
       case "input_text":
       case "output_text":
-        return textPart(textOf(part["text"]) ?? "", extra("text", "annotations", "logprobs"));
+        return textPart(stringOrNull(part["text"]) ?? "", extra("text", "annotations", "logprobs"));
       case "input_image": {
-        const media = mediaOf(textOf(part["image_url"]) ?? "");
+        const media = mediaOf(stringOrNull(part["image_url"]) ?? "");
         const detail = part["detail"];
         const isTyped = detail === "low" || detail === "high" || detail === "auto";
         return imagePart(uploaded === null ? media : { source: uploaded }, {
@@ -347,18 +358,21 @@ function convertParts(content: readonly Json[], providerOptions: ProviderOptions
         });
       }
       case "input_file": {
-        const url = textOf(part["file_url"]);
-        const media = mediaOf(url ?? textOf(part["file_data"]) ?? "");
+        const url = stringOrNull(part["file_url"]);
+        const media = mediaOf(url ?? stringOrNull(part["file_data"]) ?? "");
         return filePart(uploaded ?? media.source, {
           mimeType: media.mimeType,
-          name: textOf(part["filename"]),
+          name: stringOrNull(part["filename"]),
           ...extra("file_url", "file_data", "file_id", "filename"),
         });
       }
       case "input_audio": {
         const audio = objectOf(part["input_audio"]);
-        const mimeType = audio["format"] === "mp3" ? "audio/mpeg" : `audio/${textOf(audio["format"]) ?? "wav"}`;
-        return filePart({ type: "base64", data: textOf(audio["data"]) ?? "" }, { mimeType, ...extra("input_audio") });
+        const mimeType = audio["format"] === "mp3" ? "audio/mpeg" : `audio/${stringOrNull(audio["format"]) ?? "wav"}`;
+        return filePart(
+          { type: "base64", data: stringOrNull(audio["data"]) ?? "" },
+          { mimeType, ...extra("input_audio") },
+        );
       }
       default:
         return textPart(JSON.stringify(part), providerOptions.of("content[]", part));
@@ -375,18 +389,19 @@ function convertParts(content: readonly Json[], providerOptions: ProviderOptions
 function resolveReferences({ body, items }: Recording): JsonObject {
   const input = objectsOf(body["input"]);
   if (!input.some(isReference)) return body;
-  const known = input.map((item) => (isReference(item) ? (items.get(textOf(item["id"]) ?? "") ?? item) : item));
+  const known = input.map((item) => (isReference(item) ? (items.get(stringOrNull(item["id"]) ?? "") ?? item) : item));
   const answered = new Set(
-    known.flatMap((item) => (item["type"] === "function_call" ? (textOf(item["call_id"]) ?? []) : [])),
+    known.flatMap((item) => (item["type"] === "function_call" ? (stringOrNull(item["call_id"]) ?? []) : [])),
   );
   const unanswered = known.flatMap((item) => {
-    const callId = item["type"] === "function_call_output" ? textOf(item["call_id"]) : null;
+    const callId = item["type"] === "function_call_output" ? stringOrNull(item["call_id"]) : null;
     return callId === null || answered.has(callId) ? [] : [callId];
   });
   return {
     ...body,
     input: known.map((item) => {
-      const callId = isReference(item) && (textOf(item["id"]) ?? "").startsWith("fc_") ? unanswered.shift() : undefined;
+      const callId =
+        isReference(item) && (stringOrNull(item["id"]) ?? "").startsWith("fc_") ? unanswered.shift() : undefined;
       if (callId === undefined) return item;
       return { type: "function_call", id: item["id"] ?? null, call_id: callId, name: "unknown", arguments: "{}" };
     }),
@@ -428,7 +443,7 @@ function rulesFor(recording: Recording): readonly Rule[] {
       "encrypted reasoning",
       "asks a model that reasons for its reasoning in encrypted form; the reply has one field more",
       (body) =>
-        reasons(textOf(body["model"])) || body["reasoning"] !== undefined
+        reasons(stringOrNull(body["model"])) || body["reasoning"] !== undefined
           ? mapField(body, "include", (value) => {
               const others = listOf(value).filter((name) => name !== "reasoning.encrypted_content");
               return others.length === 0 ? undefined : others;
@@ -454,7 +469,7 @@ function rulesFor(recording: Recording): readonly Rule[] {
       (body) => {
         const input = objectsOf(body["input"]);
         return mapObjects(body, "input", (item) =>
-          isMessageWithoutPair(item, input, body) || resultTypes.has(textOf(item["type"]) ?? "")
+          isMessageWithoutPair(item, input, body) || resultTypes.has(stringOrNull(item["type"]) ?? "")
             ? without(item, "id", "status")
             : item,
         );
@@ -554,7 +569,7 @@ function joinInstructions(body: JsonObject): JsonObject {
     typeof body["input"] === "string" ? [{ role: "user", content: body["input"] }] : objectsOf(body["input"]);
   const first = input.findIndex((item) => !isSystem(item));
   const leading = first === -1 ? input : input.slice(0, first);
-  const texts = [textOf(body["instructions"]) ?? "", ...leading.map(messageText)].filter((text) => text !== "");
+  const texts = [stringOrNull(body["instructions"]) ?? "", ...leading.map(messageText)].filter((text) => text !== "");
   const others = input.slice(leading.length).map((item) => (isSystem(item) ? { ...item, role: "developer" } : item));
   return { ...body, ...(texts.length === 0 ? {} : { instructions: texts.join("\n\n") }), input: others };
 }
@@ -570,7 +585,7 @@ function isSystem(item: JsonObject): boolean {
 function messageText(item: JsonObject): string {
   if (typeof item["content"] === "string") return item["content"];
   return objectsOf(item["content"])
-    .map((part) => textOf(part["text"]) ?? "")
+    .map((part) => stringOrNull(part["text"]) ?? "")
     .join("");
 }
 
@@ -602,7 +617,7 @@ function splitReply(item: JsonObject): readonly JsonObject[] {
 function joinTexts(output: Json): Json {
   const parts = objectsOf(output);
   if (!isList(output) || !parts.every(({ type }) => type === "input_text")) return output;
-  return parts.map((part) => textOf(part["text"]) ?? "").join("\n");
+  return parts.map((part) => stringOrNull(part["text"]) ?? "").join("\n");
 }
 
 /** The message without empty text; no message if nothing remains. */
@@ -625,5 +640,5 @@ function sortResults(input: Json): Json {
 }
 
 function idOf(item: Json): string {
-  return textOf(objectOf(item)["call_id"]) ?? "";
+  return stringOrNull(objectOf(item)["call_id"]) ?? "";
 }

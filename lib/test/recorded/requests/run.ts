@@ -15,7 +15,7 @@ import { frameReader } from "everturn/wire";
 import { knownRefusals } from "../known-refusals.ts";
 import { recordedApis } from "./apis.ts";
 import { checkRequest } from "./check.ts";
-import { isObject, objectOf, objectsOf, shown, textOf } from "./json.ts";
+import { isObject, objectOf, objectsOf, shown, stringOrNull } from "./json.ts";
 
 const [folder] = process.argv.slice(2);
 if (folder === undefined || !existsSync(folder)) {
@@ -163,7 +163,7 @@ function parsed(text: string): readonly JsonObject[] {
 }
 
 function modelOf(answer: readonly JsonObject[]): string | null {
-  return answer.map((part) => textOf(part["modelVersion"])).find((model) => model !== null) ?? null;
+  return answer.map((part) => stringOrNull(part["modelVersion"])).find((model) => model !== null) ?? null;
 }
 
 /** The items of all recorded Responses, by id. */

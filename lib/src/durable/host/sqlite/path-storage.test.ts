@@ -313,7 +313,7 @@ describe("while another connection holds the write lock", () => {
 });
 
 describe("errors keep their types", () => {
-  const failureOf = async (storage: SqlitePathStorage) => {
+  const storageFailure = async (storage: SqlitePathStorage) => {
     const error: unknown = await storage.open().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RuntimeError);
     return error;
@@ -324,7 +324,7 @@ describe("errors keep their types", () => {
     const other = connect(path);
     sqliteStorage(other);
     other.exec("UPDATE everturn_schema SET version = 70");
-    expect(await failureOf(open({ path }))).toMatchObject({
+    expect(await storageFailure(open({ path }))).toMatchObject({
       reason: "newer_schema",
       failure: { metadata: { found: 70, known: schemaVersion } },
     });
@@ -334,14 +334,14 @@ describe("errors keep their types", () => {
     const path = newFile();
     writeFileSync(path, "This is a letter, and no database. ".repeat(1000));
     const storage = open({ path });
-    expect(await failureOf(storage)).toMatchObject({
+    expect(await storageFailure(storage)).toMatchObject({
       reason: "corrupt_row",
       cause: { name: "SqliteError", code: "SQLITE_NOTADB", message: expect.stringMatching(/not a database/) },
     });
     await expect(storage.write(batch(entry(1)))).rejects.toMatchObject({ reason: "corrupt_row" });
     rmSync(path);
     expect(await storage.write(batch(entry(1)))).toEqual({ ok: true });
-    expect(await failureOf(open({ path: join(path, "..", "none", "x.db") }))).toMatchObject({
+    expect(await storageFailure(open({ path: join(path, "..", "none", "x.db") }))).toMatchObject({
       reason: "storage_failed",
     });
   });
@@ -358,7 +358,7 @@ describe("errors keep their types", () => {
   test("no driver: the error names the package to install", async () => {
     const driver = pathToFileURL(join(newFolder(), "none.mjs"));
     const storage = open({ path: newFile(), driver });
-    expect(await failureOf(storage)).toMatchObject({
+    expect(await storageFailure(storage)).toMatchObject({
       reason: "storage_failed",
       message: expect.stringContaining("npm install libsql"),
       cause: { code: "ERR_MODULE_NOT_FOUND" },

@@ -81,7 +81,7 @@ const byResults = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToo
 
 const shownParts = (message: UIMessage | undefined) => (message === undefined ? [] : withoutWithdrawn(message).parts);
 const partsOf = (message: UIMessage | undefined) => shownParts(message).map(({ type }) => type);
-const textOf = (message: UIMessage | undefined) =>
+const uiMessageText = (message: UIMessage | undefined) =>
   shownParts(message).reduce((all, part) => (part.type === "text" ? all + part.text : all), "");
 const resetType = sdk === 6 ? "data-step-reset" : "reset-step";
 const approvals = (message: UIMessage | undefined) =>
@@ -123,7 +123,7 @@ describe("a conversation", () => {
     ]);
     expect(chat.messages[1]?.metadata).toMatchObject({ status: "completed", haltedReason: "completed", version: 2 });
     await chat.sendMessage({ text: "And again" });
-    expect(textOf(chat.messages[3])).toBe("Again.");
+    expect(uiMessageText(chat.messages[3])).toBe("Again.");
     expect((await sessions.get("chat"))?.session.thread.messages.length).toBe(4);
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
   });
@@ -191,7 +191,7 @@ describe("a conversation", () => {
     expect(chat.messages[1]?.metadata).toMatchObject({ status: "awaiting_user", haltedReason: "ask_user" });
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
     await chat.sendMessage({ text: "Yes" });
-    expect(textOf(chat.messages[3])).toBe("So be it.");
+    expect(uiMessageText(chat.messages[3])).toBe("So be it.");
     expect(server.exchanges).toHaveLength(2);
     const again = await loaded(sessions);
     expect(again.map(({ id, role }) => [id, role])).toEqual(chat.messages.map(({ id, role }) => [id, role]));
@@ -215,11 +215,11 @@ describe("a conversation", () => {
     expect(partsOf(chat.messages[3])).toEqual(["data-question"]);
     expect(chat.messages[3]?.parts[0]).toMatchObject({ data: { toolCallId: "b", question: "Question 2?" } });
     await chat.sendMessage({ text: "Two" });
-    expect(textOf(chat.messages[5])).toBe("Thanks.");
+    expect(uiMessageText(chat.messages[5])).toBe("Thanks.");
     expect(chat.error).toBeUndefined();
     const again = await loaded(sessions);
     expect(again.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant", "user", "assistant"]);
-    expect([again[2], again[4], again[5]].map(textOf)).toEqual(["One", "Two", "Thanks."]);
+    expect([again[2], again[4], again[5]].map(uiMessageText)).toEqual(["One", "Two", "Thanks."]);
     expect(again[3]?.id).toBe(chat.messages[3]?.id);
   });
 
@@ -234,7 +234,7 @@ describe("a conversation", () => {
     await chat.sendMessage({ text: "Go" });
     expect(chat.status).toBe("error");
     expect(chat.error?.message).toBe("content_filter: not this");
-    expect(textOf(chat.messages[1])).toBe("Half a");
+    expect(uiMessageText(chat.messages[1])).toBe("Half a");
     expect(chat.messages[1]?.metadata).toMatchObject({ status: "error", haltedReason: "error" });
     expect(await loadUiChat(sessions, "chat")).toMatchObject({ status: "error", error: "content_filter: not this" });
     await chat.sendMessage({ text: "Still there?" });
@@ -296,7 +296,7 @@ describe("a conversation", () => {
       "step-start",
       "text",
     ]);
-    expect(textOf(chat.messages[1])).toBe("Good.Done.");
+    expect(uiMessageText(chat.messages[1])).toBe("Good.Done.");
   });
 
   test("does not show the nudge of a structured call, which is a user message of the thread", async () => {
@@ -310,7 +310,7 @@ describe("a conversation", () => {
     await chat.sendMessage({ text: "The sky?" });
     const { messages } = (await sessions.get("chat"))?.session.thread ?? { messages: [] };
     expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
-    expect(chat.messages.map(textOf)).toEqual(["The sky?", 'Clear.{"sky":"clear"}']);
+    expect(chat.messages.map(uiMessageText)).toEqual(["The sky?", 'Clear.{"sky":"clear"}']);
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
   });
 
@@ -349,7 +349,7 @@ describe("approvals", () => {
     expect(asked?.parts).toContainEqual(expect.objectContaining({ type: "tool-pay", state: "approval-requested" }));
     expect(asked?.metadata).toMatchObject({ status: "awaiting_tools", haltedReason: "approval" });
     await chat.addToolApprovalResponse({ id: approvals(asked)[0] ?? "", approved: true });
-    await settled(chat, () => textOf(chat.messages[1]).endsWith("Paid."));
+    await settled(chat, () => uiMessageText(chat.messages[1]).endsWith("Paid."));
     expect(chat.error).toBeUndefined();
     expect(chat.messages).toHaveLength(2);
     expect(chat.messages[1]?.id).toBe(asked?.id);
@@ -359,7 +359,7 @@ describe("approvals", () => {
     expect(paid).toEqual([{ cents: 5 }]);
     expect(chat.messages[1]?.metadata).toMatchObject({ status: "completed" });
     const again = await loaded(sessions);
-    expect([again.length, again[1]?.id, textOf(again[1])]).toEqual([2, asked?.id, "I will pay.Paid."]);
+    expect([again.length, again[1]?.id, uiMessageText(again[1])]).toEqual([2, asked?.id, "I will pay.Paid."]);
     await expect(validateUIMessages({ messages: chat.messages })).resolves.toHaveLength(2);
   });
 
@@ -369,7 +369,7 @@ describe("approvals", () => {
     await chat.sendMessage({ text: "Pay" });
     const id = approvals(chat.messages[1])[0] ?? "";
     await chat.addToolApprovalResponse({ id, approved: false, reason: "too much" });
-    await settled(chat, () => textOf(chat.messages[1]) === "Then not.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Then not.");
     expect(chat.error).toBeUndefined();
     expect(chat.messages[1]?.parts).toContainEqual(
       expect.objectContaining({ type: "tool-pay", state: "output-denied" }),
@@ -395,7 +395,7 @@ describe("approvals", () => {
     await chat.addToolApprovalResponse({ id: first, approved: true });
     expect(server.exchanges).toHaveLength(1);
     await chat.addToolApprovalResponse({ id: second, approved: false });
-    await settled(chat, () => textOf(chat.messages[1]) === "Both.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Both.");
     expect(paid).toEqual([{ n: 1 }]);
     expect(server.exchanges).toHaveLength(2);
   });
@@ -407,7 +407,7 @@ describe("approvals", () => {
     await expect(validateUIMessages({ messages })).resolves.toHaveLength(2);
     const chat = chatWith(server, { ...byApproval, messages });
     await chat.addToolApprovalResponse({ id: approvals(chat.messages[1])[0] ?? "", approved: true });
-    await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Paid.");
     expect(chat.messages).toHaveLength(2);
     expect(paid).toEqual([{ cents: 7 }]);
   });
@@ -421,7 +421,7 @@ describe("approvals", () => {
       parts: message.parts.map((part) => (part.type === "tool-pay" ? withInput(part, { cents: 5 }) : part)),
     }));
     await chat.addToolApprovalResponse({ id: approvals(chat.messages[1])[0] ?? "", approved: true });
-    await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Paid.");
     expect([chat.error, paid]).toEqual([undefined, [{ cents: 5 }]]);
     const shown = { type: "tool-pay", input: { cents: 5 }, output: { paid: { cents: 5 } } };
     expect(chat.messages[1]?.parts).toContainEqual(expect.objectContaining(shown));
@@ -438,7 +438,7 @@ describe("approvals", () => {
     const chat = chatWith(server, byApproval);
     await chat.sendMessage({ text: "Pay" });
     await chat.addToolApprovalResponse({ id: approvals(chat.messages[1])[0] ?? "", approved: true });
-    await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Paid.");
     const sent = server.exchanges[1];
     const again = await Promise.all([1, 2].map(() => postUiChat(sessions, sent?.body, { by: "ada" })));
     for (const { chunks } of again) expect(types(await all(chunks))).toEqual(types(sent?.chunks ?? []));
@@ -557,10 +557,10 @@ describe("approvals", () => {
     if (one === undefined || two === undefined) throw new Error("there are two");
     const first = chatWith(one);
     await first.sendMessage({ text: "Pay" });
-    expect(textOf(first.messages[1])).toBe("May I?");
+    expect(uiMessageText(first.messages[1])).toBe("May I?");
     const second = chatWith(two, { ...byApproval, messages: await loaded(worker) });
     await second.addToolApprovalResponse({ id: approvals(first.messages[1])[0] ?? "", approved: true });
-    await settled(second, () => textOf(second.messages[1]) === "May I?Paid.");
+    await settled(second, () => uiMessageText(second.messages[1]) === "May I?Paid.");
     expect(paid).toEqual([{ cents: 9 }]);
     stop.abort();
     await working;
@@ -577,7 +577,7 @@ describe("approvals", () => {
     expect([chat.status, chat.messages.length]).toEqual(["ready", 3]);
     await chat.addToolApprovalResponse({ id: approvals(chat.messages[1])[0] ?? "", approved: true });
     await chat.sendMessage();
-    expect([chat.error, textOf(chat.messages[1])]).toEqual([undefined, "Done."]);
+    expect([chat.error, uiMessageText(chat.messages[1])]).toEqual([undefined, "Done."]);
     expect(paid).toHaveLength(1);
   });
 
@@ -596,7 +596,7 @@ describe("approvals", () => {
     expect(states).toEqual(["approval-responded", "approval-requested"]);
     await chat.addToolApprovalResponse({ id: second, approved: true });
     await chat.sendMessage();
-    expect([chat.error, textOf(chat.messages[1]), paid]).toEqual([undefined, "Both.", [{ n: 1 }, { n: 2 }]]);
+    expect([chat.error, uiMessageText(chat.messages[1]), paid]).toEqual([undefined, "Both.", [{ n: 1 }, { n: 2 }]]);
   });
 
   test("a new message is rejected while an approval is pending", async () => {
@@ -618,7 +618,7 @@ describe("a tool that the client executes", () => {
       expect.objectContaining({ type: "tool-pick", state: "input-available" }),
     );
     await chat.addToolOutput({ tool: "pick", toolCallId: "c0", output: { picked: 2 } });
-    await settled(chat, () => textOf(chat.messages[1]) === "Two it is.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Two it is.");
     expect(chat.error).toBeUndefined();
     expect(adapter.calls[1]?.request.messages.at(-1)).toMatchObject({ role: "tool", content: '{"picked":2}' });
     expect(chat.messages[1]?.parts).toContainEqual(expect.objectContaining({ state: "output-available" }));
@@ -631,7 +631,7 @@ describe("a tool that the client executes", () => {
     const chat = chatWith(server, byResults);
     await chat.sendMessage({ text: "Pick" });
     await chat.addToolOutput({ tool: "pick", toolCallId: "c0", state: "output-error", errorText: "no mouse" });
-    await settled(chat, () => textOf(chat.messages[1]) === "Pity.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Pity.");
     expect(adapter.calls[1]?.request.messages.at(-1)).toMatchObject({ content: '{"error":"no mouse"}' });
   });
 
@@ -678,7 +678,7 @@ describe("a posted chat", () => {
       const streams = await Promise.all([1, 2, 3].map(() => postUiChat(sessions, body)));
       for (const { chunks } of [...streams, await postUiChat(sessions, body)]) {
         const { message, errors } = await readChunks(await all(chunks));
-        expect([errors, textOf(message ?? undefined)]).toEqual([[], answer]);
+        expect([errors, uiMessageText(message ?? undefined)]).toEqual([[], answer]);
       }
     }
     expect(adapter.calls).toHaveLength(2);
@@ -723,7 +723,10 @@ describe("a branch", () => {
     await chat.sendMessage({ text: "First" });
     await chat.sendMessage({ text: "Second" });
     await chat.regenerate();
-    expect([chat.error, chat.messages.map(textOf)]).toEqual([undefined, ["First", "One.", "Second", "Two again."]]);
+    expect([chat.error, chat.messages.map(uiMessageText)]).toEqual([
+      undefined,
+      ["First", "One.", "Second", "Two again."],
+    ]);
     expect(contents(adapter)).toEqual(["First", "One.", "Second"]);
     await chat.sendMessage({ text: "Third" });
     expect(contents(adapter)).toEqual(["First", "One.", "Second", "Two again.", "Third"]);
@@ -745,7 +748,7 @@ describe("a branch", () => {
     await chat.sendMessage({ text: "First" });
     await chat.sendMessage({ text: "Second" });
     await chat.sendMessage({ text: "Erstens", messageId: chat.messages[0]?.id ?? "" });
-    expect([chat.error, chat.messages.map(textOf)]).toEqual([undefined, ["Erstens", "Uno."]]);
+    expect([chat.error, chat.messages.map(uiMessageText)]).toEqual([undefined, ["Erstens", "Uno."]]);
     expect(contents(adapter)).toEqual(["Erstens"]);
     expect((await loaded(sessions)).map(plainMessage)).toEqual(chat.messages.map(plainOf));
   });
@@ -769,7 +772,7 @@ describe("a branch", () => {
     await chat.sendMessage({ text: "Count" });
     for (const number of numbers) {
       await chat.regenerate();
-      expect(chat.messages.map(textOf)).toEqual(["Count", String(number)]);
+      expect(chat.messages.map(uiMessageText)).toEqual(["Count", String(number)]);
       expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe(`chat~branch-${number}`);
     }
   });
@@ -795,8 +798,8 @@ describe("a branch", () => {
     await third.say("Paid.");
     third.finish();
     await resumed;
-    await settled(chat, () => textOf(chat.messages[1]) === "Paid.");
-    expect([page, chat].map(({ error, messages }) => [error, messages.map(textOf)])).toEqual([
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Paid.");
+    expect([page, chat].map(({ error, messages }) => [error, messages.map(uiMessageText)])).toEqual([
       [undefined, ["Pay", "Paid."]],
       [undefined, ["Pay", "Paid."]],
     ]);
@@ -810,14 +813,14 @@ describe("a branch", () => {
     await chat.sendMessage({ text: "Go" });
     expect(chat.status).toBe("error");
     await chat.regenerate();
-    expect([chat.status, chat.messages.map(textOf)]).toEqual(["ready", ["Go", "Better."]]);
+    expect([chat.status, chat.messages.map(uiMessageText)]).toEqual(["ready", ["Go", "Better."]]);
   });
 
   test("is not needed to retry a message that was never accepted", async () => {
     const { sessions, server } = playing([says("Hello.")]);
     const chat = chatWith(server, { messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "Hi" }] }] });
     await chat.regenerate();
-    expect(chat.messages.map(textOf)).toEqual(["Hi", "Hello."]);
+    expect(chat.messages.map(uiMessageText)).toEqual(["Hi", "Hello."]);
     expect((await loadUiChat(sessions, "chat"))?.sessionId).toBe("chat");
   });
 
@@ -864,7 +867,11 @@ describe("a connection", () => {
     await second.say("three.");
     second.finish();
     await resumed;
-    expect([chat.status, chat.messages.length, textOf(chat.messages[1])]).toEqual(["ready", 2, "One two three."]);
+    expect([chat.status, chat.messages.length, uiMessageText(chat.messages[1])]).toEqual([
+      "ready",
+      2,
+      "One two three.",
+    ]);
     expect(chat.messages.map(withoutProgress).map(plainOf)).toEqual((await loaded(sessions)).map(plainMessage));
     expect(await resumeUiChat(sessions, "chat")).toBeNull();
   });
@@ -900,7 +907,7 @@ describe("a connection", () => {
       const now = await loaded(sessions);
       for (const one of [chat, other]) {
         expect([one.status, one.error, one.messages.length]).toEqual(["ready", undefined, 2]);
-        expect(textOf(one.messages[1])).toBe("I will.And done.");
+        expect(uiMessageText(one.messages[1])).toBe("I will.And done.");
         expect(one.messages[1]?.id).toBe(now[1]?.id);
         expect(partsOf(one.messages[1])).toEqual(["step-start", "text", "tool-pay", "step-start", "text"]);
         const denied = { state: "output-error", errorText: "denied: the call was denied" };
@@ -929,7 +936,7 @@ describe("a connection", () => {
     await third.say("Then not.");
     third.finish();
     await resumed;
-    await settled(chat, () => textOf(chat.messages[1]) === "Then not.");
+    await settled(chat, () => uiMessageText(chat.messages[1]) === "Then not.");
     for (const [one, denied] of [
       [chat, "output-denied"],
       [other, "output-error"],
@@ -971,7 +978,7 @@ describe("a connection", () => {
     await again.say("Whole.");
     again.finish();
     await sent;
-    expect([chat.status, chat.messages.length, textOf(chat.messages[1])]).toEqual(["ready", 2, "Whole."]);
+    expect([chat.status, chat.messages.length, uiMessageText(chat.messages[1])]).toEqual(["ready", 2, "Whole."]);
     expect(types(server.exchanges[0]?.chunks ?? [])).toContain(resetType);
     await second.close();
   });
@@ -1037,7 +1044,7 @@ async function settledWhen(done: () => Promise<boolean>): Promise<void> {
 }
 
 async function settledText(chat: ReturnType<typeof chatWith>, text: string): Promise<void> {
-  while (textOf(chat.messages[1]) !== text) await new Promise((resolve) => setImmediate(resolve));
+  while (uiMessageText(chat.messages[1]) !== text) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** The chat with an answer to every approval request, as a client posts it. */

@@ -46,7 +46,7 @@ function clientOf(
   return { chat, load, answers };
 }
 
-const textOf = (message: UIMessage | undefined) =>
+const uiMessageText = (message: UIMessage | undefined) =>
   message?.parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "") ?? "";
 
 async function until(done: () => boolean): Promise<void> {
@@ -85,14 +85,14 @@ describe("the AI SDK's chat over the HTTP handler", () => {
     const first = chat();
     await first.resumeStream();
     await first.sendMessage({ text: "Pay the bill." });
-    expect([first.status, textOf(first.messages[1])]).toEqual(["ready", "May I? "]);
+    expect([first.status, uiMessageText(first.messages[1])]).toEqual(["ready", "May I? "]);
     const loaded = await load();
     await expect(validateUIMessages({ messages: loaded.messages })).resolves.toHaveLength(2);
     const second = chat(loaded.messages);
     const asked = second.messages[1]?.parts.find((part) => "approval" in part);
     const id = asked !== undefined && "approval" in asked ? (asked.approval?.id ?? "") : "";
     await second.addToolApprovalResponse({ id, approved: true });
-    await until(() => second.status === "ready" && textOf(second.messages[1]) === "May I? Paid.");
+    await until(() => second.status === "ready" && uiMessageText(second.messages[1]) === "May I? Paid.");
     expect([second.messages.length, paid, deciders]).toEqual([2, 1, ["ada"]]);
     await second.resumeStream();
     expect(answers.map(({ status }) => status)).toEqual([204, 200, 200, 204]);
@@ -113,16 +113,16 @@ describe("the AI SDK's chat over the HTTP handler", () => {
     const sent = left.sendMessage({ text: "Go" });
     const call = await model.call(1);
     await call.say("One ");
-    await until(() => textOf(left.messages[1]) === "One ");
+    await until(() => uiMessageText(left.messages[1]) === "One ");
     await left.stop();
     await sent;
     const page = chat((await load()).messages);
     const resumed = page.resumeStream();
-    await until(() => textOf(page.messages[1]) === "One ");
+    await until(() => uiMessageText(page.messages[1]) === "One ");
     await call.say("two.");
     call.finish();
     await resumed;
-    expect([page.status, page.messages.length, textOf(page.messages[1])]).toEqual(["ready", 2, "One two."]);
+    expect([page.status, page.messages.length, uiMessageText(page.messages[1])]).toEqual(["ready", 2, "One two."]);
     expect(answers.map(({ headers }) => headers.get("x-vercel-ai-ui-message-stream"))).toEqual(["v1", "v1"]);
   });
 
@@ -142,16 +142,16 @@ describe("the AI SDK's chat over the HTTP handler", () => {
     const chat = newChat();
     const sent = chat.sendMessage({ text: "Go" });
     await (await model.call(1)).say("One ");
-    await until(() => textOf(chat.messages[1]) === "One ");
+    await until(() => uiMessageText(chat.messages[1]) === "One ");
     await chat.stop();
     await sent;
-    expect([chat.status, textOf(chat.messages[1])]).toEqual(["ready", "One "]);
+    expect([chat.status, uiMessageText(chat.messages[1])]).toEqual(["ready", "One "]);
     const next = chat.sendMessage({ text: "Again" });
     const second = await model.call(2);
     await second.say("Two.");
     second.finish();
     await next;
-    expect([chat.error, chat.messages.map(textOf)]).toEqual([undefined, ["Go", "One ", "Again", "Two."]]);
+    expect([chat.error, chat.messages.map(uiMessageText)]).toEqual([undefined, ["Go", "One ", "Again", "Two."]]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect((await load()).turnId).toBeNull();
     // A page that resumed the turn can stop it, too.
@@ -159,7 +159,7 @@ describe("the AI SDK's chat over the HTTP handler", () => {
     await (await model.call(3)).say("Three ");
     const page = newChat((await load()).messages);
     const resumed = page.resumeStream();
-    await until(() => textOf(page.messages.at(-1)) === "Three ");
+    await until(() => uiMessageText(page.messages.at(-1)) === "Three ");
     await page.stop();
     await Promise.all([resumed, third]);
     await until(() => answers.length === 6);

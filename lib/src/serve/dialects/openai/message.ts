@@ -217,7 +217,7 @@ export function messageOf(posted: PostedMessage): Message {
   switch (posted.role) {
     case "system":
     case "developer":
-      return system(typeof posted.content === "string" ? posted.content : posted.content.map(textOf), options);
+      return system(typeof posted.content === "string" ? posted.content : posted.content.map(postedTextPart), options);
     case "user":
       return user(typeof posted.content === "string" ? posted.content : posted.content.map(partOf), options);
     case "assistant":
@@ -227,7 +227,7 @@ export function messageOf(posted: PostedMessage): Message {
   }
 }
 
-function textOf({ text }: PostedText) {
+function postedTextPart({ text }: PostedText) {
   return textPart(text);
 }
 
@@ -246,14 +246,14 @@ function assistantContent({ content: postedContent, refusal }: PostedAssistant) 
 }
 
 function assistantPart(part: PostedText | PostedRefusal) {
-  return part.type === "text" ? textOf(part) : textPart(part.refusal, { kind: "refusal" });
+  return part.type === "text" ? postedTextPart(part) : textPart(part.refusal, { kind: "refusal" });
 }
 
 /** Converts a part of a user message. Audio becomes a file with an audio media type. */
 function partOf(part: PostedPart): UserPart {
   switch (part.type) {
     case "text":
-      return textOf(part);
+      return postedTextPart(part);
     case "image_url": {
       const { url, detail } = part.image_url;
       const { mimeType, data } = bytesIn(url);

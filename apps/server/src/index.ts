@@ -31,6 +31,7 @@ export { offline } from "./offline-model.ts";
 export { offlineTools } from "./offline-tools.ts";
 export { createScenarios } from "./scenarios/scenarios.ts";
 export { scenarioEngineName } from "./scenarios/engine.ts";
+export { scriptedModel } from "./scenarios/script.ts";
 export { createLoginCode, loginCodeMs } from "./login.ts";
 export { hostInUrl, isLoopback, startServer } from "./serve.ts";
 export { database as readDatabaseSetting, databaseName, isPostgresUrl, SettingsError } from "./setting-readers.ts";

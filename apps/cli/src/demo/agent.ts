@@ -9,7 +9,7 @@ import { engine } from "everturn";
 
 import { realEngine } from "./real-model.ts";
 import { instructions, refundTools } from "./refund-scenario.ts";
-import { scriptedModel, scriptedName } from "./scripted-model.ts";
+import { demoModel, scriptedName } from "./scripted-model.ts";
 
 /** A short lease, so that another worker takes over soon after the kill; long enough for a busy machine to renew it in time. */
 export const lease = { ttlMs: 1200, renewMs: 200 } as const;
@@ -26,7 +26,7 @@ export type AgentSetup = {
 export async function demoAgent({ model, config, environment, log }: AgentSetup): Promise<Engine> {
   const base =
     model === null
-      ? engine({ adapter: scriptedModel(), model: scriptedName })
+      ? engine({ adapter: demoModel(), model: scriptedName })
       : await realEngine({ model, config, environment });
   return {
     ...base,

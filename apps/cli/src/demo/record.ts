@@ -2,49 +2,26 @@
 
 import type { TurnRecord } from "everturn/runtime";
 
-/** Numbers of effects by kind. */
-export type Effects = {
-  readonly replies: number;
-  /** Failed model calls. */
-  readonly failures: number;
-  readonly tools: number;
-  readonly code: number;
-  readonly environments: number;
-  readonly checkpoints: number;
+type Row = TurnRecord["data"]["rows"][number];
+type ResponseType = Extract<Row["item"], { readonly type: "response" }>["response"]["type"];
+
+/** What a response is counted as, in the singular and the plural. */
+const effectNames: { readonly [Type in ResponseType]: readonly [string, string] } = {
+  model_replied: ["model reply", "model replies"],
+  model_failed: ["failed model call", "failed model calls"],
+  tool_returned: ["tool result", "tool results"],
+  tool_waits: ["tool result", "tool results"],
+  code_calls: ["code cell", "code cells"],
+  code_finished: ["code cell", "code cells"],
+  code_failed: ["code cell", "code cells"],
+  environment_synced: ["environment", "environments"],
+  environment_failed: ["environment", "environments"],
+  checkpoint_delivered: ["checkpoint", "checkpoints"],
 };
 
-type Row = TurnRecord["data"]["rows"][number];
-
-export function effectsIn(rows: readonly Row[]): Effects {
-  let [replies, failures, tools, code, environments, checkpoints] = [0, 0, 0, 0, 0, 0];
-  for (const { item } of rows) {
-    if (item.type !== "response") continue;
-    switch (item.response.type) {
-      case "model_replied":
-        replies += 1;
-        break;
-      case "model_failed":
-        failures += 1;
-        break;
-      case "tool_returned":
-      case "tool_waits":
-        tools += 1;
-        break;
-      case "environment_synced":
-      case "environment_failed":
-        environments += 1;
-        break;
-      case "checkpoint_delivered":
-        checkpoints += 1;
-        break;
-      case "code_calls":
-      case "code_finished":
-      case "code_failed":
-        code += 1;
-        break;
-    }
-  }
-  return { replies, failures, tools, code, environments, checkpoints };
+/** The number of model replies in a journal. */
+export function repliesIn(rows: readonly Row[]): number {
+  return rows.filter(({ item }) => item.type === "response" && item.response.type === "model_replied").length;
 }
 
 /** The journal rows with a lower lease epoch than the last one: another process wrote them, and the last process replayed them. */
@@ -53,16 +30,14 @@ export function replayedRows({ data: { rows } }: TurnRecord): readonly Row[] {
   return rows.filter(({ epoch }) => epoch < lastEpoch);
 }
 
-export function renderEffects(effects: Effects): string {
-  const { replies, failures, tools, code, environments, checkpoints } = effects;
-  const parts = [
-    ...(replies === 0 ? [] : [counted(replies, "model reply", "model replies")]),
-    ...(failures === 0 ? [] : [counted(failures, "failed model call", "failed model calls")]),
-    ...(tools === 0 ? [] : [counted(tools, "tool result", "tool results")]),
-    ...(code === 0 ? [] : [counted(code, "code cell", "code cells")]),
-    ...(environments === 0 ? [] : [counted(environments, "environment", "environments")]),
-    ...(checkpoints === 0 ? [] : [counted(checkpoints, "checkpoint", "checkpoints")]),
-  ];
+/** The numbers of effects in a journal, as text. */
+export function effectsText(rows: readonly Row[]): string {
+  const types = rows.flatMap(({ item }) => (item.type === "response" ? [item.response.type] : []));
+  const parts = Object.values(effectNames).flatMap(([singular, plural], index, all) => {
+    if (all.findIndex(([name]) => name === singular) !== index) return [];
+    const count = types.filter((type) => effectNames[type][0] === singular).length;
+    return count === 0 ? [] : [counted(count, singular, plural)];
+  });
   return parts.length === 0 ? "nothing yet" : parts.join(", ");
 }
 

@@ -11,7 +11,7 @@ import type { Runtime, RuntimeEvent } from "everturn/runtime";
 import { inspection } from "everturn/http";
 import { callPath, messageText, visibleText } from "everturn/model";
 
-import { effectsIn, renderEffects, seconds } from "./record.ts";
+import { effectsText, repliesIn, seconds } from "./record.ts";
 import { askTool, complaint, preference, reminder } from "./refund-scenario.ts";
 
 export type ScenarioContext = {
@@ -189,10 +189,10 @@ export class ScenarioRunner {
     const at = elapsed();
     screen.gap();
     screen.line("kill -9", `Worker ${pid} was killed in the middle of a sentence.`, "bad");
-    const effects = effectsIn((await inspection(sessions.source).export(id, turnId)).data.rows);
-    const isRecorded = effects.replies > this.#repliesOfTurn;
+    const { rows } = (await inspection(sessions.source).export(id, turnId)).data;
+    const isRecorded = repliesIn(rows) > this.#repliesOfTurn;
     const reply = isRecorded ? "This reply is stored too." : "This reply is not stored.";
-    screen.line("", `Stored for this turn: ${renderEffects(effects)}. ${reply}`, "dim");
+    screen.line("", `Stored for this turn: ${effectsText(rows)}. ${reply}`, "dim");
     const next = workers.start().pid;
     screen.line("worker", `Process ${next} starts. It shares only the database file.`, "good");
     this.#kill = { pid, turnId, epoch: delta?.attempt.epoch ?? 0, at, next, resumedAt: null };

@@ -10,7 +10,7 @@ import type { Runtime, TurnRecord } from "everturn/runtime";
 import { inspection } from "everturn/http";
 import { replayTurn } from "everturn/runtime";
 
-import { counted, effectsIn, renderEffects, replayedRows, seconds } from "./record.ts";
+import { counted, effectsText, repliesIn, replayedRows, seconds } from "./record.ts";
 import { refundTool } from "./refund-scenario.ts";
 
 export type Verification = {
@@ -71,7 +71,7 @@ export async function verify(
     cutOff:
       ofKilledWorker.filter(isModelCall).length -
       ofKilledWorker.filter(({ what }) => what === "model_call_completed").length,
-    replies: records.reduce((sum, { data }) => sum + effectsIn(data.rows).replies, 0),
+    replies: records.reduce((sum, { data }) => sum + repliesIn(data.rows), 0),
     tools,
     refunds: tools.get(refundTool) ?? 0,
     refundCalls: new Set(toolRuns.filter(({ tool }) => tool === refundTool).map(({ key }) => key)).size,
@@ -102,7 +102,7 @@ function recoveryOf(
   const after = sideEffects.filter(({ pid }) => pid === kill.next);
   return {
     next: kill.next,
-    replayed: renderEffects(effectsIn(rows)),
+    replayed: effectsText(rows),
     rows: rows.length,
     modelCallsAfter: after.filter(isModelCall).length,
     toolsAfter: after.filter(({ what }) => what === "tool_started").length,

@@ -12,7 +12,7 @@ import { Link } from "../shell/link.tsx";
 import { jsonText } from "./copy.ts";
 import { crashDuring, crashSentence } from "./crash-sentence.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
-import { JsonView } from "./json-view.tsx";
+import { JsonTree } from "./json-tree.tsx";
 import { CopyButton, FailureView, Tile } from "./parts.tsx";
 import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
@@ -72,21 +72,21 @@ export function EffectView({
           <Stored
             detail={detail}
             error={detailError}
-            render={(row) => <JsonView label="Journal row" value={journalOf(row)} />}
+            render={(row) => <JsonTree label="Journal row" value={journalOf(row)} />}
           />
         </Tabs.Panel>
         <Tabs.Panel value="request">
           <Stored
             detail={detail}
             error={detailError}
-            render={(row) => <JsonView label="Request" value={requestOf(row)} />}
+            render={(row) => <JsonTree label="Request" value={requestOf(row)} />}
           />
         </Tabs.Panel>
         <Tabs.Panel value="response">
           <Stored
             detail={detail}
             error={detailError}
-            render={(row) => <JsonView label="Response" value={responseOf(row)} />}
+            render={(row) => <JsonTree label="Response" value={responseOf(row)} />}
           />
         </Tabs.Panel>
         <Tabs.Panel value="attempts">
@@ -226,7 +226,7 @@ function Attempts({
         </li>
       </ol>
       {detail !== null && detail.records.length > 0 && (
-        <JsonView
+        <JsonTree
           label="Records inside the effect"
           value={Object.fromEntries(detail.records.map(({ name, value }) => [name, value]))}
         />

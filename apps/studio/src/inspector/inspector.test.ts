@@ -10,10 +10,10 @@ import { supportCase, usageFixture } from "../timeline/turn-fixture.ts";
 import { curlOfEffect, curlOfUserMessage } from "./copy.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
-import { JsonView } from "./json-view.tsx";
+import { JsonTree } from "./json-tree.tsx";
 import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
-const htmlOf = (value: Json): string => renderToStaticMarkup(createElement(JsonView, { value, label: "Value" }));
+const htmlOf = (value: Json): string => renderToStaticMarkup(createElement(JsonTree, { value, label: "Value" }));
 
 const detail: EffectDetail = {
   ordinal: 3,

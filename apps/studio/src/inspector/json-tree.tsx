@@ -18,7 +18,7 @@ const moreTextLength = 20_000;
 const maxOpenChildren = 24;
 const maxOpenDepth = 3;
 
-export function JsonView({ value, label }: { readonly value: Json; readonly label: string }): ReactNode {
+export function JsonTree({ value, label }: { readonly value: Json; readonly label: string }): ReactNode {
   return (
     <div className="json mono" role="group" aria-label={label}>
       <Node name={null} value={value} depth={0} />

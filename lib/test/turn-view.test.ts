@@ -1,13 +1,16 @@
 // The view of a turn: the same for every reader, whatever part of the stream it got and however it was cut.
 
-import type { Message, TurnChange, TurnEvent } from "everturn/model";
+import type { FakeScript } from "everturn";
+import type { AssistantMessage, Message, TurnCall, TurnChange, TurnEvent } from "everturn/model";
 import type { RuntimeEvent } from "everturn/runtime";
 
-import { engine, fake, stream, tool } from "everturn";
+import { askUser, engine, fake, stream, tool } from "everturn";
 import { memoryStorage } from "everturn/host/memory";
-import { assistant, TurnView, user } from "everturn/model";
+import { assistant, modelReply, toolCall, TurnView, user } from "everturn/model";
 import { runtime } from "everturn/runtime";
 import { describe, expect, test } from "vitest";
+
+import { handModel } from "./hand-model.ts";
 
 const script = [
   [
@@ -24,6 +27,77 @@ const weather = tool({
   description: "The weather of a city.",
   schema: { type: "object" },
   handler: (args: { readonly city?: string }) => `sun in ${args.city ?? ""}`,
+});
+
+const named = (name: string) => ({ name, description: `The tool ${name}.`, schema: { type: "object" } });
+const tools = [
+  weather,
+  tool({ ...named("pay"), needsApproval: true, handler: () => "paid" }),
+  tool({ ...named("pick"), manual: true }),
+  tool({ ...named("ask"), handler: () => askUser("Really?") }),
+];
+
+const call = (name: string, id: string) => ({ type: "tool_call", id, name, arguments: {} }) as const;
+
+/** Turns that end in another way than with an answer. */
+const endings: {
+  readonly [name: string]: {
+    readonly scripts: readonly FakeScript[];
+    readonly messages: readonly (readonly [Message["role"], string])[];
+    readonly calls: readonly (readonly [id: string, TurnCall["state"]])[];
+  };
+} = {
+  waits: {
+    scripts: [[call("pay", "a"), call("pick", "b"), call("weather", "c"), call("ask", "d")]],
+    messages: [
+      ["assistant", ""],
+      ["tool", "sun in "],
+    ],
+    calls: [
+      ["a", "waiting"],
+      ["b", "waiting"],
+      ["c", "succeeded"],
+      ["d", "waiting"],
+    ],
+  },
+  cutOff: {
+    scripts: [[{ type: "text", text: "Too long" }, call("weather", "a"), { type: "finish", reason: "length" }]],
+    messages: [["assistant", "Too long"]],
+    calls: [["a", "failed"]],
+  },
+  unknownTool: {
+    scripts: [[call("missing", "a"), call("weather", "b")]],
+    messages: [["assistant", ""]],
+    calls: [
+      ["a", "failed"],
+      ["b", "failed"],
+    ],
+  },
+  failed: {
+    scripts: [
+      [call("weather", "a")],
+      [{ type: "text", text: "Half" }, call("weather", "b"), { type: "error", reason: "content_filter" }],
+    ],
+    messages: [
+      ["assistant", ""],
+      ["tool", "sun in "],
+      ["assistant", "Half"],
+    ],
+    calls: [],
+  },
+};
+
+const completed = (message: AssistantMessage): TurnEvent => ({
+  type: "message_completed",
+  message,
+  finishReason: null,
+  rawFinishReason: null,
+  requestId: null,
+  responseId: null,
+  model: null,
+  route: null,
+  output: null,
+  metadata: {},
 });
 
 const agent = () => engine({ adapter: fake({ scripts: script }), model: "fake:m", tools: [weather] });
@@ -150,7 +224,8 @@ describe("the view of a turn", () => {
         continue;
       const view = viewOf(events.slice(0, end + 1));
       const { blocks, messages } = view.snapshot;
-      expect(view.add(reset("retry"))).toEqual([{ type: "discarded", blocks }]);
+      const callIds = blocks.flatMap(({ type, part }) => (type === "call" ? [part] : []));
+      expect(view.add(reset("retry"))).toEqual([{ type: "discarded", blocks, callIds }]);
       expect(blocks.length).toBeGreaterThan(0);
       expect([view.snapshot.blocks, view.snapshot.messages]).toEqual([[], messages]);
     }
@@ -158,21 +233,10 @@ describe("the view of a turn", () => {
 
   test("discards the open step if it is restarted, and no earlier one", () => {
     const reply = (text: string, id: string) =>
-      ({
-        type: "message_completed",
-        message: assistant(text, { toolCalls: [{ id, name: "weather", arguments: {} }] }),
-        finishReason: "tool_calls",
-        rawFinishReason: null,
-        requestId: null,
-        responseId: null,
-        model: null,
-        route: null,
-        output: null,
-        metadata: {},
-      }) as const;
+      completed(assistant(text, { toolCalls: [{ id, name: "weather", arguments: {} }] }));
     const view = viewOf([reply("one", "a"), reply("two", "b")]);
     expect([...view.snapshot.calls.keys()]).toEqual(["b"]);
-    view.add(reset("restart"));
+    expect(view.add(reset("restart"))).toEqual([{ type: "discarded", blocks: [], callIds: ["b"] }]);
     expect(view.snapshot.messages.map(({ content }) => content)).toEqual(["one"]);
     expect(view.snapshot.calls.size).toBe(0);
   });
@@ -212,6 +276,107 @@ describe("the view of a turn", () => {
     const answers = events.slice(0, events.findLastIndex(({ event }) => event.type === "tool_result_encoded") + 1);
     expect(shown(viewOf(answers).snapshot.messages)).toEqual(added.slice(0, 2));
     await sessions.close();
+  });
+
+  test("has the calls and what was received of every reply, however the turn ends, also from stored events alone", async () => {
+    for (const [name, { scripts, messages, calls }] of Object.entries(endings)) {
+      const sessions = runtime({
+        host: memoryStorage(),
+        engines: { default: engine({ adapter: fake({ scripts }), model: "fake:m", tools }) },
+      });
+      const live = await allOf((await sessions.start("go", { id: "s" })).events);
+      const stored = await allOf(sessions.events("s", { follow: false }));
+      for (const events of [live, stored]) {
+        const { snapshot } = viewOf(events);
+        expect([name, snapshot.messages.map(({ role, content }) => [role, content])]).toEqual([name, messages]);
+        expect([name, [...snapshot.calls.values()].map(({ id, state }) => [id, state])]).toEqual([name, calls]);
+        expect(snapshot.blocks).toEqual([]);
+      }
+      expect([name, reportedTexts(stored)]).toEqual([name, reportedTexts(live)]);
+      expect(viewOf(stored).snapshot.failure).toEqual(viewOf(live).snapshot.failure);
+      await sessions.close();
+    }
+  });
+
+  test("has what was received before a cancel, and no reply twice", async () => {
+    const model = handModel();
+    const sessions = runtime({
+      host: memoryStorage(),
+      engines: { default: engine({ adapter: model, model: "hand:m", tools }) },
+    });
+    await sessions.start("go", { id: "s" });
+    (await model.call(1)).callTool("weather");
+    await (await model.call(2)).say("Hel");
+    await sessions.cancel("s");
+    const events = await allOf(sessions.events("s", { follow: false }));
+    const session = await sessions.get("s");
+    const committed = session?.session.thread.messages.slice(1).map(({ role, content }) => [role, content]);
+    expect(viewOf(events).snapshot.messages.map(({ role, content }) => [role, content])).toEqual(committed);
+    expect(committed?.at(-1)).toEqual(["assistant", "Hel"]);
+    // Cancelled between two model calls: the result has the reply of the last step, which the view has already.
+    const replies = events.filter(({ event }) => event.type === "message_completed");
+    const reply = replies[0]?.event;
+    const end = events.at(-1)?.event;
+    if (reply?.type !== "message_completed" || end?.type !== "chat_completed") throw new Error("no reply or no end");
+    const finalResponse = modelReply({ message: reply.message });
+    const between = viewOf([reply, { ...end, result: { ...end.result, finalResponse } }]);
+    expect(between.snapshot.messages.map(({ role }) => role)).toEqual(["assistant"]);
+    await sessions.close();
+  });
+
+  test("reports the rest of a text after a lost delta, or after what the reader has, with the complete reply", () => {
+    const at = (text: string, offset: number): RuntimeEvent => ({
+      cursor: "",
+      turnId: "t",
+      sequence: null,
+      delta: { attempt: { epoch: 1, n: 1 }, part: "text/0", offset },
+      event: { type: "text_delta", id: null, delta: text },
+    });
+    const reported = (view: TurnView, events: readonly (TurnEvent | RuntimeEvent)[]) =>
+      events.flatMap((event) => view.add(event)).flatMap((change) => (change.type === "text" ? [change.delta] : []));
+    expect(reported(new TurnView(), [at("Hel", 0), at("!", 5), completed(assistant("Hello!"))])).toEqual([
+      "Hel",
+      "lo!",
+    ]);
+    const received = new Map([["text/0", 3]]);
+    expect(reported(new TurnView({ received }), [at("lo", 3), completed(assistant("Hello!"))])).toEqual(["lo", "!"]);
+  });
+
+  test("reports calls and other parts of a complete reply at their places, and their arguments once", () => {
+    const search = toolCall({ id: "w", name: "search", arguments: { q: "sun" } });
+    const own = toolCall({ id: "a", name: "weather", arguments: { city: "Rome" }, rawArguments: '{"city":"Rome"}' });
+    const message = assistant(
+      [
+        { type: "text", text: "I search." },
+        { type: "tool_call", toolCallId: "w", providerExecuted: search },
+        { type: "tool_result", toolCallId: "w", content: "much sun" },
+        { type: "text", text: "And ask." },
+      ],
+      { toolCalls: [own] },
+    );
+    const start: readonly TurnEvent[] = [
+      { type: "text_delta", id: "0", delta: "I search." },
+      { type: "tool_call_started", id: "a", name: "weather", providerExecuted: false },
+      { type: "tool_call_delta", id: "a", argumentsDelta: '{"city"' },
+    ];
+    const shown = (change: TurnChange): string => {
+      if (change.type === "call") return `call ${change.call.id} ${change.isReported}`;
+      if (change.type === "call_started") return `started ${change.id}`;
+      return "delta" in change ? change.delta : change.type;
+    };
+    const reported = (events: readonly TurnEvent[]) => {
+      const view = new TurnView();
+      return events.flatMap((event) => view.add(event)).map(shown);
+    };
+    const whole = ["started w", '{"q":"sun"}', "call w true", "part", "And ask."];
+    expect(reported([...start, completed(message)])).toEqual(
+      ["I search.", "started a", '{"city"', whole, ':"Rome"}', "call a true", "reply"].flat(),
+    );
+    expect(reported([completed(message)])).toEqual(
+      ["I search.", whole, "started a", '{"city":"Rome"}', "call a true", "reply"].flat(),
+    );
+    const other = assistant("", { toolCalls: [{ ...own, rawArguments: "{}" }] });
+    expect(reported([...start.slice(1), completed(other)])).toEqual(["started a", '{"city"', "call a false", "reply"]);
   });
 
   test("has input that was added to the open turn, and not the input that started it", () => {

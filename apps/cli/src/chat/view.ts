@@ -130,6 +130,8 @@ export class ChatView {
         this.#incoming.clear();
         return change.type === "reply" ? this.close() : "";
       case "arguments":
+      case "call":
+      case "part":
         return "";
     }
   }

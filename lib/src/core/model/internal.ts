@@ -130,6 +130,7 @@ export {
   toolValueParts,
 } from "./tool/tool-value.ts";
 export type { ProviderTool, ReplayPolicy, ToolCallInput } from "./tool/tool.ts";
+export { argumentsText } from "./tool/tool.ts";
 
 // turn
 export type { CellCall, SuspendedCell } from "./turn/environment.ts";

@@ -401,11 +401,10 @@ class ReaderState {
   /** Deltas with the text that the reader lacks of the attempt that was settled. */
   *#missingText(turn: string, open: Position, message: AssistantMessage): Generator<RuntimeEvent> {
     const { epoch, n } = open;
-    for (const { part, offset, text } of missingTexts(message, this.#offsets)) {
+    for (const { type, part, offset, text } of missingTexts(message, this.#offsets)) {
       this.#offsets.set(part, offset + text.length);
       const delta = { attempt: { epoch, n }, part, offset };
-      const type = part.startsWith("text/") ? "text_delta" : "reasoning_delta";
-      const event: TurnEvent = { type, id: null, delta: text };
+      const event: TurnEvent = { type: `${type}_delta`, id: null, delta: text };
       yield { cursor: this.#cursor(), turnId: turn, sequence: null, delta, event };
     }
   }

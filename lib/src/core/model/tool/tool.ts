@@ -142,3 +142,8 @@ export function toolSpec(fields: ToolSpecInput): ToolSpec {
 export function toolCall(fields: ToolCallInput): ToolCall {
   return construct("toolCall", toolCallShape, fields);
 }
+
+/** The text of the arguments of a call: as the model wrote it, otherwise as JSON. */
+export function argumentsText({ rawArguments, arguments: args }: Pick<ToolCall, "rawArguments" | "arguments">): string {
+  return rawArguments ?? JSON.stringify(args ?? {});
+}

@@ -51,26 +51,33 @@ export class ReplyParts {
   }
 }
 
+/** A text of a complete reply that a reader lacks: `index` is that of its part in the content, `offset` how much of the part was read. */
+type MissingText = {
+  readonly type: "text" | "reasoning";
+  readonly part: string;
+  readonly index: number;
+  readonly offset: number;
+  readonly text: string;
+};
+
 /** The text of a complete reply that a reader lacks, given how much of each part it has read. */
-export function missingTexts(
-  { content }: AssistantMessage,
-  read: ReadonlyMap<string, number>,
-): readonly { readonly part: string; readonly offset: number; readonly text: string }[] {
+export function missingTexts({ content }: AssistantMessage, read: ReadonlyMap<string, number>): readonly MissingText[] {
   if (typeof content === "string") {
     // A plain string joins the texts of all blocks: what was read is the sum of the text parts.
     const readTexts = [...read].filter(([part]) => part.startsWith("text/"));
     const [part, offset] = readTexts.at(-1) ?? ["text/0", 0];
     const text = content.slice(readTexts.reduce((sum, [, length]) => sum + length, 0));
-    return text === "" ? [] : [{ part, offset, text }];
+    return text === "" ? [] : [{ type: "text", part, index: 0, offset, text }];
   }
   const counts = { text: 0, reasoning: 0 };
-  return content.flatMap((block) => {
+  return content.flatMap((block, index) => {
     // A block without text (encrypted reasoning, for example) had no deltas, so it got no part number.
     if ((block.type !== "text" && block.type !== "reasoning") || block.text === "") return [];
-    const part = `${block.type}/${counts[block.type]}`;
-    counts[block.type] += 1;
+    const { type } = block;
+    const part = `${type}/${counts[type]}`;
+    counts[type] += 1;
     const offset = read.get(part) ?? 0;
     const text = block.text.slice(offset);
-    return text === "" ? [] : [{ part, offset, text }];
+    return text === "" ? [] : [{ type, part, index, offset, text }];
   });
 }

@@ -6,24 +6,36 @@
 //   terminal). `snapshot` is the whole, for consumers that draw it again.
 //
 // Invariants
-//   1. Each character of a text is reported once, as deltas or with the complete message, also to a reader that joins late or gets deltas again.
+//   1. Each character of a text, and of the arguments of a call, is reported once, as deltas or with the complete reply, also to a reader that joins late or gets
+//      deltas again. Text after a lost delta is reported with the complete reply.
 //   2. A view of stored events alone, without deltas, ends in the same snapshot as one of all events.
 //   3. `step_reset` discards the open reply; with the reason `restart` also the reply of the open step and its calls. Earlier steps stay.
 //   4. The cost of a delta does not depend on what came before it. A snapshot is built when it is read, and is the same object until the view changes.
 
 import type { Failure } from "../failure/failure.ts";
 import type { AssistantMessage, Message, ToolMessage } from "../message/message.ts";
+import type { FilePart, ImagePart, ToolResultPart } from "../message/part.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
 import type { RuntimeEvent } from "../session/session-view.ts";
+import type { PendingToolCall } from "../tool/pending.ts";
 import type { ToolOutcome } from "../tool/tool-outcome.ts";
-import type { TurnEvent } from "./event.ts";
+import type { ToolCall } from "../tool/tool.ts";
+import type { ToolCallStarted, TurnEvent } from "./event.ts";
 import type { ChatResult } from "./run-results.ts";
 
+import { replyText } from "../call/reply.ts";
+import { assistant } from "../message/message.ts";
+import { canonicalJson } from "../parse/canonical-json.ts";
+import { argumentsText } from "../tool/tool.ts";
 import { missingTexts, ReplyParts } from "./reply-parts.ts";
 
 /** A turn as its events show it. Plain data: the same object until the view changes. */
 export type TurnSnapshot = {
-  /** The messages that the turn has added so far: replies, the answers to their calls in call order, and input that was added to the open turn. */
+  /**
+   * The messages that the turn has added so far: replies, the answers to their calls in call order, and input that was added to the open turn. They have no ids.
+   * What no event reports is missing until the session is read after the turn: the answers to calls that were not run (denied, of an unknown tool, of a reply that was
+   * cut off, of a cancelled turn), results that were submitted, the question of a tool, and the output of a code cell.
+   */
   readonly messages: readonly Message[];
   /** The blocks of the reply that is being received, in order; empty if there is none. */
   readonly blocks: readonly TurnBlock[];
@@ -60,7 +72,7 @@ export type TurnCall = {
   readonly name: string;
   /** The arguments that the handler was started with, otherwise those of the model; `null`: they are not known or not an object. */
   readonly arguments: JsonObject | null;
-  /** `called`: not started yet. `waiting`: for a person or for the program. */
+  /** `called`: not started yet. `waiting`: for a person or for the program. `failed`: also a call that was not run. */
   readonly state: "called" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
   /** The last progress that the tool has reported; `null`: none. */
   readonly progress: Json;
@@ -87,22 +99,32 @@ export type TurnChange =
   | { readonly type: "call_started"; readonly id: string; readonly name: string; readonly providerExecuted: boolean }
   /** New text of the arguments of a call. It is reported only if all text before it was. */
   | { readonly type: "arguments"; readonly id: string; readonly delta: string }
-  /** The reply is complete. All its text has been reported before. */
+  /** A call of a complete reply. `isReported`: the text of its arguments is the one that was reported; `false`: the provider has changed it. */
+  | {
+      readonly type: "call";
+      readonly call: ToolCall;
+      readonly providerExecuted: boolean;
+      readonly isReported: boolean;
+    }
+  /** Another part of a complete reply. */
+  | { readonly type: "part"; readonly part: ImagePart | FilePart | ToolResultPart }
+  /** The reply is complete. All its text, calls and parts have been reported before, at their places. */
   | { readonly type: "reply"; readonly message: AssistantMessage }
-  /** The open reply was discarded; another attempt follows. */
-  | { readonly type: "discarded"; readonly blocks: readonly TurnBlock[] };
+  /** The open reply was discarded, and with a restart of the step its complete reply; another attempt follows. `callIds`: their calls. */
+  | { readonly type: "discarded"; readonly blocks: readonly TurnBlock[]; readonly callIds: readonly string[] };
 
-/** A block while it grows. Appending to a string is constant in time; it is copied when the text is read. */
-type OpenBlock = {
-  readonly type: "text" | "reasoning" | "call";
-  readonly part: string;
-  readonly name: string;
-  text: string;
-  isWhole: boolean;
-};
+/** A block while it grows. Appending to a string is constant in time; it is copied when the text is read. `isWhole`: no text of the arguments is missing. */
+type OpenBlock =
+  | { readonly type: "text" | "reasoning"; readonly part: string; text: string }
+  | { readonly type: "call"; readonly part: string; readonly name: string; text: string; isWhole: boolean };
 
 /** The state of one step: what a restart discards. */
-type OpenStep = { readonly messages: Message[]; readonly calls: Map<string, TurnCall>; failure: Failure | null };
+type OpenStep = {
+  readonly messages: Message[];
+  readonly calls: Map<string, TurnCall>;
+  failure: Failure | null;
+  isOver: boolean;
+};
 
 /**
  * The view of one turn. Pass every event to `add`, and read `snapshot` to draw it.
@@ -122,11 +144,22 @@ export class TurnView {
   /** Messages of steps that have ended. */
   readonly #messages: Message[] = [];
   #step: OpenStep = newStep();
-  #blocks = new Map<string, OpenBlock>();
+  /** In order; calls by `call:` and their id. */
+  readonly #blocks = new Map<string, OpenBlock>();
+  /** The number of characters that were received, by part of the open reply. */
+  readonly #received: Map<string, number>;
   #parts = new ReplyParts();
   #steps = 0;
   #result: ChatResult | null = null;
   #snapshot: TurnSnapshot | null = null;
+
+  /**
+   * `received`: the number of characters of each part of the open reply that the reader already has, if it continues inside of a reply. The blocks of that reply then
+   * have the text after them. Default: none.
+   */
+  constructor({ received }: { readonly received?: ReadonlyMap<string, number> } = {}) {
+    this.#received = new Map(received);
+  }
 
   /** The view as plain data. */
   get snapshot(): TurnSnapshot {
@@ -160,17 +193,14 @@ export class TurnView {
         const { part, offset } = this.#locate(added, event);
         return this.#append(type, part, event.delta, offset);
       }
-      case "tool_call_started": {
-        const { id, name, providerExecuted } = event;
-        if (this.#blocks.has(id)) return [];
-        this.#startStep();
-        this.#blocks.set(id, { type: "call", part: id, name, text: "", isWhole: true });
-        return [{ type: "call_started", id, name, providerExecuted }];
-      }
+      case "tool_call_started":
+        return this.#startCall(event);
       case "tool_call_delta":
         return this.#appendArguments(event.id, event.argumentsDelta, this.#locate(added, event).offset);
+      case "tool_call_completed":
+        return this.#completeCall(event, event.providerExecuted).changes;
       case "message_completed":
-        return this.#complete(event.message);
+        return [...this.#complete(event.message), { type: "reply", message: event.message }];
       case "tool_execution_started": {
         const { id, name, arguments: args } = event;
         const attempts = (this.call(id)?.attempts ?? 0) + 1;
@@ -197,25 +227,33 @@ export class TurnView {
         this.#messages.push(...event.inputs.map(({ message }) => message));
         return [];
       case "error":
+        if (this.#step.isOver) this.#endStep();
         this.#step.failure = event.error;
         return [];
-      case "step_reset": {
-        const blocks = this.#openBlocks();
-        this.#discardReply();
-        if (event.reason === "restart") this.#step = newStep();
-        return [{ type: "discarded", blocks }];
-      }
-      case "step_completed":
+      case "step_reset":
+        return [this.#reset(event.reason === "restart")];
+      case "step_completed": {
+        // A reply that failed has no `message_completed`. The text that was received of it is a message.
+        const text = event.response.finishReason === "error" ? (replyText(event.response) ?? "") : "";
+        const hasReply = this.#step.messages.length > 0 && !this.#step.isOver;
+        const changes = hasReply || text === "" ? [] : this.#complete(assistant(text));
+        this.#endCalls(event.pendingToolCalls, "failed");
+        this.#step.isOver = true;
         this.#steps += 1;
         this.#discardReply();
-        return [];
-      case "chat_completed":
+        return changes;
+      }
+      case "chat_completed": {
+        const { outcome, finalResponse, pendingToolCalls } = event.result;
+        const isCancelled = outcome.type === "cancelled";
+        const changes = isCancelled ? this.#completeCancelled(finalResponse?.message ?? null) : [];
+        this.#endCalls(pendingToolCalls, isCancelled ? "cancelled" : "failed");
         this.#result = event.result;
         this.#discardReply();
-        return [];
+        return changes;
+      }
       case "text_completed":
       case "reasoning_completed":
-      case "tool_call_completed":
       case "usage":
       case "warning":
       case "raw_chunk":
@@ -235,41 +273,119 @@ export class TurnView {
   }
 
   #append(type: "text" | "reasoning", part: string, delta: string, offset: number | null): readonly TurnChange[] {
-    const block = this.#blocks.get(part) ?? { type, part, name: "", text: "", isWhole: true };
-    const isStart = block.text === "";
-    const newText = offset === null ? delta : delta.slice(Math.max(0, block.text.length - offset));
+    const received = this.#received.get(part) ?? 0;
+    // After a lost delta: the complete reply reports the rest.
+    if (offset !== null && offset > received) return [];
+    const newText = offset === null ? delta : delta.slice(received - offset);
     if (newText === "") return [];
-    if (isStart) this.#startStep();
-    block.text += newText;
-    this.#blocks.set(part, block);
-    return [{ type, part, delta: newText, isStart }];
+    this.#received.set(part, received + newText.length);
+    const block = this.#blocks.get(part);
+    if (block === undefined) {
+      this.#startStep();
+      this.#blocks.set(part, { type, part, text: newText });
+    } else block.text += newText;
+    return [{ type, part, delta: newText, isStart: block === undefined }];
+  }
+
+  #startCall({ id, name, providerExecuted }: Omit<ToolCallStarted, "type">): readonly TurnChange[] {
+    if (this.#openCall(id) !== null) return [];
+    this.#startStep();
+    this.#blocks.set(`call:${id}`, { type: "call", part: id, name, text: "", isWhole: true });
+    return [{ type: "call_started", id, name, providerExecuted }];
   }
 
   #appendArguments(id: string, delta: string, offset: number | null): readonly TurnChange[] {
-    const block = this.#blocks.get(id);
-    if (block === undefined || !block.isWhole) return [];
-    if (offset !== null && offset > block.text.length) {
-      block.isWhole = false;
+    const call = this.#openCall(id);
+    if (call === null || !call.isWhole) return [];
+    if (offset !== null && offset > call.text.length) {
+      call.isWhole = false;
       return [];
     }
-    const newText = offset === null ? delta : delta.slice(block.text.length - offset);
+    const newText = offset === null ? delta : delta.slice(call.text.length - offset);
     if (newText === "") return [];
-    block.text += newText;
+    call.text += newText;
     return [{ type: "arguments", id, delta: newText }];
   }
 
-  /** The complete reply: reports the text that did not arrive as deltas, and lists the calls. */
+  /** The call is complete: reports what did not arrive as deltas. */
+  #completeCall(
+    call: Pick<ToolCall, "id" | "name" | "arguments" | "rawArguments">,
+    providerExecuted: boolean,
+  ): { readonly changes: readonly TurnChange[]; readonly isReported: boolean } {
+    const started = this.#startCall({ ...call, providerExecuted });
+    const open = this.#openCall(call.id);
+    const text = argumentsText(call);
+    if (open === null || !text.startsWith(open.text)) return { changes: started, isReported: false };
+    open.isWhole = true;
+    const rest = this.#appendArguments(call.id, text.slice(open.text.length), null);
+    return { changes: [...started, ...rest], isReported: true };
+  }
+
+  /** The complete reply: reports the text that did not arrive as deltas, the calls and the other parts, in the order of the content. */
   #complete(message: AssistantMessage): readonly TurnChange[] {
-    const texts = [...this.#blocks.values()].filter(({ type }) => type !== "call");
-    const received = new Map(texts.map(({ part, text }) => [part, text.length]));
-    const changes = missingTexts(message, received).flatMap(({ part, text }) =>
-      this.#append(part.startsWith("text/") ? "text" : "reasoning", part, text, null),
-    );
+    const { content, toolCalls } = message;
+    const changes: TurnChange[] = [];
+    const calls = new Map(toolCalls.map((call) => [call.id, call]));
+    const texts = new Map(missingTexts(message, this.#received).map((missing) => [missing.index, missing]));
+    const addCall = (call: ToolCall, providerExecuted: boolean): void => {
+      const { changes: before, isReported } = this.#completeCall(call, providerExecuted);
+      changes.push(...before, { type: "call", call, providerExecuted, isReported });
+    };
     this.#startStep();
+    for (const [index, part] of typeof content === "string" ? [content].entries() : content.entries()) {
+      const missing = texts.get(index);
+      if (missing !== undefined) changes.push(...this.#append(missing.type, missing.part, missing.text, null));
+      if (typeof part === "string") continue;
+      switch (part.type) {
+        case "tool_call": {
+          const call = part.providerExecuted ?? calls.get(part.toolCallId);
+          if (call !== undefined) addCall(call, part.providerExecuted !== null);
+          calls.delete(part.toolCallId);
+          break;
+        }
+        case "image":
+        case "file":
+        case "tool_result":
+          changes.push({ type: "part", part });
+          break;
+        case "text":
+        case "reasoning":
+        case "opaque":
+          break;
+      }
+    }
+    for (const call of calls.values()) addCall(call, false);
     this.#discardReply();
     this.#step.messages.push(message);
-    for (const { id, name, arguments: args } of message.toolCalls) this.#change(id, name, { arguments: args });
-    return [...changes, { type: "reply", message }];
+    for (const { id, name, arguments: args } of toolCalls) this.#change(id, name, { arguments: args });
+    return changes;
+  }
+
+  /** What was received of the reply during which the turn was cancelled. A turn that was cancelled at another time has the reply of its last step in the same place. */
+  #completeCancelled(message: AssistantMessage | null): readonly TurnChange[] {
+    if (message === null) return [];
+    const replies = [...this.#messages, ...this.#step.messages].filter(({ role }) => role === "assistant");
+    const isReply = replies.some((reply) => canonicalJson(reply) === canonicalJson(message));
+    return isReply ? [] : this.#complete(message);
+  }
+
+  #reset(isRestart: boolean): TurnChange {
+    const blocks = this.#openBlocks();
+    const openIds = blocks.flatMap(({ type, part }) => (type === "call" ? [part] : []));
+    const isWithdrawn = isRestart && !this.#step.isOver;
+    const callIds = isWithdrawn ? [...new Set([...this.#step.calls.keys(), ...openIds])] : openIds;
+    this.#discardReply();
+    if (isWithdrawn) this.#step = newStep();
+    return { type: "discarded", blocks, callIds };
+  }
+
+  /** The calls that have not been answered wait for an answer, or get no further events. */
+  #endCalls(pending: readonly PendingToolCall[], state: "failed" | "cancelled"): void {
+    const waiting = new Set(pending.map(({ id }) => id));
+    for (const call of this.#step.calls.values()) {
+      if (call.state !== "called" && call.state !== "running") continue;
+      this.#change(call.id, null, { state: waiting.has(call.id) ? "waiting" : state });
+    }
   }
 
   /** The first event of a reply ends the step before it, or the answers to calls of an earlier turn, with which a turn may start. */
@@ -284,14 +400,22 @@ export class TurnView {
   }
 
   #discardReply(): void {
-    this.#blocks = new Map();
+    this.#blocks.clear();
+    this.#received.clear();
     this.#parts = new ReplyParts();
   }
 
+  #openCall(id: string): Extract<OpenBlock, { readonly type: "call" }> | null {
+    const block = this.#blocks.get(`call:${id}`);
+    return block?.type === "call" ? block : null;
+  }
+
   #openBlocks(): readonly TurnBlock[] {
-    return [...this.#blocks.values()].map(({ type, part, name, text, isWhole }): TurnBlock =>
-      type === "call" ? { type, part, name, text: isWhole ? text : null } : { type, part, text },
-    );
+    return [...this.#blocks.values()].map((block): TurnBlock => {
+      const { part, text } = block;
+      if (block.type !== "call") return { type: block.type, part, text };
+      return { type: "call", part, name: block.name, text: block.isWhole ? text : null };
+    });
   }
 
   #change(id: string, name: string | null, changes: Partial<TurnCall>): readonly [] {
@@ -302,7 +426,7 @@ export class TurnView {
 }
 
 function newStep(): OpenStep {
-  return { messages: [], calls: new Map(), failure: null };
+  return { messages: [], calls: new Map(), failure: null, isOver: false };
 }
 
 /** The answers to calls of an earlier turn, in their order of arrival; then the reply of a step and the answers to its calls, in call order. */

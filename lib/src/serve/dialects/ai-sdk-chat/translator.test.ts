@@ -208,19 +208,28 @@ describe("a reader that joins late", () => {
     }
   });
 
-  test("gets the unread text after its cursor, exactly once", async () => {
-    const engines = { default: engine({ adapter: fake({ scripts: turns["text"] ?? [] }), model: "fake:m" }) };
+  test.each([
+    ["text", "It is so.", "It is so."],
+    ["failed", "Half", "Half"],
+    // The attempt that the reader is in is discarded.
+    ["retracted", "Bad", "BadGood"],
+  ])("(%s) gets the unread text after its cursor, exactly once", async (name, received, whole) => {
+    const retry = { maxAttempts: 2, baseDelayMs: 0, afterOutput: true };
+    const engines = {
+      default: engine({ adapter: fake({ scripts: turns[name] ?? [] }), model: "fake:m", tools, retry }),
+    };
     const sessions = runtime({ host: memoryStorage(), engines });
     const events = await readAll((await sessions.start("Go", { id: "s" })).events);
-    const places = events.flatMap(({ event }, index) => (event.type === "text_delta" ? [index] : []));
-    expect(places).toHaveLength(2);
-    for (const place of places) {
+    const deltas = events.flatMap(({ event }, index) => (event.type === "text_delta" ? [index] : []));
+    for (const place of deltas) {
       const after = events[place]?.cursor ?? "";
       const remaining = await readAll(sessions.events("s", { after, follow: false }));
       const readText = textIn(translated(events.slice(0, place + 1)));
-      expect(readText + textIn(translated(remaining, new UiTranslator({ after, sdk })))).toBe("It is so.");
+      if (!received.startsWith(readText)) continue;
+      expect(readText + textIn(translated(remaining, new UiTranslator({ after, sdk })))).toBe(whole);
       expect(readText).not.toBe("");
     }
+    expect(deltas.length).toBeGreaterThan(0);
   });
 
   test("gets a valid stream after its cursor", async () => {

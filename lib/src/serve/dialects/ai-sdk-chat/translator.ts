@@ -9,39 +9,40 @@
 //
 // Mapping of events to chunks
 //   message_started                 start-step
-//   text_delta, reasoning_delta     text-start / reasoning-start once, then deltas
-//   tool_call_started, _delta       tool-input-start, tool-input-delta
-//   message_completed               ends of blocks, tool-input-available for each call, files, results of provider-executed tools
+//   text, reasoning                 text-start / reasoning-start once, then deltas
+//   call_started, arguments         tool-input-start, tool-input-delta, while the reply is received
+//   call, part, reply               tool-input-available for each call, files, results of provider-executed tools, ends of blocks
 //   tool_progress                   data-tool-progress
 //   tool_execution_completed        tool-output-available or tool-output-error, also for a denial by policy
 //   input_accepted (steering)       data-steering-message
 //   warning                         data-warning (transient: not part of the message)
-//   step_reset                      reset-step; data-step-reset for version 6 of the SDK
+//   step_reset (discarded)          reset-step; data-step-reset for version 6 of the SDK
 //   step_completed                  tool-output-error for calls that were not run, finish-step
 //   chat_completed                  approval requests and questions of pending calls
 //   end of the turn                 error, abort, finish (ending.ts)
 //
-// Live events may be missing or repeated for a reader that joins late or reconnects; stored events alone result in the same message.
+// `TurnView` folds the events of a reply (core/model/turn/turn-view.ts), so live events may be missing or repeated for a reader that joins late or reconnects; stored
+// events alone result in the same message.
 
 import type {
   ChatResult,
   Json,
   JsonObject,
-  MessageCompleted,
   PendingToolCall,
-  StepCompleted,
   ToolCall,
+  ToolResultPart,
+  TurnChange,
   TurnEvent,
 } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../../durable/internal.ts";
 import type { UiChunk } from "./chunks.ts";
 import type { UiProgress, UiResult } from "./parts.ts";
 
-import { canonicalJson } from "../../../core/model/internal.ts";
+import { canonicalJson, TurnView } from "../../../core/model/internal.ts";
 import { parseCursor } from "../../../durable/internal.ts";
 import { deniedChunk, requestChunk } from "./chunks.ts";
 import { endingChunks, failureIn } from "./ending.ts";
-import { approvalOf, pendingInput, resultOf, userParts } from "./parts.ts";
+import { approvalOf, fileOf, pendingInput, resultOf, userParts } from "./parts.ts";
 import { ReplyBlocks } from "./reply-blocks.ts";
 
 export type UiTranslatorOptions = {
@@ -59,10 +60,10 @@ export type UiTranslatorOptions = {
 export type UiSdk = 6 | 7;
 
 /**
- * What was sent of a call. `streaming`: its arguments as deltas. `withheld`: nothing until the arguments are complete. `open`: complete
- * arguments. `waiting`: an answer or a result of the provider is pending. `settled`: its result.
+ * What was sent of a call. `streaming`: its arguments as deltas. `open`: complete arguments. `waiting`: an answer or a result of the provider is pending.
+ * `settled`: its result.
  */
-type CallState = "streaming" | "withheld" | "open" | "waiting" | "settled";
+type CallState = "streaming" | "open" | "waiting" | "settled";
 
 /** Translates the events of one turn, in the order they are read. */
 export class UiTranslator {
@@ -70,14 +71,9 @@ export class UiTranslator {
   #turnId: string | null = null;
   /** The state of every call of the message, by id. */
   readonly #calls: Map<string, CallState>;
-  /** The calls that were started in the open step. A reset voids them. */
-  readonly #stepCalls = new Set<string>();
-  /** The length of the arguments that were sent of each streaming call. */
-  readonly #sentArguments = new Map<string, number>();
   /** Options of questions, by call id. The stored result of the turn has them for one question only. */
   readonly #questionOptions = new Map<string, JsonObject>();
-  /** Whether the cursor is inside of the first reply. */
-  #resumesInsideReply: boolean;
+  readonly #view: TurnView;
   /** The number of completed steps. It is part of block ids. */
   #step = 0;
   /** The reply of the open step; `null` if no step is open. */
@@ -93,7 +89,8 @@ export class UiTranslator {
   constructor({ messageId, existingCalls = [], after, sdk = 7 }: UiTranslatorOptions = {}) {
     this.#messageId = messageId ?? null;
     this.#sdk = sdk;
-    this.#resumesInsideReply = after !== undefined && (parseCursor(after).position?.offsets.size ?? 0) > 0;
+    const received = after === undefined ? undefined : parseCursor(after).position?.offsets;
+    this.#view = new TurnView(received === undefined ? {} : { received });
     this.#calls = new Map(existingCalls);
     this.#lastStepHasCalls = this.#calls.size > 0;
   }
@@ -110,7 +107,9 @@ export class UiTranslator {
   add(runtimeEvent: RuntimeEvent): readonly UiChunk[] {
     const startChunks = this.start(runtimeEvent.turnId);
     if (runtimeEvent.turnId !== this.#turnId || this.#result !== null) return startChunks;
-    return [...startChunks, ...this.#translate(runtimeEvent, runtimeEvent.event)];
+    const { event } = runtimeEvent;
+    const changes = this.#view.add(runtimeEvent).flatMap((change) => this.#change(change, event));
+    return [...startChunks, ...changes, ...this.#translate(event)];
   }
 
   /** The chunks that end the stream. `end` is the stored end of the turn; `null` if the reader was disconnected. */
@@ -119,22 +118,49 @@ export class UiTranslator {
     return [...this.#finishStep(), ...endingChunks(turnId, this.#result, end, this.#lastStepHasCalls)];
   }
 
-  #translate(runtimeEvent: RuntimeEvent, event: TurnEvent): readonly UiChunk[] {
+  /** The chunks of a change of the reply. */
+  #change(change: TurnChange, event: TurnEvent): readonly UiChunk[] {
+    const isComplete = event.type === "message_completed";
+    switch (change.type) {
+      case "text":
+      case "reasoning": {
+        const { type, part, delta, isStart } = change;
+        return [
+          ...this.#openStep(),
+          // In a complete reply, each block ends before the next one.
+          ...(isComplete && isStart ? this.#endBlocks() : []),
+          ...(this.#reply?.delta(type, part, delta) ?? []),
+        ];
+      }
+      case "call_started":
+        return isComplete ? [] : [...this.#openStep(), ...this.#callStarted(change)];
+      case "arguments":
+        return event.type === "tool_call_delta"
+          ? [{ type: "tool-input-delta", toolCallId: change.id, inputTextDelta: change.delta }]
+          : [];
+      case "call":
+        return isComplete ? [...this.#openStep(), ...this.#endBlocks(), ...this.#completeCall(change)] : [];
+      case "part": {
+        const { part } = change;
+        const ends = [...this.#openStep(), ...this.#endBlocks()];
+        if (part.type === "tool_result") return [...ends, ...this.#providerResult(part)];
+        const file = fileOf(part);
+        return file === null ? ends : [...ends, { type: "file", url: file.url, mediaType: file.mediaType }];
+      }
+      case "reply":
+        return [...this.#openStep(), ...this.#endBlocks()];
+      case "discarded":
+        return this.#reset(change.callIds);
+    }
+  }
+
+  /** The chunks of an event that changes more than a reply. */
+  #translate(event: TurnEvent): readonly UiChunk[] {
     switch (event.type) {
       case "message_started":
         return this.#openStep();
-      case "text_delta":
-        return this.#delta("text", runtimeEvent, event.delta);
-      case "reasoning_delta":
-        return this.#delta("reasoning", runtimeEvent, event.delta);
       case "reasoning_completed":
         return this.#reply?.endReasoning() ?? [];
-      case "tool_call_started":
-        return this.#callStarted(event.id, event.name, event.providerExecuted);
-      case "tool_call_delta":
-        return this.#callDelta(runtimeEvent, event.id, event.argumentsDelta);
-      case "message_completed":
-        return this.#settle(event.message);
       case "tool_execution_started":
         return this.#ensureCall(event.id, event.name, event.arguments);
       case "tool_progress": {
@@ -173,14 +199,24 @@ export class UiTranslator {
         );
       case "warning":
         return [{ type: "data-warning", data: event.warning, transient: true }];
-      case "step_reset":
-        return this.#reset();
-      case "step_completed":
-        return this.#stepCompleted(event);
+      case "step_completed": {
+        const chunks = [
+          ...this.#closeCalls(event.pendingToolCalls, "not_run: the call was not run"),
+          ...this.#finishStep(),
+        ];
+        this.#step += 1;
+        return chunks;
+      }
       case "chat_completed":
         return this.#completed(event.result);
+      case "text_delta":
       case "text_completed":
+      case "reasoning_delta":
+      case "tool_call_started":
+      case "tool_call_delta":
       case "tool_call_completed":
+      case "message_completed":
+      case "step_reset":
       case "usage":
       case "raw_chunk":
       case "error":
@@ -201,45 +237,25 @@ export class UiTranslator {
 
   #startReply(): void {
     this.#reply = new ReplyBlocks(`${this.#turnId ?? ""}/${this.#step}`);
-    if (this.#resumesInsideReply) this.#reply.markReceived();
-    this.#resumesInsideReply = false;
     this.#lastStepHasCalls = false;
-    this.#stepCalls.clear();
-    this.#sentArguments.clear();
+  }
+
+  #endBlocks(): readonly UiChunk[] {
+    return this.#reply?.endAll() ?? [];
   }
 
   #finishStep(): readonly UiChunk[] {
     if (this.#reply === null) return [];
-    const ended = this.#reply.endAll();
+    const ended = this.#endBlocks();
     this.#reply = null;
     return [...ended, { type: "finish-step" }];
   }
 
-  #stepCompleted({ response, pendingToolCalls }: StepCompleted): readonly UiChunk[] {
-    const { outputText, finishReason } = response;
-    // A reply that failed has no `message_completed` event; its partial text is sent here if it did not arrive as deltas.
-    const wasSent = finishReason !== "error" || this.#reply?.hasDeltas === true;
-    const partialTextChunks = wasSent || outputText === null || outputText === "" ? [] : this.#partialText(outputText);
-    const chunks = [
-      ...partialTextChunks,
-      ...this.#closeCalls(pendingToolCalls, "not_run: the call was not run"),
-      ...this.#finishStep(),
-    ];
-    this.#step += 1;
-    return chunks;
-  }
-
-  #partialText(text: string): readonly UiChunk[] {
-    const startChunks = this.#openStep();
-    return [...startChunks, ...(this.#reply?.completeText(text) ?? [])];
-  }
-
   /** Voids what was sent of the open step. Without an open step nothing is sent: `reset-step` would remove earlier parts of the message. */
-  #reset(): readonly UiChunk[] {
+  #reset(callIds: readonly string[]): readonly UiChunk[] {
     if (this.#reply === null) return [];
-    const stepCalls = [...this.#stepCalls];
-    const withdrawnCalls = stepCalls.filter((id) => this.#calls.get(id) === "streaming");
-    for (const id of stepCalls) this.#calls.delete(id);
+    const withdrawnCalls = callIds.filter((id) => this.#calls.get(id) === "streaming");
+    for (const id of callIds) this.#calls.delete(id);
     if (this.#sdk === 7) {
       this.#startReply();
       return [{ type: "reset-step" }];
@@ -259,54 +275,21 @@ export class UiTranslator {
     return chunks;
   }
 
-  #delta(kind: "text" | "reasoning", { delta }: RuntimeEvent, text: string): readonly UiChunk[] {
-    const startChunks = this.#openStep();
-    return [...startChunks, ...(this.#reply?.delta(kind, delta?.part ?? `${kind}/0`, text) ?? [])];
-  }
-
-  #callStarted(id: string, toolName: string, providerExecuted: boolean): readonly UiChunk[] {
-    const startChunks = this.#openStep();
-    if (this.#stepCalls.has(id)) return startChunks;
-    this.#stepCalls.add(id);
+  #callStarted({ id, name, providerExecuted }: Extract<TurnChange, { type: "call_started" }>): readonly UiChunk[] {
     if (!providerExecuted) this.#lastStepHasCalls = true;
     this.#calls.set(id, "streaming");
     const providerFields = providerExecuted ? { providerExecuted } : {};
-    return [...startChunks, { type: "tool-input-start", toolCallId: id, toolName, ...providerFields }];
+    return [{ type: "tool-input-start", toolCallId: id, toolName: name, ...providerFields }];
   }
 
-  /** A fragment of call arguments. It is sent only if all fragments before it were sent. */
-  #callDelta({ delta }: RuntimeEvent, id: string, inputTextDelta: string): readonly UiChunk[] {
-    this.#reply?.markReceived();
-    if (!this.#stepCalls.has(id) || this.#calls.get(id) !== "streaming") return [];
-    const sentLength = this.#sentArguments.get(id) ?? 0;
-    // This reader missed the start of the arguments, and a fragment cannot be parsed as partial JSON.
-    if (delta !== null && delta.offset !== sentLength) {
-      this.#calls.set(id, "withheld");
-      return [];
-    }
-    this.#sentArguments.set(id, sentLength + inputTextDelta.length);
-    return [{ type: "tool-input-delta", toolCallId: id, inputTextDelta }];
-  }
-
-  /** The reply is stored, and its calls are complete. */
-  #settle(message: MessageCompleted["message"]): readonly UiChunk[] {
-    const startChunks = this.#openStep();
-    const calls = new Map(message.toolCalls.map((call) => [call.id, call]));
-    const replyChunks = this.#reply?.settle(message, (part) => {
-      if (part.type === "tool_result") return this.#providerResult(part.toolCallId, part.content, part.isError);
-      const call = part.providerExecuted ?? calls.get(part.toolCallId);
-      calls.delete(part.toolCallId);
-      return call === undefined ? [] : this.#completeCall(call, part.providerExecuted !== null);
-    });
-    return [
-      ...startChunks,
-      ...(replyChunks ?? []),
-      ...[...calls.values()].flatMap((call) => this.#completeCall(call, false)),
-    ];
-  }
-
-  #completeCall({ id, name, arguments: args, rawArguments }: ToolCall, providerExecuted: boolean): readonly UiChunk[] {
-    this.#stepCalls.add(id);
+  #completeCall({
+    call,
+    providerExecuted,
+  }: {
+    readonly call: ToolCall;
+    readonly providerExecuted: boolean;
+  }): readonly UiChunk[] {
+    const { id, name, arguments: args, rawArguments } = call;
     if (!providerExecuted) this.#lastStepHasCalls = true;
     // A call that the provider executes is not answered here; its result may be in a later reply.
     this.#calls.set(id, providerExecuted ? "waiting" : "open");
@@ -321,7 +304,7 @@ export class UiTranslator {
   }
 
   /** The result of a tool that the provider executed. Without its call it is not sent (rule 1). */
-  #providerResult(toolCallId: string, content: Json, isError: boolean): readonly UiChunk[] {
+  #providerResult({ toolCallId, content, isError }: ToolResultPart): readonly UiChunk[] {
     if (!this.#calls.has(toolCallId)) return [];
     this.#calls.set(toolCallId, "settled");
     if (isError) {
@@ -334,10 +317,9 @@ export class UiTranslator {
   /** Sends a call that was not sent yet: the reader joined late, or the call was made by code. */
   #ensureCall(id: string, name: string, args: JsonObject): readonly UiChunk[] {
     const state = this.#calls.get(id);
-    if (state !== undefined && state !== "streaming" && state !== "withheld") return [];
+    if (state !== undefined && state !== "streaming") return [];
     this.#calls.set(id, "open");
     this.#lastStepHasCalls = true;
-    if (this.#reply !== null) this.#stepCalls.add(id);
     return [this.#available(id, name, args)];
   }
 

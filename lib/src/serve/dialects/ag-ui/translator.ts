@@ -12,7 +12,7 @@
 //
 //   5. Ids of calls are unique in the conversation (call-ids.ts).
 //
-// A reader that joins late gets the text of a settled reply with its stored event, without deltas.
+// `TurnView` folds the events of a reply (core/model/turn/turn-view.ts). A reader that joins late gets the text of a settled reply with its stored event, without deltas.
 
 import type {
   AssistantMessage,
@@ -20,15 +20,16 @@ import type {
   JsonObject,
   Message,
   PendingToolCall,
-  ToolCall,
   ToolMessage,
+  TurnChange,
+  TurnEvent,
   UniqueCallIds,
   UserMessage,
 } from "../../../core/model/internal.ts";
 import type { RuntimeEvent, TurnEnd } from "../../../durable/internal.ts";
 import type { AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiUsage } from "./events.ts";
 
-import { callPath, messageText, normalizeContent } from "../../../core/model/internal.ts";
+import { argumentsText, callPath, messageText, normalizeContent, TurnView } from "../../../core/model/internal.ts";
 import { approvalIdOf, failureText } from "../ai-sdk-chat/parts.ts";
 import { callIdsOf } from "./call-ids.ts";
 import { protocolVersion } from "./events.ts";
@@ -48,18 +49,22 @@ type OpenReply = {
   readonly messageId: string;
   text: "none" | "open" | "closed";
   reasoning: "none" | "open" | "closed";
-  /** Calls whose start was sent, and the number of characters of their arguments that were sent; `closed`: complete. */
-  readonly calls: Map<string, number | "closed">;
+  /** Calls whose start was sent. */
+  readonly calls: Set<string>;
+  /** The arguments that were sent of a call are not those that the client has to have: the provider has changed its own text. */
+  isChanged: boolean;
 };
 
 /** Translates one turn. */
 export class AgUiTranslator {
   readonly #run: AgUiRun;
   readonly #ids: UniqueCallIds;
-  readonly #completed: Json[] = [];
+  readonly #view = new TurnView();
+  readonly #completed: JsonObject[] = [];
   #reply: OpenReply | null = null;
   #step = 1;
-  #isStepOpen = false;
+  /** The number of completed messages before the open step; `null`: no step is open. */
+  #stepBase: number | null = null;
   #question: AskedQuestion | null = null;
   /** The number of steering messages so far. */
   #inputs = 0;
@@ -94,20 +99,48 @@ export class AgUiTranslator {
     ];
   }
 
-  readonly add = ({ event, delta }: RuntimeEvent): readonly AgUiEvent[] => {
+  readonly add = (runtimeEvent: RuntimeEvent): readonly AgUiEvent[] => {
+    const { event } = runtimeEvent;
+    const changes = this.#view.add(runtimeEvent);
+    // A complete reply is sent in the order of rule 3.
+    const ordered =
+      event.type === "message_completed" ? changes.toSorted((left, right) => rankOf(left) - rankOf(right)) : changes;
+    return [...ordered.flatMap((change) => this.#change(change, event)), ...this.#translate(event)];
+  };
+
+  /** The events for a change of the reply. */
+  #change(change: TurnChange, event: TurnEvent): readonly AgUiEvent[] {
+    switch (change.type) {
+      case "text":
+        return [...this.#openStep(), ...this.#text(change.delta)];
+      case "reasoning":
+        return [...this.#openStep(), ...this.#reasoning(change.delta)];
+      case "call_started":
+        return change.providerExecuted ? [] : [...this.#openStep(), ...this.#startCall(change.id, change.name)];
+      case "arguments": {
+        const { id, delta } = change;
+        if (this.#reply?.calls.has(id) !== true) return [];
+        return [{ type: "TOOL_CALL_ARGS", toolCallId: this.#ids.of(id), delta }];
+      }
+      case "call":
+        if (!change.isReported && !change.providerExecuted) this.#open.isChanged = true;
+        return [];
+      case "part":
+        return [];
+      case "reply":
+        return [...this.#openStep(), ...this.#settle(change.message)];
+      case "discarded":
+        return this.#reset(change.callIds, event.type === "step_reset" && event.reason === "restart");
+    }
+  }
+
+  /** The events for an event that changes more than a reply. */
+  #translate(event: TurnEvent): readonly AgUiEvent[] {
     switch (event.type) {
-      case "text_delta":
-        return [...this.#openStep(), ...this.#text(event.delta)];
-      case "reasoning_delta":
-        return [...this.#openStep(), ...this.#reasoning(event.delta)];
-      case "tool_call_started":
-        return event.providerExecuted ? [] : [...this.#openStep(), ...this.#startCall(event.id, event.name)];
-      case "tool_call_delta":
-        return this.#arguments(event.id, event.argumentsDelta, delta?.offset ?? null);
-      case "message_completed":
-        return [...this.#openStep(), ...this.#settle(event.message)];
       case "tool_result_encoded":
         return this.#result(event.id, contentText(event.content));
+      case "tool_halt":
+        return this.#result(event.toolCallId, contentText(event.content));
       case "input_accepted":
         // Input that starts a turn is the user message of the client.
         return event.checkpoint === null ? [] : event.inputs.flatMap(({ message }) => this.#steering(message));
@@ -121,8 +154,6 @@ export class AgUiTranslator {
         ];
       case "warning":
         return [{ type: "CUSTOM", name: "warning", value: { ...event.warning } }];
-      case "step_reset":
-        return this.#reset();
       case "step_completed":
         return this.#closeStep();
       case "chat_completed":
@@ -131,7 +162,7 @@ export class AgUiTranslator {
       default:
         return [];
     }
-  };
+  }
 
   readonly end = (end: TurnEnd): readonly AgUiEvent[] => {
     const { threadId, runId, turnId } = this.#run;
@@ -157,14 +188,14 @@ export class AgUiTranslator {
   };
 
   #openStep(): readonly AgUiEvent[] {
-    if (this.#isStepOpen) return [];
-    this.#isStepOpen = true;
+    if (this.#stepBase !== null) return [];
+    this.#stepBase = this.#completed.length;
     return [{ type: "STEP_STARTED", stepName: `step ${this.#step}` }];
   }
 
   #closeStep(): readonly AgUiEvent[] {
-    if (!this.#isStepOpen) return [];
-    this.#isStepOpen = false;
+    if (this.#stepBase === null) return [];
+    this.#stepBase = null;
     const stepName = `step ${this.#step}`;
     this.#step += 1;
     return [{ type: "STEP_FINISHED", stepName }];
@@ -172,12 +203,11 @@ export class AgUiTranslator {
 
   get #open(): OpenReply {
     const messageId = `${this.#run.turnId}/${this.#step}/${this.#completed.length}`;
-    this.#reply ??= { messageId, text: "none", reasoning: "none", calls: new Map() };
+    this.#reply ??= { messageId, text: "none", reasoning: "none", calls: new Set(), isChanged: false };
     return this.#reply;
   }
 
   #text(delta: string): readonly AgUiEvent[] {
-    if (delta === "") return [];
     const reply = this.#open;
     const { messageId } = reply;
     const before = this.#closeReasoning();
@@ -190,7 +220,7 @@ export class AgUiTranslator {
   #reasoning(delta: string): readonly AgUiEvent[] {
     const reply = this.#open;
     // Reasoning between texts has no place of its own in the client's conversation (rule 3).
-    if (delta === "" || reply.reasoning === "closed") return [];
+    if (reply.reasoning === "closed") return [];
     const messageId = `${reply.messageId}/reasoning`;
     const start: readonly AgUiEvent[] =
       reply.reasoning === "open"
@@ -215,8 +245,7 @@ export class AgUiTranslator {
 
   #startCall(callId: string, toolCallName: string): readonly AgUiEvent[] {
     const { calls, messageId } = this.#open;
-    if (calls.has(callId)) return [];
-    calls.set(callId, 0);
+    calls.add(callId);
     const toolCallId = this.#ids.begin(callId);
     return [
       ...this.#closeReasoning(),
@@ -224,35 +253,14 @@ export class AgUiTranslator {
     ];
   }
 
-  /** A fragment of arguments. It is sent only if all fragments before it were sent; otherwise the snapshot after the reply has the whole. */
-  #arguments(callId: string, delta: string, offset: number | null): readonly AgUiEvent[] {
-    const sent = this.#reply?.calls.get(callId);
-    if (typeof sent !== "number" || delta === "" || (offset !== null && offset !== sent)) return [];
-    this.#reply?.calls.set(callId, sent + delta.length);
-    return [{ type: "TOOL_CALL_ARGS", toolCallId: this.#ids.of(callId), delta }];
-  }
-
-  /** The reply is stored: what was not streamed is sent, and everything is closed. */
+  /** The reply is stored, and all of it was sent: everything is closed. */
   #settle(message: AssistantMessage): readonly AgUiEvent[] {
-    const reply = this.#open;
-    const events: AgUiEvent[] = [];
+    const { messageId, isChanged } = this.#open;
     const reasoning = reasoningOf(message);
-    if (reply.reasoning === "none" && reply.text === "none") events.push(...this.#reasoning(reasoning));
-    if (reply.text === "none") events.push(...this.#text(messageText(message)));
-    let isIncomplete = false;
-    for (const call of message.toolCalls) {
-      const text = argumentsText(call);
-      events.push(...this.#startCall(call.id, call.name));
-      const sent = reply.calls.get(call.id);
-      if (sent === 0) events.push(...this.#arguments(call.id, text, null));
-      // A fragment was lost, or the provider repaired its own text.
-      else if (sent !== text.length) isIncomplete = true;
-    }
-    events.push(...this.#closeReply());
-    if (reasoning !== "")
-      this.#completed.push({ id: `${reply.messageId}/reasoning`, role: "reasoning", content: reasoning });
-    this.#completed.push(assistantOf(message, reply.messageId, this.#ids));
-    return isIncomplete ? [...events, this.#snapshot()] : events;
+    const events = this.#closeReply();
+    if (reasoning !== "") this.#completed.push({ id: `${messageId}/reasoning`, role: "reasoning", content: reasoning });
+    this.#completed.push(assistantOf(message, messageId, this.#ids));
+    return isChanged ? [...events, this.#snapshot()] : events;
   }
 
   #closeReply(): readonly AgUiEvent[] {
@@ -260,9 +268,7 @@ export class AgUiTranslator {
     if (reply === null) return [];
     const events: AgUiEvent[] = [...this.#closeReasoning()];
     if (reply.text === "open") events.push({ type: "TEXT_MESSAGE_END", messageId: reply.messageId });
-    for (const [callId, sent] of reply.calls) {
-      if (sent !== "closed") events.push({ type: "TOOL_CALL_END", toolCallId: this.#ids.of(callId) });
-    }
+    for (const callId of reply.calls) events.push({ type: "TOOL_CALL_END", toolCallId: this.#ids.of(callId) });
     this.#reply = null;
     return events;
   }
@@ -288,13 +294,14 @@ export class AgUiTranslator {
     ];
   }
 
-  /** The attempt was thrown away (rule 2). */
-  #reset(): readonly AgUiEvent[] {
-    if (this.#reply === null) return [];
-    const { reasoning, messageId, calls } = this.#reply;
+  /** The attempt was thrown away (rule 2); with a restart of the step, also its complete reply and its results. */
+  #reset(callIds: readonly string[], isRestart: boolean): readonly AgUiEvent[] {
+    const withdrawn = isRestart && this.#stepBase !== null ? this.#completed.splice(this.#stepBase) : [];
+    if (this.#reply === null && withdrawn.length === 0) return [];
+    const open = this.#reply === null || this.#reply.reasoning === "none" ? null : `${this.#reply.messageId}/reasoning`;
     const closing = this.#closeReply();
-    for (const callId of calls.keys()) this.#ids.withdraw(callId);
-    return [...closing, this.#snapshot(reasoning === "none" ? null : `${messageId}/reasoning`)];
+    for (const callId of callIds) this.#ids.withdraw(callId);
+    return [...closing, this.#snapshot(open ?? withdrawn.find(({ role }) => role === "reasoning")?.["id"])];
   }
 
   /** The conversation. `emptied`: the id of a reasoning message that the client has to empty. */
@@ -338,8 +345,9 @@ function contentText(content: ToolMessage["content"] | UserMessage["content"]): 
     .join("\n");
 }
 
-function argumentsText({ arguments: args, rawArguments }: ToolCall): string {
-  return rawArguments ?? JSON.stringify(args ?? {});
+/** The order of the parts of a complete reply. */
+function rankOf({ type }: TurnChange): number {
+  return type === "reasoning" ? 0 : type === "text" ? 1 : 2;
 }
 
 function reasoningOf({ content }: AssistantMessage): string {

@@ -14,14 +14,14 @@ import type {
   ChatResult,
   Json,
   JsonObject,
-  ModelReply,
   ToolCall,
+  TurnChange,
   TurnEvent,
   Usage,
 } from "../../../core/model/internal.ts";
 import type { OpenaiError, OpenaiErrorResponse } from "./error.ts";
 
-import { replyText, totalTokens } from "../../../core/model/internal.ts";
+import { argumentsText, replyText, totalTokens, TurnView } from "../../../core/model/internal.ts";
 import { redactedJson } from "../../http/internal.ts";
 import { noRetry, openaiError, errorOfFailure, errorOfPendingCalls } from "./error.ts";
 
@@ -125,11 +125,6 @@ function callsOf(
   return finalResponse?.toolCalls.filter(({ name }) => clientTools.has(name)) ?? [];
 }
 
-/** The arguments text: as the model wrote it, or serialised. */
-function argumentsOf({ rawArguments, arguments: args }: Pick<ToolCall, "rawArguments" | "arguments">): string {
-  return rawArguments ?? JSON.stringify(args ?? {});
-}
-
 /** A successful run as one completion. */
 export function completionOf(result: ChatResult, finishReason: OpenaiFinish, settings: EncodingSettings): JsonObject {
   const { id, created, model } = settings;
@@ -137,7 +132,7 @@ export function completionOf(result: ChatResult, finishReason: OpenaiFinish, set
   const calls = callsOf(result, settings).map((call) => ({
     id: call.id,
     type: "function",
-    function: { name: call.name, arguments: argumentsOf(call) },
+    function: { name: call.name, arguments: argumentsText(call) },
   }));
   const message = {
     role: "assistant",
@@ -189,18 +184,16 @@ export function renderError(error: OpenaiError): string {
 /** The frame that ends a successful stream. */
 export const renderedEnd = "data: [DONE]\n\n";
 
-/** A call that was shown: its index, and the arguments text that was sent. */
-type ShownCall = { readonly index: number; sent: string };
-
-/** Encodes the events of a run as chunks. It tracks what was sent, so that text and arguments are sent exactly once, streamed or not. */
+/** Encodes the events of a run as chunks. The view reports text and arguments exactly once, streamed or not. */
 export class ChunkEncoder {
   readonly #settings: EncodingSettings;
+  readonly #view = new TurnView();
   /** The text that was sent for steps that have ended. */
   #earlierText = "";
   /** The text that was sent for the open step. */
   #stepText = "";
-  /** The calls of the open step that were sent, by id. */
-  #calls = new Map<string, ShownCall>();
+  /** The indexes of the calls of the open step that were sent, by id. */
+  readonly #calls = new Map<string, number>();
   #hasStarted = false;
 
   constructor(settings: EncodingSettings) {
@@ -209,40 +202,31 @@ export class ChunkEncoder {
 
   /** The chunks of an event; `null` if the step was reset after some of it was sent, which this API cannot express. */
   encode(event: TurnEvent): readonly JsonObject[] | null {
-    switch (event.type) {
-      case "text_delta":
-        return this.#settings.holdsBackText ? this.#startChunks(null) : this.#textChunks(event.delta);
-      case "reasoning_delta":
+    const chunks: JsonObject[] = [];
+    for (const change of this.#view.add(event)) {
+      const added = this.#change(change);
+      if (added === null) return null;
+      chunks.push(...added);
+    }
+    if (event.type === "step_completed") this.#endStep();
+    return chunks;
+  }
+
+  #change(change: TurnChange): readonly JsonObject[] | null {
+    switch (change.type) {
+      case "text":
+        return this.#settings.holdsBackText ? this.#startChunks(null) : this.#textChunks(change.delta);
+      case "reasoning":
         return this.#startChunks(null);
-      case "tool_call_started":
-        return event.providerExecuted ? this.#startChunks(null) : this.#startCall(event.id, event.name);
-      case "tool_call_delta":
-        return this.#argumentChunks(event.id, event.argumentsDelta);
-      case "tool_call_completed":
-        return event.providerExecuted ? [] : this.#completeCall(event);
-      case "step_completed":
-        return this.#endStep(event.response);
-      case "step_reset":
+      case "call_started":
+        return change.providerExecuted ? this.#startChunks(null) : this.#startCall(change.id, change.name);
+      case "arguments":
+        return this.#argumentChunks(change.id, change.delta);
+      case "discarded":
         return this.#stepText !== "" || this.#calls.size > 0 ? null : [];
-      case "message_started":
-      case "text_completed":
-      case "reasoning_completed":
-      case "usage":
-      case "message_completed":
-      case "raw_chunk":
-      case "warning":
-      case "error":
-      case "tool_execution_started":
-      case "tool_progress":
-      case "tool_execution_completed":
-      case "tool_result_encoded":
-      case "ask_user_requested":
-      case "approval_requested":
-      case "tool_halt":
-      case "turn_started":
-      case "input_accepted":
-      case "retry_scheduled":
-      case "chat_completed":
+      case "call":
+      case "part":
+      case "reply":
         return [];
     }
   }
@@ -270,47 +254,31 @@ export class ChunkEncoder {
 
   /** A fragment of text. The first one of a later step is preceded by a blank line (rule 1). */
   #textChunks(delta: string): readonly JsonObject[] {
-    if (delta === "") return [];
     const content = this.#stepText === "" && this.#earlierText !== "" ? `\n\n${delta}` : delta;
     this.#stepText += delta;
     return [...this.#startChunks(""), this.#chunk({ content }, null)];
   }
 
-  /** Sends what was not streamed: some adapters deliver a reply only when it is complete. */
-  #endStep(reply: ModelReply): readonly JsonObject[] {
-    const text = this.#settings.holdsBackText ? "" : (replyText(reply) ?? "");
-    const textChunks = text.startsWith(this.#stepText) ? this.#textChunks(text.slice(this.#stepText.length)) : [];
-    const calls = reply.toolCalls.flatMap((call) => this.#completeCall(call));
+  #endStep(): void {
     this.#earlierText = [this.#earlierText, this.#stepText].filter((shown) => shown !== "").join("\n\n");
     this.#stepText = "";
-    this.#calls = new Map();
-    return [...textChunks, ...calls];
+    this.#calls.clear();
   }
 
-  /** The first chunk of a call of a client's tool. A call of an engine's tool is not shown. */
+  /** The first chunk of a call of a client's tool. A call of another tool is not shown. */
   #startCall(id: string, name: string): readonly JsonObject[] {
     if (!this.#settings.clientTools.has(name)) return this.#startChunks(null);
-    if (this.#calls.has(id)) return [];
     const index = this.#calls.size;
-    this.#calls.set(id, { index, sent: "" });
+    this.#calls.set(id, index);
     const call = { index, id, type: "function", function: { name, arguments: "" } };
     return [...this.#startChunks(null), this.#chunk({ tool_calls: [call] }, null)];
   }
 
   /** A fragment of the arguments of a shown call. */
   #argumentChunks(id: string, delta: string): readonly JsonObject[] {
-    const shown = this.#calls.get(id);
-    if (shown === undefined || delta === "") return [];
-    shown.sent += delta;
-    return [this.#chunk({ tool_calls: [{ index: shown.index, function: { arguments: delta } }] }, null)];
-  }
-
-  /** A complete call: sends the part of it that was not sent yet. */
-  #completeCall(call: Pick<ToolCall, "id" | "name" | "rawArguments" | "arguments">): readonly JsonObject[] {
-    const startChunks = this.#startCall(call.id, call.name);
-    const sent = this.#calls.get(call.id)?.sent ?? "";
-    const text = argumentsOf(call);
-    return [...startChunks, ...(text.startsWith(sent) ? this.#argumentChunks(call.id, text.slice(sent.length)) : [])];
+    const index = this.#calls.get(id);
+    if (index === undefined) return [];
+    return [this.#chunk({ tool_calls: [{ index, function: { arguments: delta } }] }, null)];
   }
 
   /** A chunk. With `include_usage` all chunks but the last have `usage: null`, as in OpenAI's API. */

@@ -1,17 +1,24 @@
 // The reply of an engine that serves as an AI SDK model: runs the turn of a call and translates its events into parts. See the theory of operation in language-model.ts.
 
 import type { ChatOptions, Tool } from "../../core/engine/internal.ts";
-import type { AssistantMessage, ChatResult, Failure, ToolMessage, TurnEvent } from "../../core/model/internal.ts";
+import type {
+  AssistantMessage,
+  ChatResult,
+  Failure,
+  ToolMessage,
+  TurnChange,
+  TurnEvent,
+} from "../../core/model/internal.ts";
 import type { AiSdkModelPart, CallContent, Metadata, ModelWarning, ResultContent } from "./model-parts.ts";
 import type { AiSdkCallOptions } from "./specification.ts";
 
-import { errorFromFailure, UniqueCallIds } from "../../core/model/internal.ts";
+import { argumentsText, errorFromFailure, TurnView, UniqueCallIds } from "../../core/model/internal.ts";
 import { settingsOf, unsupportedSettings } from "./model-call.ts";
 import { filesOf, finishOf, unifiedOf, warningOf, withMetadata } from "./model-parts.ts";
 import { metadataKey, plainJson } from "./prompt.ts";
 
 /** A block that is open in the stream. */
-type OpenBlock = { readonly kind: "text" | "reasoning"; readonly key: string; readonly id: string };
+type OpenBlock = { readonly kind: "text" | "reasoning"; readonly part: string; readonly id: string };
 
 /** Runs the turn of a call. */
 type Run = (settings: ChatOptions, signal: AbortSignal) => AsyncIterable<TurnEvent>;
@@ -21,14 +28,13 @@ export class Reply {
   readonly #call: AiSdkCallOptions;
   readonly #run: Run;
   readonly #stop = new AbortController();
+  readonly #view = new TurnView();
   /** Names of the tools that the AI SDK runs. */
   readonly #callerTools: ReadonlySet<string>;
   readonly #warnings: ModelWarning[];
   /** Parts that end a block or a call. The last one of a reply gets the whole reply as metadata. */
   #held: AiSdkModelPart[] = [];
   #open: OpenBlock | null = null;
-  /** Blocks of the reply that have had a delta and no end, by kind and id of the event. */
-  readonly #streamed = new Set<string>();
   #hasStarted = false;
   #hasContent = false;
   #step = 0;
@@ -36,8 +42,6 @@ export class Reply {
   readonly #toolNames = new Map<string, string>();
   /** The AI SDK finds the call of a result by its id, also in earlier steps. */
   readonly #ids: UniqueCallIds;
-  /** The calls of the step, by the ids of the provider. */
-  readonly #calls = new Set<string>();
 
   /** `usedIds`: the ids of the calls in the prompt. */
   constructor(call: AiSdkCallOptions, callerTools: readonly Tool[], usedIds: readonly string[], run: Run) {
@@ -60,20 +64,21 @@ export class Reply {
     abortSignal?.addEventListener("abort", cancelled);
     try {
       for await (const event of this.#run(settingsOf(this.#call), this.#stop.signal)) {
-        for (const part of this.#translate(event)) yield part;
-        if (event.type === "step_reset" && this.#hasContent && discard !== null) {
-          discard(`${this.#step}`);
-          for (const callId of this.#calls) this.#ids.withdraw(callId);
-          this.#calls.clear();
-          [this.#open, this.#held, this.#hasContent] = [null, [], false];
-          this.#streamed.clear();
-        } else if (event.type === "step_reset" && this.#hasContent) {
-          const message =
-            "the model call failed after a part of the reply was sent, and cannot be repeated in this stream";
-          yield { type: "error", error: new Error(message) };
-          yield { type: "finish", ...finishOf("error", "step_reset", null) };
-          return;
+        for (const change of this.#view.add(event)) {
+          if (change.type !== "discarded") yield* this.#change(change);
+          else if (this.#hasContent && discard === null) {
+            const message =
+              "the model call failed after a part of the reply was sent, and cannot be repeated in this stream";
+            yield { type: "error", error: new Error(message) };
+            yield { type: "finish", ...finishOf("error", "step_reset", null) };
+            return;
+          } else if (this.#hasContent) {
+            discard?.(`${this.#step}`);
+            for (const callId of change.callIds) this.#ids.withdraw(callId);
+            [this.#open, this.#held, this.#hasContent] = [null, [], false];
+          }
         }
+        yield* this.#translate(event);
         if (event.type === "chat_completed") yield* this.#end(event.result);
       }
     } finally {
@@ -82,31 +87,44 @@ export class Reply {
     abortSignal?.throwIfAborted();
   }
 
+  /** The parts for a change of the reply. */
+  #change(change: Exclude<TurnChange, { readonly type: "discarded" }>): readonly AiSdkModelPart[] {
+    switch (change.type) {
+      case "text":
+      case "reasoning":
+        return this.#append(change.type, change.part, change.delta);
+      case "call_started": {
+        const { name } = change;
+        this.#toolNames.set(change.id, name);
+        const id = this.#ids.begin(change.id);
+        return this.#content([
+          ...this.#closeBlock(),
+          { type: "tool-input-start", id, toolName: name, ...this.#runner(name) },
+        ]);
+      }
+      case "arguments":
+        return [{ type: "tool-input-delta", id: this.#ids.of(change.id), delta: change.delta }];
+      case "call":
+      case "part":
+      case "reply":
+        return [];
+    }
+  }
+
+  /** The parts for an event that changes more than a reply, or tells more about it. */
   #translate(event: TurnEvent): readonly AiSdkModelPart[] {
     switch (event.type) {
       case "warning":
         this.#warnings.push(warningOf(event.warning));
         return [];
-      case "text_delta":
-        return this.#append("text", event.id, event.delta);
-      case "reasoning_delta":
-        return this.#append("reasoning", event.id, event.delta);
       case "text_completed":
-        return this.#complete("text", event.id, event.text);
+        return this.#holdEnd("text");
       case "reasoning_completed":
-        return this.#complete("reasoning", event.id, event.text);
-      case "tool_call_started":
-        this.#toolNames.set(event.id, event.name);
-        return this.#content([
-          ...this.#closeBlock(),
-          { type: "tool-input-start", id: this.#begin(event.id), toolName: event.name, ...this.#runner(event.name) },
-        ]);
-      case "tool_call_delta":
-        return [{ type: "tool-input-delta", id: this.#ids.of(event.id), delta: event.argumentsDelta }];
+        return this.#holdEnd("reasoning");
       case "tool_call_completed": {
-        const { name, arguments: args, rawArguments } = event;
-        const id = this.#begin(event.id);
-        const input = rawArguments ?? JSON.stringify(args ?? {});
+        const { name } = event;
+        const id = this.#ids.of(event.id);
+        const input = argumentsText(event);
         const call: CallContent = { type: "tool-call", toolCallId: id, toolName: name, input, ...this.#runner(name) };
         return [...this.#release(), { type: "tool-input-end", id }, ...this.#hold([call])];
       }
@@ -116,22 +134,13 @@ export class Reply {
         return this.#content([this.#resultOf(event)]);
       case "step_completed":
         this.#step += 1;
-        this.#calls.clear();
         this.#hasContent = false;
-        this.#streamed.clear();
         return [];
       case "raw_chunk":
         return [...this.#start(), { type: "raw", rawValue: event.chunk }];
       default:
         return [];
     }
-  }
-
-  /** The id of a call of the step in the AI SDK. */
-  #begin(callId: string): string {
-    if (this.#calls.has(callId)) return this.#ids.of(callId);
-    this.#calls.add(callId);
-    return this.#ids.begin(callId);
   }
 
   /** The reply with the ids of the AI SDK, as it comes back in a later prompt. */
@@ -184,18 +193,15 @@ export class Reply {
     return held.map((part) => ("providerMetadata" in part ? part : withMetadata(part, this.#metadata())));
   }
 
-  #append(kind: OpenBlock["kind"], blockId: string | null, delta: string): readonly AiSdkModelPart[] {
-    if (delta === "") return [];
-    const key = `${kind}:${blockId}`;
-    this.#streamed.add(key);
-    const opened = this.#open?.key === key ? [] : [...this.#closeBlock(), ...this.#openBlock(kind, key)];
+  #append(kind: OpenBlock["kind"], part: string, delta: string): readonly AiSdkModelPart[] {
+    const opened = this.#open?.part === part ? [] : [...this.#closeBlock(), ...this.#openBlock(kind, part)];
     return this.#content([...opened, { type: `${kind}-delta`, id: this.#open?.id ?? "", delta }]);
   }
 
-  #openBlock(kind: OpenBlock["kind"], key: string): readonly AiSdkModelPart[] {
+  #openBlock(kind: OpenBlock["kind"], part: string): readonly AiSdkModelPart[] {
     this.#blocks += 1;
     const id = `${this.#blocks}`;
-    this.#open = { kind, key, id };
+    this.#open = { kind, part, id };
     return [{ type: `${kind}-start`, id }];
   }
 
@@ -205,22 +211,17 @@ export class Reply {
     return block === null ? [] : [{ type: `${block.kind}-end`, id: block.id, ...this.#metadata() }];
   }
 
-  /** Ends a block. Its end is held back, because it may be the last part of the reply. A block without deltas is sent whole; a call may have closed it before. */
-  #complete(kind: OpenBlock["kind"], blockId: string | null, text: string): readonly AiSdkModelPart[] {
-    const key = `${kind}:${blockId}`;
-    const whole = this.#streamed.has(key) ? [] : this.#append(kind, blockId, text);
-    this.#streamed.delete(key);
+  /** Ends the open block if it is of this kind. Its end is held back, because it may be the last part of the reply. */
+  #holdEnd(kind: OpenBlock["kind"]): readonly [] {
     const block = this.#open;
-    if (block?.key !== key) return whole;
+    if (block?.kind !== kind) return [];
     this.#open = null;
     this.#hold([{ type: `${kind}-end`, id: block.id }]);
-    return whole;
+    return [];
   }
 
   #completeReply(message: AssistantMessage, id: string | null, modelId: string | null): readonly AiSdkModelPart[] {
-    const block = this.#open;
-    this.#open = null;
-    if (block !== null) this.#hold([{ type: `${block.kind}-end`, id: block.id }]);
+    if (this.#open !== null) this.#holdEnd(this.#open.kind);
     const last = this.#held.at(-1);
     const marked = last === undefined ? [] : [withMetadata(last, this.#metadata(this.#renamed(message)))];
     this.#held = [...this.#held.slice(0, -1), ...marked];

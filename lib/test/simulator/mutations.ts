@@ -172,7 +172,7 @@ export const mutations: readonly Mutation[] = [
     extraFaults: ["failover"],
     source: {
       file: "durable/rows/lease.ts",
-      replacements: [["+ Math.floor(random * noncesPerEpoch);", "+ Math.floor(random * 0);"]],
+      replacements: [["+ Math.floor(random * firstNonces);", "+ Math.floor(random * 0);"]],
     },
   },
   {

@@ -2,8 +2,8 @@
 //
 // If writes queue for longer than a lease lasts, no holder can extend its lease in time: leases expire, are claimed again or taken over, and those writes and
 // the renewals make the queue longer, so that no turn ends. Therefore the time of each write that is answered is measured, from its request to its answer, and a lease lasts for
-// several times the slowest recent write. Renewals are sent accordingly less often. The lease row stores its own duration, so processes with other durations
-// agree about its expiry. A dead process is taken over later while writes are slow, at most after `longestMs`.
+// several times the slowest recent write, in steps of a factor of two, because a holder that changes the duration changes its token. Renewals are sent accordingly less
+// often. The lease row stores its own duration, so processes with other durations agree about its expiry. A dead process is taken over later while writes are slow, at most after `longestMs`.
 //
 // Admission
 //   A lease grows only after slow writes are answered, so a process that claims many turns at once could still lose them. Therefore a process also drives no
@@ -44,8 +44,10 @@ export class GrowingLease implements LeaseTimings {
   }
 
   get ttlMs(): number {
-    const grownMs = Math.min(longestMs, Math.ceil(writesPerLease * this.#slowestMs));
-    return Math.max(this.#least.ttlMs, grownMs);
+    const wantedMs = Math.min(longestMs, writesPerLease * this.#slowestMs);
+    let { ttlMs } = this.#least;
+    while (ttlMs < wantedMs) ttlMs *= 2;
+    return Math.max(this.#least.ttlMs, Math.min(longestMs, ttlMs));
   }
 
   get renewMs(): number {

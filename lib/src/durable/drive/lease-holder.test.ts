@@ -520,43 +520,99 @@ async function held() {
   return { clock, storage, storageClock, claimed, row };
 }
 
-describe("writes that the storage performs in another order, after leases have become longer", () => {
-  test.each(["first", "second"])("end the lease after the shorter one if the %s is answered last", async (last) => {
-    const { clock, storage, claimed, row } = await held();
+describe("a lease that has become longer, or whose row has changed", () => {
+  const key = { tenant: "", session: "s1" } as const;
+
+  /** A holder whose writes are recorded. `hold` makes a write wait before the storage performs it, `lose` keeps the answer to one. Both get the number of the write. */
+  async function growing({
+    hold = () => null,
+    lose = () => false,
+    alone = false,
+  }: {
+    readonly hold?: (write: number) => Promise<void> | null;
+    readonly lose?: (write: number) => boolean;
+    readonly alone?: boolean;
+  } = {}) {
+    const world = await held();
     const timings = { ...leaseTimings };
-    const [applies, answers] = [latch(), latch()];
-    let writes = 0;
+    const batches: Batch[] = [];
     const host: HostStorage = {
-      ...storage,
+      ...world.storage,
       write: async (batch) => {
-        const which = (writes += 1) === 1 ? "first" : "second";
-        if (which === "first") await applies.passed;
-        const written = await storage.write(batch);
-        if (which === last) await answers.passed;
+        const write = batches.push(batch);
+        await hold(write);
+        const written = await world.storage.write(batch);
+        if (lose(write)) await new Promise(() => undefined);
         return written;
       },
     };
-    const holder = new LeaseHolder(
-      { storage: host, clock, lease: timings },
-      { tenant: "", session: "s1" },
-      claimed.lease,
-    );
-    await clock.advance(1);
+    const lease = { ...world.claimed.lease, alone };
+    await world.storage.write({ checks: [], removals: [], puts: [leasePut(["", "s1"], lease)] });
+    const holder = new LeaseHolder({ storage: host, clock: world.clock, lease: timings }, key, lease);
+    /** Renews the lease as a long one. */
+    const grow = async () => {
+      await world.clock.advance(6000);
+      timings.ttlMs = 90_000;
+      const renewed = holder.renew();
+      await world.clock.advance(1);
+      return renewed;
+    };
+    /** The network delivers the first write again. */
+    const repeatFirst = async () => {
+      const [first] = batches;
+      return first === undefined ? null : world.storage.write(first);
+    };
+    return { ...world, holder, grow, repeatFirst };
+  }
+
+  test("is not shortened by an earlier write that the storage performs later", async () => {
+    const applies = latch();
+    const { holder, grow, row, clock } = await growing({ hold: (write) => (write === 1 ? applies.passed : null) });
     const first = holder.renew();
-    await clock.advance(6000);
-    timings.ttlMs = 90_000;
-    const second = holder.renew();
-    await clock.advance(1);
-    expect((await row())?.remainingMs).toBeGreaterThan(80_000);
+    await grow();
     applies.open();
-    await clock.advance(1);
-    expect((await row())?.remainingMs).toBeLessThanOrEqual(30_000);
-    answers.open();
-    await Promise.all([first, second]);
+    await first;
+    expect((await row())?.remainingMs).toBe(90_000);
+    await clock.advance(89_000);
     expect(holder.isSafe).toBe(true);
-    await clock.advance(30_000);
+  });
+
+  test("is not shortened by an earlier write that arrives twice", async () => {
+    const { holder, grow, row, repeatFirst } = await growing();
+    await holder.renew();
+    await grow();
+    expect(await repeatFirst()).toEqual({ ok: false, check: 0 });
+    expect((await row())?.remainingMs).toBeGreaterThan(80_000);
+  });
+
+  test("keeps its epoch, and is extended by writes that find the row changed although the answer was lost", async () => {
+    const { holder, grow, row, clock, claimed } = await growing({ lose: (write) => write === 1 });
+    void grow();
+    await clock.advance(20_000);
+    expect(await holder.write(putting())).toEqual({ ok: true });
+    const stored = await row();
+    expect(stored?.remainingMs).toBe(90_000);
+    expect(epochOf(stored?.tag ?? 0)).toBe(epochOf(claimed.lease.token));
+    expect(holder.lease).toMatchObject({ token: stored?.tag, ttlMs: 90_000 });
+  });
+
+  test("is released also if the answer to the change was lost", async () => {
+    const { holder, grow, row, clock } = await growing({ lose: (write) => write === 1 });
+    void grow();
+    await clock.advance(6001);
+    expect((await row())?.remainingMs).toBe(90_000);
+    await holder.release();
     expect((await row())?.remainingMs).toBeLessThanOrEqual(0);
-    expect(holder.isSafe).toBe(false);
+  });
+
+  test("does not say again that the process drives no other turn, also if an earlier write arrives twice (Q17)", async () => {
+    const { holder, row, repeatFirst } = await growing({ alone: true });
+    await holder.renew();
+    holder.endAlone();
+    await holder.write(putting());
+    expect(await repeatFirst()).toEqual({ ok: false, check: 0 });
+    const stored = await row();
+    expect(stored === null ? null : readValue("leases", stored).alone).toBe(false);
   });
 });
 
@@ -729,6 +785,7 @@ test("a claim of the next epoch that is being written does not undo the end of t
   holder.endAlone();
   answer.open();
   await renewing;
+  await holder.write(putting());
   const [[row] = []] = await storage.read([{ table: "leases", prefix: key }]);
   expect(row === undefined ? null : readValue("leases", row).alone).toBe(false);
 });

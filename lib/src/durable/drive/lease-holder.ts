@@ -19,9 +19,12 @@
 //   2. The local deadline counts from before the write was sent, so it passes before the storage's expiry does.
 //   3. Concurrent writes of one holder share one claim. Two claims would compete, and the loser would take the winner for another process.
 //   4. A renewal without an answer does not prevent later ones: one lost request or answer must not cost a healthy process its lease.
+//   5. All rows under one token are equal, so no write shortens the lease, also one that the storage performs late or twice. A write that changes the row (a longer
+//      duration, the end of `alone`, the identity of the process) takes the next token of the epoch, which fences the writes under the old one. Those are refused
+//      and repeated. A changed row whose answer is lost is recognised by its token (`#claimNext`). A lease that is held never becomes shorter.
 
 import type { Changes } from "../rows/batch.ts";
-import type { Lease, LeaseTimings, LocalClock } from "../rows/lease.ts";
+import type { Lease, LocalClock } from "../rows/lease.ts";
 import type { SessionKey } from "../rows/session-key.ts";
 import type { Batch, Check, Put, Written } from "../rows/storage.ts";
 import type { RuntimeContext } from "./context.ts";
@@ -30,7 +33,16 @@ import { monotonicNow } from "../../core/clock/clock.ts";
 import { RuntimeError } from "../../core/model/internal.ts";
 import { merge, noChanges, putting } from "../rows/batch.ts";
 import { movedClaims } from "../rows/inbox.ts";
-import { claim, epochOf, instantOf, isWithinDeadline, leasePut, releasePut, tokenCheck } from "../rows/lease.ts";
+import {
+  claim,
+  epochOf,
+  instantOf,
+  isWithinDeadline,
+  leasePut,
+  releasePut,
+  tokenCheck,
+  tokenOfChange,
+} from "../rows/lease.ts";
 import { keyOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 
@@ -61,13 +73,8 @@ export class LeaseHolder {
   #renewal: { readonly written: Promise<void>; readonly sentAt: number } | null = null;
   #renewals = 0;
   #claiming: Promise<void> | null = null;
-  /**
-   * Writes without an answer, whether each says that the process drives no other turn, and the duration of the lease: the shortest one of the write and of
-   * those that were answered since it was sent.
-   */
-  readonly #requests = new Set<{ ttlMs: number; readonly alone: boolean; readonly answered: Promise<unknown> }>();
-  /** Writes extend the lease by at least this time, in milliseconds: the next renewal is sent after a part of it. */
-  #keptTtlMs = 0;
+  /** The process may drive other turns beside this one: the next write says so. */
+  #endsAlone = false;
   #isReleased = false;
   #busyUntil = Number.POSITIVE_INFINITY;
 
@@ -88,9 +95,7 @@ export class LeaseHolder {
 
   /** Returns whether an effect may be performed: the lease is not released, and has expired by neither local clock. */
   get isSafe(): boolean {
-    // A write without an answer may be the last one that the storage performs.
-    const ttlMs = Math.min(this.#lease.ttlMs, ...Array.from(this.#requests, (request) => request.ttlMs));
-    return !this.#isReleased && isWithinDeadline({ ...this.#lease, ttlMs }, instantOf(this.#context.clock));
+    return !this.#isReleased && isWithinDeadline(this.#lease, instantOf(this.#context.clock));
   }
 
   /**
@@ -108,31 +113,22 @@ export class LeaseHolder {
 
   /** Writes a batch under the lease and extends the lease. A refused fencing check claims the lease again if that is possible (Q18). */
   async write(changes: Changes, { lasting = true, put = null }: WriteOptions = {}): Promise<FencedWrite> {
-    const { storage, clock } = this.#context;
+    const { clock } = this.#context;
     for (;;) {
       if (this.#isReleased) throw this.lost();
       const sentAt = instantOf(clock);
       const { token } = this.#lease;
-      // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
-      const process = storage.liveness?.process ?? this.#lease.process;
-      if (process !== this.#lease.process) this.#lease = { ...this.#lease, process };
-      const { ttlMs } = this.#timings;
-      const lease = { ...this.#lease, ttlMs };
+      const lease = put === null ? this.#wanted() : this.#lease;
       const leaseRow = put === null ? leasePut(keyOf(this.key), lease) : put(lease);
       const batch = merge(
         { checks: [tokenCheck(keyOf(this.key), this.#lease)], removals: [], puts: [leaseRow] },
         changes,
       );
-      const answered = this.#writeWhenFree({ ...batch, lasting });
-      const request = { ttlMs, alone: lease.alone, answered };
-      this.#requests.add(request);
-      const written = await answered.finally(() => this.#requests.delete(request));
+      const written = await this.#writeWhenFree({ ...batch, lasting });
       if (written.ok) {
-        // The storage may perform writes that overlap in any order, so the last one may be that with the shortest lease.
-        for (const other of this.#requests) other.ttlMs = Math.min(other.ttlMs, ttlMs);
-        const isNewest = sentAt.monotonic > this.#lease.sentAt.monotonic;
-        if (isNewest) this.#lease = { ...this.#lease, sentAt, ttlMs: request.ttlMs };
-        else if (token === this.#lease.token && ttlMs < this.#lease.ttlMs) this.#lease = { ...this.#lease, ttlMs };
+        // Concurrent writes may have been answered, or may have claimed the next epoch.
+        if (lease.token > this.#lease.token) this.#lease = { ...lease, sentAt: this.#lease.sentAt };
+        if (sentAt.monotonic > this.#lease.sentAt.monotonic) this.#lease = { ...this.#lease, sentAt };
         return { ok: true };
       }
       const check = batch.checks[written.check];
@@ -140,6 +136,18 @@ export class LeaseHolder {
         return { ok: false, check: check ?? tokenCheck(keyOf(this.key), this.#lease) };
       await this.#claimAgain(token);
     }
+  }
+
+  /** The lease that the next write stores: as it is stored, or with changes under the next token (invariant 5). */
+  #wanted(): Lease {
+    const { storage, lease: timings } = this.#context;
+    const lease = this.#lease;
+    const ttlMs = Math.max(lease.ttlMs, timings.ttlMs);
+    const alone = lease.alone && !this.#endsAlone;
+    // A storage may identify this process only while it is connected (`Liveness`), so a lease that was claimed without an identity gets it later.
+    const process = storage.liveness?.process ?? lease.process;
+    const isSame = ttlMs === lease.ttlMs && alone === lease.alone && process === lease.process;
+    return isSame ? lease : { ...lease, token: tokenOfChange(lease.token), ttlMs, alone, process };
   }
 
   /**
@@ -168,8 +176,7 @@ export class LeaseHolder {
    * Renews the lease every `renewMs` until the signal aborts, without waiting for the answer to earlier renewals. The first time is sooner, by up to
    * a half: a worker claims many turns at the same time, and renewals of all of them at once would delay the live text of all. Resolves when the
    * renewals are answered; does not reject. `onLost`: another process has claimed the session.
-   * The timings change (`growing-lease.ts`): a renewal is not later than the duration of the lease allows that is stored, and no write makes the lease shorter
-   * than the wait for the next renewal requires.
+   * The timings change (`growing-lease.ts`): a renewal is not later than the duration of the lease allows that is stored.
    */
   async keep(signal: AbortSignal, onLost: (error: RuntimeError) => void): Promise<void> {
     const { clock } = this.#context;
@@ -192,42 +199,18 @@ export class LeaseHolder {
       unanswered.add(renewing);
       if (unanswered.size >= maxRenewals) await Promise.race(unanswered);
     }
-    this.#keptTtlMs = 0;
     await Promise.all(unanswered);
   }
 
-  /** The time until the next renewal: the interval that belongs to the stored lease, or to that which the next write stores, if it is shorter. */
+  /** The time until the next renewal: the interval that belongs to the stored lease. */
   #nextInterval(): number {
     const { ttlMs, renewMs } = this.#context.lease;
-    this.#keptTtlMs = Math.min(ttlMs, this.#lease.ttlMs);
-    return renewMs * (this.#keptTtlMs / ttlMs);
+    return renewMs * (this.#lease.ttlMs / ttlMs);
   }
 
-  /** The timings of the next write. */
-  get #timings(): LeaseTimings {
-    const { ttlMs, renewMs } = this.#context.lease;
-    return { ttlMs: Math.max(ttlMs, this.#keptTtlMs), renewMs };
-  }
-
-  /**
-   * The lease rows that are sent from now on do not say that the process drives no other turn. Returns whether writes without an answer say otherwise: the
-   * storage may perform one of them last, so `writeEndOfAlone` has to follow.
-   */
-  endAlone(): boolean {
-    if (this.#lease.alone) this.#lease = { ...this.#lease, alone: false };
-    return this.#saysAlone.length > 0;
-  }
-
-  /** The writes without an answer that say that the process drives no other turn. */
-  get #saysAlone(): readonly Promise<unknown>[] {
-    return Array.from(this.#requests).flatMap(({ alone, answered }) => (alone ? [answered] : []));
-  }
-
-  /** Writes that the process may drive other turns, after the answers to writes that were sent before and say otherwise. */
-  async writeEndOfAlone(): Promise<void> {
-    this.endAlone();
-    await Promise.allSettled(this.#saysAlone);
-    await this.write(putting(), { lasting: false });
+  /** The next write says that the process may drive other turns. When it is answered, no other write can take that back (invariant 5). */
+  endAlone(): void {
+    this.#endsAlone = true;
   }
 
   /**
@@ -258,9 +241,12 @@ export class LeaseHolder {
     return this.#claiming;
   }
 
-  /** Claims the next epoch of an expired lease (Q18). Throws `lease_lost` if another process has claimed it or it was released. */
+  /**
+   * Claims the next epoch of an expired lease (Q18), or adopts a row that this process has changed. Throws `lease_lost` if another process has claimed the lease or it was
+   * released.
+   */
   async #claimNext(): Promise<void> {
-    const { storage, clock } = this.#context;
+    const { storage, clock, lease: timings } = this.#context;
     const key = keyOf(this.key);
     for (;;) {
       const [leases = [], inputs = []] = await this.whenFree(() =>
@@ -272,22 +258,29 @@ export class LeaseHolder {
       const row = leases[0] ?? null;
       // Released during the read: nothing may be claimed after a release.
       if (this.#isReleased) throw this.lost();
-      if (row === null || row.tag !== this.#lease.token || readValue("leases", row).released) throw this.lost();
-      const claimed = claim(key, row, this.#lease.owner, clock, this.#timings, null, storage.liveness ?? null);
+      const stored = row === null ? null : readValue("leases", row);
+      if (row === null || stored === null || stored.released) throw this.lost();
+      if (row.tag === tokenOfChange(this.#lease.token)) {
+        const { ttlMs, alone, process } = stored;
+        this.#lease = { ...this.#lease, token: row.tag, ttlMs, alone, process };
+        return;
+      }
+      if (row.tag !== this.#lease.token) throw this.lost();
+      const claimed = claim(key, row, this.#lease.owner, clock, timings, null, storage.liveness ?? null);
       // A concurrent write of this process has renewed it.
       if (claimed.type === "busy") return;
       // A claim of an input is void under another epoch. The inputs that this process has claimed move to the next epoch in the same batch, so
       // that they cannot be withdrawn while their delivery is being written.
       const moved = movedClaims(inputs, this.epoch, epochOf(claimed.lease.token));
       // The process has held the session since its first claim.
-      const { since, takesOver, tookOverFrom, alone } = this.#lease;
+      const { since, takesOver, tookOverFrom } = this.#lease;
+      const alone = this.#lease.alone && !this.#endsAlone;
       const lease = { ...claimed.lease, since, takesOver, tookOverFrom, alone };
       const put = leasePut(key, lease);
       const batch = merge({ checks: [claimed.check], removals: [], puts: [put] }, moved);
       const written = await this.#writeWhenFree(batch);
       if (written.ok) {
-        // `endAlone` may have been called meanwhile.
-        this.#lease = { ...lease, alone: this.#lease.alone };
+        this.#lease = lease;
         return;
       }
       if (batch.checks[written.check]?.table === "leases") throw this.lost();
@@ -327,12 +320,12 @@ export class LeaseHolder {
   }
 
   /**
-   * Returns whether all rows are stored as a batch would write them. A lease row that keeps its token is not compared: a renewal may have replaced it since, with
-   * another duration. So a batch that only renews the lease never counts as stored: the lease may have expired, and then it is claimed again.
+   * Returns whether all rows are stored as a batch would write them. A lease row that keeps its epoch is not compared: another write may have replaced it since. So a
+   * batch that only renews the lease never counts as stored: the lease may have expired, and then it is claimed again.
    */
   async #isStored(batch: Batch): Promise<boolean> {
-    const checked = new Set(batch.checks.flatMap(({ table, tag }) => (table === "leases" ? [tag] : [])));
-    const compared = batch.puts.filter(({ table, tag }) => table !== "leases" || !checked.has(tag));
+    const checked = new Set(batch.checks.flatMap(({ table, tag }) => (table === "leases" ? [epochOf(tag ?? 0)] : [])));
+    const compared = batch.puts.filter(({ table, tag }) => table !== "leases" || !checked.has(epochOf(tag)));
     if (compared.length === 0) return false;
     // Of several puts with the same key the last one counts.
     const puts = [...new Map(compared.map((put) => [JSON.stringify([put.table, ...put.key]), put])).values()];
@@ -370,13 +363,28 @@ export async function releaseLease(
   also: () => Promise<Changes>,
 ): Promise<void> {
   const { storage, clock } = context;
-  const check = { table: "leases", key: keyOf(key), tag: lease.token, alive: true } as const;
-  const release: Changes = { checks: [check], removals: [], puts: [releasePut(keyOf(key), lease)] };
+  const writeUnder = (token: number, changes: Changes) =>
+    storage.write(
+      merge(
+        {
+          checks: [tokenCheck(keyOf(key), { token })],
+          removals: [],
+          puts: [releasePut(keyOf(key), { ...lease, token })],
+        },
+        changes,
+      ),
+    );
+  /** Releases the row under a token. Returns whether the lease was held under it. */
+  const isReleased = async (token: number): Promise<boolean> => {
+    const written = await writeUnder(token, await also());
+    if (written.ok || written.check === 0) return written.ok;
+    // The lease is held, but `also` is refused: its turn has ended.
+    return (await writeUnder(token, noChanges)).ok;
+  };
   const isWritten = async (): Promise<boolean> => {
     try {
-      const written = await storage.write(merge(release, await also()));
-      // The lease is held, but `also` is refused: its turn has ended.
-      if (!written.ok && written.check > 0) await storage.write(release);
+      // A change of the row whose answer was lost may be stored.
+      if (!(await isReleased(lease.token))) await isReleased(tokenOfChange(lease.token));
       return true;
     } catch {
       return false;

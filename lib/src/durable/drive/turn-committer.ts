@@ -492,12 +492,13 @@ export class TurnCommitter {
       const write = writeSession(this.#stored, change);
       const batch = merge({ checks: [], removals, puts: [] }, write.changes);
       const random = clock.random();
+      const { ttlMs } = this.#context.lease;
       // Keeps the session for the next turn, under the next epoch.
-      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random));
+      const keepPut = (lease: Lease): Put => leasePut(keyOf(this.#key), nextLease(lease, random, ttlMs));
       const put = next !== null ? keepPut : releases ? this.#releasePut : null;
       const isProgress = hasProgress(change, this.#progress);
-      // Other turns may start after this commit. A late renewal cannot undo one that releases the lease or keeps it under another token.
-      const mayBeUndone = isProgress && this.holder.endAlone() && put === null;
+      // Other turns may start after this commit.
+      if (isProgress) this.holder.endAlone();
       const written = await this.orStop(this.holder.write(batch, { put }));
       if (!written.ok) {
         const { table } = written.check;
@@ -505,7 +506,7 @@ export class TurnCommitter {
         if (table === "inboxes" || table === "inbox" || table === "slots") continue;
         throw this.#conflict(table);
       }
-      if (isProgress) this.#reportProgress(mayBeUndone);
+      if (isProgress) this.onProgress?.();
       if (change.turn?.type === "end" || change.turn?.type === "park") {
         const nextLimit = change.turn.type === "end" ? change.turn.nextLimit : null;
         const waitsFor = nextLimit?.type === "waiting" ? [nextLimit.scope] : [];
@@ -516,7 +517,8 @@ export class TurnCommitter {
       this.#discarded = 0;
       pieces.dropped(this.at);
       if (history !== undefined) histories.keep(nameOf(this.#key), history);
-      if (next !== null) this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease, random) };
+      if (next !== null)
+        this.next = { turn: acceptedTurn(write, next), lease: nextLease(this.holder.lease, random, ttlMs) };
       this.channel.publish(write.events);
       this.#reportFailure(change);
       return;
@@ -535,12 +537,12 @@ export class TurnCommitter {
       const discarded = this.#crashed;
       const advance = { type: "advance", committed, step, discarded, hasChildRow: true } as const;
       const write = writeSession(this.#stored, { now: this.#context.clock.now(), turn: advance, also: row });
-      const mayBeUndone = this.holder.endAlone();
+      this.holder.endAlone();
       const written = await this.holder.write(write.changes);
       if (!written.ok) return written;
       this.#stored = write.after;
       this.#crashed -= discarded;
-      this.#reportProgress(mayBeUndone);
+      this.onProgress?.();
       return written;
     });
   };
@@ -550,16 +552,6 @@ export class TurnCommitter {
     const written = this.#turnWrite.then(write);
     this.#turnWrite = written.catch(() => undefined);
     return written;
-  }
-
-  /** Reports a written commit with progress. `mayBeUndone`: a renewal that was sent before may have written after it that the process drives no other turn. */
-  #reportProgress(mayBeUndone: boolean): void {
-    if (!mayBeUndone) return this.onProgress?.();
-    // If this fails, `ActiveTurns` writes it after one lease time.
-    void this.holder.writeEndOfAlone().then(
-      () => this.onProgress?.(),
-      () => undefined,
-    );
   }
 
   /** Reports a written commit that ends the turn with a failure or parks it (`onTurnFailure`). A turn that was parked before is not reported again. */

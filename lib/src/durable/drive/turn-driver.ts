@@ -18,6 +18,7 @@ import type { NextTurn } from "./turn-committer.ts";
 
 import { RuntimeError } from "../../core/model/internal.ts";
 import { startRun } from "../../core/run/internal.ts";
+import { noChanges } from "../rows/batch.ts";
 import { nameOf } from "../rows/session-key.ts";
 import { readValue } from "../rows/stored.ts";
 import { childrenOf, openChildrenOf } from "./children.ts";
@@ -67,7 +68,9 @@ export class TurnDriver {
 
   /** Stores that this process may drive other turns beside this one. */
   async endAlone(): Promise<void> {
-    await this.#committer.holder.writeEndOfAlone();
+    const { holder } = this.#committer;
+    holder.endAlone();
+    await holder.write(noChanges, { lasting: false });
   }
 
   /**

@@ -14,8 +14,8 @@
 //
 // Invariants
 //   1. Every write under a lease checks the token, and the storage refuses the batch if the row has another one.
-//   2. A claim, of a free, released or expired lease, gets the next epoch and a new nonce. A renewal keeps the token. The token never decreases,
-//      also when the session is deleted.
+//   2. A claim, of a free, released or expired lease, gets the next epoch and a new nonce. A renewal keeps the token and the value of the row. A holder that
+//      changes the value increases the nonce (`tokenOfChange`). The token never decreases, also when the session is deleted.
 //   3. The row stores a duration. The storage computes and judges the expiry with its own clock, so clock skew between clients is harmless.
 //   4. No batch is accepted under an expired lease. Its holder may claim the next epoch as long as the row still has its token (Q18).
 //   5. A lease lasts at least three renewal intervals, so two renewals may be missed, and longer while writes are slow (`drive/growing-lease.ts`).
@@ -59,6 +59,9 @@ export type Lease = {
 /** The number of nonces in an epoch. With 2^24 of them a session has 2^29 epochs, because a tag is a safe integer. */
 const noncesPerEpoch = 2 ** 24;
 
+/** Claims draw from the lower half of the nonces, so that changes never reach the next epoch. */
+const firstNonces = noncesPerEpoch / 2;
+
 /** The epoch of a fencing token: it increases with each claim of the session. Rows of older releases have an epoch without a nonce. */
 export function epochOf(token: number): number {
   return token < noncesPerEpoch ? token : Math.floor(token / noncesPerEpoch);
@@ -66,12 +69,17 @@ export function epochOf(token: number): number {
 
 /** The token of the next epoch. `token`: that of the lease row; 0 without a row. `random`: a new number of `Clock.random`, for the nonce. */
 export function nextToken(token: number, random: number): number {
-  return (epochOf(token) + 1) * noncesPerEpoch + Math.floor(random * noncesPerEpoch);
+  return (epochOf(token) + 1) * noncesPerEpoch + Math.floor(random * firstNonces);
+}
+
+/** The token of a lease row that its holder changes, in the same epoch: writes under the old token are refused after the change. */
+export function tokenOfChange(token: number): number {
+  return token + 1;
 }
 
 /** The lease of the turn that follows: the next epoch, so that late writes of the turn that ended are fenced. That turn was not taken over. */
-export function nextLease(lease: Lease, random: number): Lease {
-  return { ...lease, token: nextToken(lease.token, random), takesOver: false, tookOverFrom: null, alone: false };
+export function nextLease(lease: Lease, random: number, ttlMs: number): Lease {
+  return { ...lease, token: nextToken(lease.token, random), ttlMs, takesOver: false, tookOverFrom: null, alone: false };
 }
 
 /** A moment on both local clocks, in milliseconds. */

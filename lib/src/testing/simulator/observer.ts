@@ -68,8 +68,6 @@ type ObservedLease = {
   /** When the row was written and when the lease ends if no clock jumps, in true time. */
   readonly writtenAt: number;
   readonly endsAt: number;
-  /** A request that the network has repeated has written it, and it ends sooner than the lease that it replaced: its holder cannot know. */
-  readonly isShortened: boolean;
 };
 
 type ObservedTurn = {
@@ -208,7 +206,7 @@ export class Observer {
   }
 
   /** A batch was applied to the storage. */
-  applied(writer: SimulatedProcess, batch: Batch, isRepeated: boolean): void {
+  applied(writer: SimulatedProcess, batch: Batch): void {
     const { puts, removals } = batch;
     this.counts.writes += 1;
     this.#stored.applied(writer, batch);
@@ -236,7 +234,7 @@ export class Observer {
     const takesOver = lease !== undefined && !isDeletion && this.#isTakeover(writer, lease);
     if (takesOver) this.#takeover(lease, turn ?? null);
     const claimsReleased = lease !== undefined && this.of(nameOfKey(lease.key)).lease?.released === true;
-    const facts = { isDeletion, claimsReleased, hasJournal: journal.length > 0, isRepeated };
+    const facts = { isDeletion, claimsReleased, hasJournal: journal.length > 0 };
     for (const put of puts) this.#put(writer, put, facts);
     if (head !== undefined && stored !== null) {
       const session = this.of(nameOfKey(head.key));
@@ -361,7 +359,7 @@ export class Observer {
     return !released && expires > this.#storageNow;
   }
 
-  #lease(writer: SimulatedProcess, session: ObservedSession, put: Put, { isDeletion, isRepeated }: BatchFacts): void {
+  #lease(writer: SimulatedProcess, session: ObservedSession, put: Put, { isDeletion }: BatchFacts): void {
     const { owner, released, alone } = readValue("leases", rowOf(put));
     const before = session.lease;
     const { now } = this.#world;
@@ -386,7 +384,6 @@ export class Observer {
       const hasJumped = this.jumpedAt >= before.writtenAt;
       if (
         !before.released &&
-        !before.isShortened &&
         !hasJumped &&
         !this.#mistakesEnded &&
         !session.wasDeleted &&
@@ -407,9 +404,6 @@ export class Observer {
       session.tenureAt = now;
     }
     const ttlMs = put.ttlMs ?? 0;
-    // Leases last longer while writes are slow, so a repeated request may have a shorter one.
-    const isShortened = isRepeated && !released && before?.token === token && now + ttlMs < before.endsAt;
-    if (isShortened) session.robbed.set(owner, before.endsAt);
     session.lease = {
       token,
       owner,
@@ -418,7 +412,6 @@ export class Observer {
       expires: this.#storageNow + ttlMs,
       writtenAt: now,
       endsAt: now + ttlMs,
-      isShortened,
     };
   }
 
@@ -726,7 +719,6 @@ type BatchFacts = {
   readonly isDeletion: boolean;
   readonly claimsReleased: boolean;
   readonly hasJournal: boolean;
-  readonly isRepeated: boolean;
 };
 
 /** Returns whether the call was approved, or an answer was forwarded to the child turn that it belongs to. */

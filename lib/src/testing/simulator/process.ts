@@ -68,7 +68,7 @@ export type SharedStorage = {
   /** The true time until which the storage answers nothing. */
   stalledUntil: number;
   /** Called after a batch was applied, before any process can know of it. */
-  readonly applied: (writer: SimulatedProcess, batch: Batch, isRepeated: boolean) => Promise<void>;
+  readonly applied: (writer: SimulatedProcess, batch: Batch) => Promise<void>;
 };
 
 /** A sample of the storage's clock that took longer than this, in milliseconds, does not correct an earlier one (`storage-clock.ts`). */
@@ -164,7 +164,7 @@ export class SimulatedProcess implements Owner {
               () => this.#read(queries),
               (all) => hasLease(queries, all),
             ),
-      write: (batch) => this.#request(`write ${tablesOf(batch)}`, (isRepeated) => this.#write(batch, isRepeated)),
+      write: (batch) => this.#request(`write ${tablesOf(batch)}`, () => this.#write(batch)),
       now: () =>
         this.#sampling(
           "now",
@@ -274,7 +274,7 @@ export class SimulatedProcess implements Owner {
   }
 
   /** Sends a request to the storage and delivers its answer to this process. `apply` runs at the storage. */
-  #request<T>(what: string, apply: (isRepeated: boolean) => Promise<T>): Promise<T> {
+  #request<T>(what: string, apply: () => Promise<T>): Promise<T> {
     const [world, random] = [this.#world, this.#random];
     const { lostRequest, lostAnswer, busy, repeated } = this.faults;
     // The numbers are drawn before any decision, so that one fault does not shift the others.
@@ -304,7 +304,7 @@ export class SimulatedProcess implements Owner {
         return;
       }
       world.schedule(delayMs, null, async () => {
-        const outcome = await apply(false).then(
+        const outcome = await apply().then(
           (value) => ({ ok: true, value }) as const,
           (error: unknown) => ({ ok: false, error }) as const,
         );
@@ -314,7 +314,7 @@ export class SimulatedProcess implements Owner {
         } else answer(this.#latency(), () => (outcome.ok ? resolve(outcome.value) : reject(outcome.error)));
         if (repeatedAfterMs === null) return;
         world.schedule(repeatedAfterMs, null, async () => {
-          const again = await apply(true).then(summaryOf, () => " failed");
+          const again = await apply().then(summaryOf, () => " failed");
           world.log(() => `${this.name} ${what} arrives again${again}`);
         });
       });
@@ -325,10 +325,10 @@ export class SimulatedProcess implements Owner {
     return this.#shared.real.read(queries);
   }
 
-  async #write(batch: Batch, isRepeated: boolean): Promise<Written> {
+  async #write(batch: Batch): Promise<Written> {
     const written = await this.#shared.write(batch);
     if (!written.ok) return written;
-    await this.#shared.applied(this, batch, isRepeated);
+    await this.#shared.applied(this, batch);
     const changed = [...batch.puts.map(({ table, key }) => ({ table, key })), ...batch.removals.map(removedKey)];
     if (changed.length === 0) return written;
     const tables = new Set(changed.map(({ table }) => table));

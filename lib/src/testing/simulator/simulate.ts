@@ -229,8 +229,8 @@ class Simulation {
       now: () => world.now + this.#observer.storageSkewMs,
       processes: this.#processes,
       stalledUntil: 0,
-      applied: (writer, batch, isRepeated) => {
-        this.#observer.applied(writer, batch, isRepeated);
+      applied: (writer, batch) => {
+        this.#observer.applied(writer, batch);
         return this.#atWrite(writer);
       },
     };

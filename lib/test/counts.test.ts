@@ -46,6 +46,7 @@ const files: Files = {
   ].join("\n"),
   "lib/src/engine/options.ts": "export const runOptionTable = { seed: {}, model: {} } satisfies object;\n",
   "lib/src/http/routes.ts": [
+    'export const rows = { readB: get("/b", { summary: "Reads B." }), other: get("/c"), more: at("b", { summary: "" }) };',
     'export const routes = [{ method: "GET", path: "/a", operationId: "readA" }];',
     "export function more(): object {",
     '  const text = "// no comment";',
@@ -100,7 +101,7 @@ describe("counts of a repository", () => {
       tables: 3,
       "run options": 2,
       "members of Runtime": 3,
-      "HTTP operations": 1,
+      "HTTP operations": 2,
       "concurrency primitives": 1,
       "entry points": 2,
       "public names": 2,
@@ -112,7 +113,7 @@ describe("counts of a repository", () => {
     const { floors } = countRepository(await repository());
     expect(floors).toEqual([
       { name: "lib/src/engine", files: 1, lines: 1 },
-      { name: "lib/src/http", files: 2, lines: 11 },
+      { name: "lib/src/http", files: 2, lines: 12 },
       { name: "lib/src/*.ts", files: 1, lines: 1 },
       { name: "lib/src/runtime", files: 4, lines: 13 },
       { name: "apps/page", files: 1, lines: 5 },
@@ -137,7 +138,7 @@ describe("counts of a repository", () => {
     const { longestFunctions } = countRepository(await repository());
     expect(longestFunctions).toEqual([
       { name: "Page", place: "apps/page/src/page.tsx:1", lines: 5 },
-      { name: "more", place: "lib/src/http/routes.ts:2", lines: 4 },
+      { name: "more", place: "lib/src/http/routes.ts:3", lines: 4 },
       { name: "Slots.take", place: "lib/src/http/slots.ts:7", lines: 4 },
       { name: "(anonymous)", place: "lib/src/http/slots.ts:8", lines: 1 },
     ]);
@@ -149,8 +150,8 @@ describe("counts of a repository", () => {
         "  tables                  3",
         "  concurrency primitives  1",
         "  Slots  requests in progress",
-        "  lib/src/http     11   2 files",
-        "  all              32  10 files",
+        "  lib/src/http     12   2 files",
+        "  all              33  10 files",
         "  Slots.take   4  lib/src/http/slots.ts:7",
       ]),
     );

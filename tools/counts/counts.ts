@@ -229,10 +229,16 @@ function primitivesIn(file: string): readonly Primitive[] {
   return found;
 }
 
-/** The ids of the routes that a file defines: object literals with `method`, `path` and `operationId`. */
+/** The operations that a file declares: rows `name: get("/path", { summary, … })`, and object literals with `method`, `path` and `operationId`. */
 function operationsIn(file: string): readonly string[] {
   const ids: string[] = [];
   new Visitor({
+    Property({ key, value }) {
+      if (key.type !== "Identifier" || value.type !== "CallExpression") return;
+      const [path, row] = value.arguments;
+      const isPath = path?.type === "Literal" && typeof path.value === "string" && path.value.startsWith("/");
+      if (isPath && row?.type === "ObjectExpression" && fieldsOf(row).has("summary")) ids.push(key.name);
+    },
     ObjectExpression(node) {
       const fields = fieldsOf(node);
       const id = fields.get("operationId");

@@ -3,7 +3,7 @@
 
 export * from "./index.ts";
 
-export type { AnswerOptions, EventOptions } from "./drive/types.ts";
+export type { AnswerOptions } from "./drive/types.ts";
 
 // drive
 export { readOne } from "./drive/context.ts";

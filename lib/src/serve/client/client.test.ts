@@ -312,6 +312,8 @@ test("steers, sends to and cancels an open turn", async () => {
   expect(steered.turnId).toBe(turn.turnId);
   expect(await client.withdraw("s1", steered.inputId)).toBe("cancelled");
   expect(await client.withdraw("s1", steered.inputId)).toBe("already_cancelled");
+  expect(await client.withdraw("s1", "made-up")).toBe("not_found");
+  await expect(client.withdraw("s1", "i".repeat(300))).rejects.toMatchObject({ reason: "no_such_route", status: 404 });
   await client.steer("s1", user("Quietly."), { transient: true, id: "i1" });
   expect((await client.send("s1", "And now?")).turnId).toBe(turn.turnId);
   await call.say("Well");

@@ -4,7 +4,7 @@
 //   `createClient` holds no state besides its configuration: no connection, no cache, no session. A verb that starts a turn sends one
 //   POST with an idempotency key and `Accept: text/event-stream`, reads the ids of session and turn from the response headers, and
 //   returns a `ClientTurn` whose events come from that same response. Files:
-//     requests.ts         paths, queries and the options of the client
+//     requests.ts         the options of the client, and the request of an operation (serve/contract)
 //     sender.ts           one request with its retries; errors.ts maps error responses to error classes
 //     backoff.ts          retry with exponential backoff and jitter, `Retry-After`
 //     frames.ts           SSE frames of one response, with backpressure
@@ -23,38 +23,35 @@
 // Invariants
 //   1. A verb that starts a turn has one idempotency key for all its attempts: the turn starts once (at-least-once delivery of the
 //      request, exactly-once effect).
-//   2. A request that is not idempotent (`cancel` without a turn id, `fork`, `recover`, `complete`) is not repeated after the server
+//   2. A request that is not idempotent, as its operation says (`cancel` without a turn id, `fork`, `recover`, `complete`), is not repeated after the server
 //      may have processed it.
 //   3. Aborting a signal or leaving an iteration ends requests and connections, never a turn (H6).
 //   4. Ids in a URL are percent-encoded segments; `.` and `..` are rejected (path traversal).
 
-import type {
-  Cancelled,
-  LedgerSum,
-  Message,
-  Page,
-  Recovered,
-  SessionSummary,
-  SessionView,
-  Withdrawn,
-} from "../../core/model/internal.ts";
+import type { Message, SessionView, TurnEnd } from "../../core/model/internal.ts";
+import type { Operation, PathValues } from "../contract/internal.ts";
+import type { SentBody } from "./requests.ts";
 import type { ApiRequest, Sender } from "./sender.ts";
 import type {
   CallOptions,
   ClientChat,
   ClientOptions,
   ClientTurn,
-  Completed,
   DriveOptions,
   EverturnClient,
-  ExportedTurn,
   WatchOptions,
 } from "./types.ts";
 
+import {
+  processOperations,
+  recordOperations,
+  sessionOperations as sessions,
+  turnOperations as turns,
+} from "../contract/internal.ts";
 import { Backoff } from "./backoff.ts";
-import { errorOfFailure, isNotFound, serverFailure } from "./errors.ts";
+import { isNotFound } from "./errors.ts";
 import { eventIterable, eventStreamAt, readFrames } from "./event-reader.ts";
-import { ask, at, post, query, senderOf } from "./requests.ts";
+import { call, pathOf, query, senderOf } from "./requests.ts";
 import { readJson, readNothing, send, unexpectedResponse } from "./sender.ts";
 import { clientTurn } from "./turn.ts";
 
@@ -92,103 +89,61 @@ export function createClient(options: ClientOptions): EverturnClient {
   const sender = senderOf(options);
   return {
     start: async (input, { id, metadata, ...options } = {}) =>
-      startTurn(sender, "/sessions", { input, id, metadata }, options),
+      startTurn(sender, turns.startSession, [], { input, id, metadata }, options),
     reply: async (id, message, { whenBusy, ...options } = {}) =>
-      startTurn(sender, at`/sessions/${id}/reply`, { ...textOrMessage(message), whenBusy }, options),
+      startTurn(sender, turns.reply, [id], { ...textOrMessage(message), whenBusy }, options),
     send: async (id, message, { whenBusy, ...options } = {}) =>
-      startTurn(sender, at`/sessions/${id}/send`, { ...textOrMessage(message), whenBusy }, options),
+      startTurn(sender, turns.send, [id], { ...textOrMessage(message), whenBusy }, options),
     continue: async (id, message, options) =>
-      startTurn(sender, at`/sessions/${id}/continue`, { message: message ?? undefined }, options),
-    step: async (id, options) => startTurn(sender, at`/sessions/${id}/step`, {}, options),
+      startTurn(sender, turns.continueSession, [id], { message: message ?? undefined }, options),
+    step: async (id, options) => startTurn(sender, turns.step, [id], {}, options),
     submitToolResults: async (id, resultPairs, { continue: continues = true, ...options } = {}) => {
       const results = resultPairs.map(([toolCallId, content]) => ({ toolCallId, content }));
-      return startTurn(sender, at`/sessions/${id}/tool-results`, { results, continue: continues }, options);
+      return startTurn(sender, turns.submitToolResults, [id], { results, continue: continues }, options);
     },
     decide: async (id, toolCallId, decision, { continue: continues = true, ...options } = {}) =>
-      startTurn(sender, at`/sessions/${id}/decisions`, { toolCallId, ...decision, continue: continues }, options),
+      startTurn(sender, turns.decide, [id], { toolCallId, ...decision, continue: continues }, options),
 
-    steer: async (id, input, { id: inputId = randomKey(), transient, ...options } = {}) =>
-      post(
-        sender,
-        at`/sessions/${id}/steer`,
-        { input, transient, id: inputId },
-        options,
-        readJson<Steered>,
-        "idempotent",
-      ),
-    withdraw: async (id, inputId, options) =>
-      ask(sender, "DELETE", at`/sessions/${id}/inputs/${inputId}`, options, readResult<Withdrawn>),
-    cancel: async (id, { turnId, reason, ...options } = {}) => {
-      // Without a turn id a second request might cancel the next turn.
-      const repeat = turnId === undefined ? "at_most_once" : "idempotent";
-      return post(sender, at`/sessions/${id}/cancel`, { turnId, reason }, options, readResult<Cancelled>, repeat);
-    },
+    steer: async (id, input, { id: inputId = randomKey(), ...options } = {}) =>
+      call(sender, turns.steer, [id], { input, id: inputId, ...options }),
+    withdraw: async (id, inputId, options) => (await call(sender, turns.withdraw, [id, inputId], options)).result,
+    // Without a turn id a second request might cancel the next turn.
+    cancel: async (id, options) => (await call(sender, turns.cancel, [id], options)).result,
 
-    get: async (id, { messages, ...options } = {}) => {
-      const path = at`/sessions/${id}` + query({ messages });
-      const view = await ask(sender, "GET", path, options, readJson<SessionView>).catch(orNull);
-      return view === null ? null : withOlderMessages(sender, id, view, messages ?? 100, options);
+    get: async (id, options = {}) => {
+      const view = await call(sender, sessions.getSession, [id], options).catch(orNull);
+      return view === null ? null : withOlderMessages(sender, id, view, options);
     },
     chat: async (id, options) => {
-      const load = (before?: string) =>
-        ask(sender, "GET", at`/ui/chat/${id}` + query({ before }), options, readJson<ChatPage>);
-      let { previous, ...chat } = await load();
+      let { previous, ...chat } = await chatPage(sender, id, {}, options);
       while (previous !== null) {
-        const page = await load(previous);
+        const page = await chatPage(sender, id, { before: previous }, options);
         chat = { ...chat, messages: [...page.messages, ...chat.messages] };
         previous = page.previous;
       }
       return chat;
     },
-    messages: async (id, { after, limit, ...options } = {}) =>
-      ask(sender, "GET", at`/sessions/${id}/messages` + query({ after, limit }), options, readJson<Page<Message>>),
-    list: async ({ after, limit, status, engine, ...options } = {}) =>
-      ask(
-        sender,
-        "GET",
-        `/sessions${query({ after, limit, status, engine })}`,
-        options,
-        readJson<Page<SessionSummary>>,
-      ),
-    delete: async (id, options) => deleteSession(sender, at`/sessions/${id}`, options),
-    fork: async (id, { id: name, at: length, ...options } = {}) => {
-      const body = { id: name, at: length };
-      const fork = await post(sender, at`/sessions/${id}/fork`, body, options, readJson<{ readonly id: string }>);
-      return fork.id;
-    },
-    recover: async (id, { from, ...options } = {}) =>
-      post(sender, at`/sessions/${id}/recover`, { from }, options, readJson<Recovered>),
+    messages: async (id, { after, ...options } = {}) =>
+      call(sender, sessions.listMessages, [id], { ...options, ...(after === undefined ? {} : { after: `${after}` }) }),
+    list: async (options) => call(sender, sessions.listSessions, [], options),
+    delete: async (id, options) => deleteSession(sender, id, options),
+    fork: async (id, options) => (await call(sender, sessions.forkSession, [id], options)).id,
+    recover: async (id, options) => call(sender, sessions.recoverSession, [id], options),
     usage: async (id, options) =>
-      ask(sender, "GET", id === null ? "/usage" : at`/sessions/${id}/usage`, options, readJson<LedgerSum>),
+      id === null
+        ? call(sender, sessions.getUsageWithoutSession, [], options)
+        : call(sender, sessions.getUsage, [id], options),
 
     events: (id, options) => readSessionEvents(sender, id, options),
     attach: (id, turnId, { signal = null } = {}) =>
-      clientTurn(sender, {
-        sessionId: id,
-        turnId,
-        path: at`/sessions/${id}/turns/${turnId}`,
-        stream: null,
-        reopen: async () => null,
-        signal,
-      }),
-    export: async (id, turnId, options) =>
-      ask(sender, "GET", at`/sessions/${id}/turns/${turnId}/record`, options, readJson<ExportedTurn>),
+      clientTurn(sender, { sessionId: id, turnId, stream: null, reopen: async () => null, signal }),
+    export: async (id, turnId, options) => call(sender, recordOperations.exportTurn, [id, turnId], options),
 
-    token: async (id, toolCallId, options) => {
-      const path = at`/sessions/${id}/calls/${toolCallId}/token`;
-      return (await ask(sender, "POST", path, options, readJson<{ readonly token: string }>)).token;
-    },
-    complete: async (token, answer, { signal = null } = {}) => {
-      const body = { token, ...answer };
-      const answers = [404, 409];
-      return send(
-        sender,
-        { method: "POST", path: "/complete", body, repeat: "at_most_once", signal, answers },
-        readResult<Completed>,
-      );
-    },
+    token: async (id, toolCallId, options) => (await call(sender, turns.makeToken, [id, toolCallId], options)).token,
+    complete: async (token, answer, options) =>
+      (await call(sender, turns.complete, [], { token, ...answer, ...options })).result,
 
-    health: async (options) => ask(sender, "GET", "/health", options, readJson<{ readonly status: "ok" }>),
+    health: async (options) => call(sender, processOperations.health, [], options),
   };
 }
 
@@ -197,29 +152,16 @@ function textOrMessage(message: Parameters<EverturnClient["send"]>[1]) {
   return typeof message === "string" ? { text: message } : { message };
 }
 
-/** The response of `steer`. */
-type Steered = { readonly inputId: string; readonly turnId: string };
-
-/** Reads a body `{ result }`. Error statuses that are results (404, 409) may carry a failure instead, which is thrown. */
-async function readResult<Result extends string>(response: Response, request: ApiRequest): Promise<Result> {
-  const body = await readJson<{ readonly result?: Result }>(response, request);
-  if (body.result !== undefined) return body.result;
-  const failure = serverFailure(body);
-  throw failure === null
-    ? unexpectedResponse(request, response, "", "a body without a result")
-    : errorOfFailure(failure, response.status, null);
-}
-
 /** `null` for a session that does not exist; rethrows other errors. */
 function orNull(error: unknown): null {
   if (isNotFound(error)) return null;
   throw error;
 }
 
-async function deleteSession(sender: Sender, path: string, { signal }: CallOptions = {}): Promise<void> {
+async function deleteSession(sender: Sender, id: string, options: CallOptions | undefined): Promise<void> {
   const backoff = new Backoff(sender.retry.requests, sender.retry, sender.clock);
   try {
-    await send(sender, { method: "DELETE", path, repeat: "idempotent", signal: signal ?? null }, readNothing, backoff);
+    await call(sender, sessions.deleteSession, [id], options, { read: readNothing, backoff });
   } catch (error) {
     // After a retry, `not_found` means that the first attempt deleted the session and its response was lost.
     if (!(isNotFound(error) && backoff.used > 0)) throw error;
@@ -227,15 +169,17 @@ async function deleteSession(sender: Sender, path: string, { signal }: CallOptio
 }
 
 /** Starts a turn. All attempts carry the same idempotency key, so the turn starts once. */
-async function startTurn(
+async function startTurn<Path extends string, Body>(
   sender: Sender,
-  path: string,
-  fields: { readonly [name: string]: unknown },
+  operation: Operation<Path, object, Body, TurnEnd, "turn">,
+  ids: PathValues<Path>,
+  fields: Omit<SentBody<Body>, "options">,
   { key = randomKey(), signal: callerSignal, ...options }: DriveOptions = {},
 ): Promise<ClientTurn> {
   const signal = callerSignal ?? null;
   const body = Object.keys(options).length === 0 ? fields : { ...fields, options };
   const headers = { accept: "text/event-stream", "idempotency-key": key };
+  const path = pathOf(operation.path, ids);
   const request: ApiRequest = { method: "POST", path, body, headers, repeat: "idempotent", signal };
   const { stream, sessionId, turnId } = await send(sender, request, async (response) => {
     const session = response.headers.get("everturn-session");
@@ -251,7 +195,6 @@ async function startTurn(
   return clientTurn(sender, {
     sessionId,
     turnId,
-    path: turnId === null ? null : at`/sessions/${sessionId}/turns/${turnId}`,
     stream,
     reopen: (_, readerSignal, backoff) =>
       send(sender, { ...request, signal: readerSignal }, readFrames(sender, readerSignal), backoff),
@@ -265,10 +208,11 @@ function readSessionEvents(
   id: string,
   { after, turnId, follow = true, signal }: WatchOptions = {},
 ): ReturnType<EverturnClient["events"]> {
-  const path = turnId === undefined ? at`/sessions/${id}/events` : at`/sessions/${id}/turns/${turnId}/events`;
+  const path =
+    turnId === undefined ? pathOf(turns.watchSession.path, [id]) : pathOf(turns.watchTurn.path, [id, turnId]);
   const source = {
     after: after ?? null,
-    open: eventStreamAt(sender, follow ? path : `${path}?follow=false`),
+    open: eventStreamAt(sender, path + query(follow ? {} : { follow })),
     ending: follow ? "cut" : "over",
     onTurnEnd: () => undefined,
   } as const;
@@ -280,19 +224,28 @@ function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A page of a chat. */
 type ChatPage = ClientChat & { readonly previous: string | null };
 
+/** Reads a page of a chat from a route of the dialect `aiSdkChat()`. */
+function chatPage(
+  sender: Sender,
+  id: string,
+  page: { readonly before?: string },
+  { signal }: CallOptions = {},
+): Promise<ChatPage> {
+  const path = pathOf("/ui/chat/{id}", [id]) + query(page);
+  return send(sender, { method: "GET", path, repeat: "idempotent", signal: signal ?? null }, readJson<ChatPage>);
+}
+
 /**
- * Adds the messages that the server left out of a view because they are larger than a page, up to `count`. Messages are only appended, so their positions stay
- * valid between the requests.
+ * Adds the messages that the server left out of a view because they are larger than a page, up to as many as were asked for. Messages are only appended, so their
+ * positions stay valid between the requests.
  */
 async function withOlderMessages(
   sender: Sender,
   id: string,
   view: SessionView,
-  count: number,
-  options: CallOptions,
+  { messages: count = 100, ...options }: CallOptions & { readonly messages?: number },
 ): Promise<SessionView> {
   const { session, length } = view;
   const end = length - session.thread.messages.length;
@@ -300,8 +253,8 @@ async function withOlderMessages(
   const first = Math.max(0, length - count);
   while (first + older.length < end) {
     const next = first + older.length;
-    const path = at`/sessions/${id}/messages` + query({ after: next - 1, limit: end - next });
-    const { items } = await ask(sender, "GET", path, options, readJson<Page<Message>>);
+    const page = { after: `${next - 1}`, limit: end - next };
+    const { items } = await call(sender, sessions.listMessages, [id], { ...options, ...page });
     if (items.length === 0) break;
     older.push(...items);
   }

@@ -2,7 +2,7 @@
 
 export type { ClientErrorReason } from "./errors.ts";
 export type { Inspector } from "./inspector.ts";
-export type { ClientOptions, ClientTurn, EverturnClient, TurnOptions } from "./types.ts";
+export type { ClientOptions, ClientTurn, EverturnClient } from "./types.ts";
 export type {
   DiscardedAttempt,
   EffectDetail,
@@ -25,7 +25,7 @@ export type {
   TurnChange,
   TurnSnapshot,
 } from "../../core/model/internal.ts";
-export type { ScenarioView, ServerView } from "../contract/internal.ts";
+export type { ScenarioView, ServerView, TurnOptions } from "../contract/internal.ts";
 
 export { chatFetch } from "./chat-fetch.ts";
 export { createClient } from "./client.ts";

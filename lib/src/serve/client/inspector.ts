@@ -13,8 +13,8 @@ import type {
 import type { ServerView } from "../contract/internal.ts";
 import type { CallOptions, ClientOptions, PageOptions } from "./types.ts";
 
-import { ask, at, post, query, senderOf } from "./requests.ts";
-import { readJson } from "./sender.ts";
+import { inspectionOperations } from "../contract/internal.ts";
+import { call, senderOf } from "./requests.ts";
 
 /** Reads what a server knows about its turns, engines and workers. {@link createInspector} creates it. */
 export type Inspector = {
@@ -55,31 +55,17 @@ export type Inspector = {
  */
 export function createInspector(options: ClientOptions): Inspector {
   const sender = senderOf(options);
+  const operations = inspectionOperations;
   return {
-    server: async (options) => ask(sender, "GET", "/server", options, readJson<ServerView>),
-    engines: async (options) =>
-      (await ask(sender, "GET", "/engines", options, readJson<{ readonly items: readonly EngineView[] }>)).items,
-    turns: async (sessionId, { limit, after, ...options } = {}) => {
-      const path = at`/sessions/${sessionId}/turns` + query({ limit, after });
-      return ask(sender, "GET", path, options, readJson<Page<TurnSummaryView>>);
-    },
-    timeline: async (sessionId, turnId, { after, limit, ...options } = {}) => {
-      const path = at`/sessions/${sessionId}/turns/${turnId}/timeline` + query({ after, limit });
-      return ask(sender, "GET", path, options, readJson<TurnTimeline>);
-    },
-    effect: async (sessionId, turnId, ordinal, options) => {
-      const path = at`/sessions/${sessionId}/turns/${turnId}/effects/${`${ordinal}`}`;
-      return ask(sender, "GET", path, options, readJson<EffectDetail>);
-    },
-    overview: async ({ from, until, ...options } = {}) =>
-      ask(sender, "GET", `/overview${query({ from, until })}`, options, readJson<Overview>),
-    workers: async (options) =>
-      (await ask(sender, "GET", "/workers", options, readJson<{ readonly items: readonly WorkerView[] }>)).items,
-    search: async (text, { limit, ...options } = {}) => {
-      const path = `/search${query({ q: text, limit })}`;
-      return (await ask(sender, "GET", path, options, readJson<{ readonly items: readonly SearchHit[] }>)).items;
-    },
-    startScenario: async (name, options = {}) =>
-      post(sender, at`/scenarios/${name}`, {}, options, readJson<{ readonly sessionId: string }>),
+    server: async (options) => call(sender, operations.getServer, [], options),
+    engines: async (options) => (await call(sender, operations.listEngines, [], options)).items,
+    turns: async (sessionId, options) => call(sender, operations.listTurns, [sessionId], options),
+    timeline: async (sessionId, turnId, options) => call(sender, operations.getTimeline, [sessionId, turnId], options),
+    effect: async (sessionId, turnId, ordinal, options) =>
+      call(sender, operations.getEffect, [sessionId, turnId, `${ordinal}`], options),
+    overview: async (options) => call(sender, operations.getOverview, [], options),
+    workers: async (options) => (await call(sender, operations.listWorkers, [], options)).items,
+    search: async (text, options) => (await call(sender, operations.searchMessages, [], { q: text, ...options })).items,
+    startScenario: async (name, options) => call(sender, operations.startScenario, [name], options),
   };
 }

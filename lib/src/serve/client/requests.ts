@@ -1,12 +1,16 @@
-// Parts that both clients use: their checked options, paths and queries, and the two kinds of requests that are not streams.
+// Parts that both clients use: their checked options, and the requests of operations (serve/contract).
 
-import type { ApiRequest, ReadAnswer, Sender } from "./sender.ts";
-import type { CallOptions, ClientOptions } from "./types.ts";
+import type { UserMessage } from "../../core/model/internal.ts";
+import type { Operation, PathValues, Uses } from "../contract/internal.ts";
+import type { Backoff } from "./backoff.ts";
+import type { ReadAnswer, Sender } from "./sender.ts";
+import type { CallOptions, ClientOptions, UserInput } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { MisuseError } from "../../core/model/internal.ts";
+import { noBody } from "../contract/internal.ts";
 import { checkedRetry } from "./backoff.ts";
-import { checkedToken, send } from "./sender.ts";
+import { checkedToken, readJson, send } from "./sender.ts";
 
 /** Checks the options and fills in the defaults. */
 export function senderOf(options: ClientOptions): Sender {
@@ -44,13 +48,14 @@ function badUrl(why: string): MisuseError {
   return new MisuseError("invalid_argument", `url: ${why}`, { path: ["url"] });
 }
 
-/** A template tag for paths: percent-encodes each interpolated id as one path segment. */
-export function at(texts: TemplateStringsArray, ...segments: readonly string[]): string {
-  return texts.map((text, index) => (index < segments.length ? text + encodeSegment(segments[index]) : text)).join("");
+/** A path with its parameters, each as one percent-encoded segment. */
+export function pathOf<Path extends string>(path: Path, values: PathValues<Path>): string {
+  const segments = values.map(encodeSegment);
+  return path.replaceAll(/\{\w+\}/g, () => segments.shift() ?? "");
 }
 
 /** Rejects `.` and `..` (path traversal): URL parsers resolve dot segments also when they are percent-encoded. */
-function encodeSegment(segment: string | undefined): string {
+function encodeSegment(segment: unknown): string {
   const isEncodable =
     typeof segment === "string" && !["", ".", ".."].includes(segment) && !/\p{Surrogate}/u.test(segment);
   if (isEncodable) return encodeURIComponent(segment);
@@ -58,31 +63,38 @@ function encodeSegment(segment: string | undefined): string {
 }
 
 /** A query string with the fields that are set, or an empty string. */
-export function query(fields: { readonly [name: string]: string | number | undefined }): string {
+export function query(fields: { readonly [name: string]: unknown }): string {
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(fields)) if (value !== undefined) parameters.set(name, `${value}`);
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) parameters.set(name, String(value));
   return parameters.size === 0 ? "" : `?${parameters}`;
 }
 
-/** An idempotent request without a body. */
-export function ask<T>(
-  sender: Sender,
-  method: ApiRequest["method"],
-  path: string,
-  { signal }: CallOptions = {},
-  read: ReadAnswer<T>,
-): Promise<T> {
-  return send(sender, { method, path, repeat: "idempotent", signal: signal ?? null }, read);
-}
+/** Messages as callers may write them. */
+type Sent<T> = T extends UserMessage ? UserInput : T extends readonly UserMessage[] ? readonly UserInput[] : T;
 
-/** A request with a body. By default it is sent at most once. */
-export function post<T>(
+/** The fields of a body. */
+export type SentBody<Body> = Body extends object
+  ? { readonly [Name in keyof Body]: Sent<Body[Name]> | undefined }
+  : unknown;
+
+/** The request of an operation, and how to read its response. `fields`: those of the query or of the body, and the options of the call. */
+export function call<Path extends string, Query, Body, Result>(
   sender: Sender,
-  path: string,
-  body: unknown,
-  { signal }: CallOptions,
-  read: ReadAnswer<T>,
-  repeat: ApiRequest["repeat"] = "at_most_once",
-): Promise<T> {
-  return send(sender, { method: "POST", path, body, repeat, signal: signal ?? null }, read);
+  { method, path, body, answers, idempotent }: Operation<Path, Query, Body, Result, Uses>,
+  values: PathValues<Path>,
+  fields: (Partial<Query> & SentBody<Body> & CallOptions) | undefined,
+  { read = readJson<Result>, backoff }: { readonly read?: ReadAnswer<Result>; readonly backoff?: Backoff } = {},
+): Promise<Result> {
+  const { signal, ...others }: CallOptions = fields ?? {};
+  const given: { readonly [name: string]: unknown } = others;
+  const once = idempotent === "never" || (idempotent === "turn" && given["turnId"] === undefined);
+  const request = {
+    method,
+    path: pathOf(path, values) + (method === "POST" ? "" : query(given)),
+    repeat: once ? "at_most_once" : "idempotent",
+    signal: signal ?? null,
+    answers: Object.keys(answers.responses).map(Number),
+    ...(Object.is(body, noBody) ? {} : { body: given }),
+  } as const;
+  return send(sender, request, read, backoff);
 }

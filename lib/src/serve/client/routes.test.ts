@@ -1,9 +1,8 @@
 // The client covers the routes of the handler: every route has a verb, or a reason why it has none.
 
 import type { DecisionInput } from "../../core/session/internal.ts";
-import type { TurnOptions as ServedOptions } from "../http/routes/turn-options.ts";
 import type { createHandler } from "../index.ts";
-import type { EverturnClient, Inspector, TurnOptions } from "./index.ts";
+import type { EverturnClient, Inspector } from "./index.ts";
 import type { DecisionAnswer } from "./types.ts";
 
 import { expect, expectTypeOf, test } from "vitest";
@@ -105,8 +104,6 @@ test("every verb uses a route", () => {
   expect(Object.keys(createClient({ url: "http://localhost" })).filter((verb) => !asked.has(verb))).toEqual([]);
 });
 
-test("the turn options of the client are those of the server", () => {
-  expectTypeOf<keyof TurnOptions>().toEqualTypeOf<keyof ServedOptions>();
-  expectTypeOf<TurnOptions>().toExtend<ServedOptions>();
+test("the decisions of the client are those of the runtime", () => {
   expectTypeOf<DecisionAnswer>().toExtend<DecisionInput>();
 });

@@ -43,7 +43,7 @@ export type ApiRequest = {
   readonly signal: AbortSignal | null;
   /** The wait that the server was asked for (`Prefer: wait`), in milliseconds. It extends the timeout. */
   readonly waitMs?: number;
-  /** Statuses besides 2xx whose bodies are results and not errors. */
+  /** Statuses whose bodies are results, unless they contain a failure. */
   readonly answers?: readonly number[];
 };
 
@@ -126,10 +126,11 @@ async function attempt<T>(sender: Sender, request: ApiRequest, read: ReadAnswer<
       .then((response) => (anySignal.aborted ? response.body?.cancel() : undefined))
       .catch(() => undefined);
     const response = await unlessAborted(responsePromise, anySignal);
-    if (response.ok || request.answers?.includes(response.status) === true) {
-      return { type: "answered", value: await unlessAborted(read(response, request), anySignal) };
-    }
+    if (response.ok) return { type: "answered", value: await unlessAborted(read(response, request), anySignal) };
     const text = await unlessAborted(response.text(), anySignal);
+    if (request.answers?.includes(response.status) === true && failureIn(text) === null) {
+      return { type: "answered", value: await read(new Response(text, { status: response.status }), request) };
+    }
     return failedAttempt(request, response, text, token, sender.clock.now());
   } catch (error) {
     signal?.throwIfAborted();

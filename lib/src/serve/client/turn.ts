@@ -21,17 +21,18 @@ import type { ClientTurn } from "./types.ts";
 
 import { nextTask } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
+import { turnOperations } from "../contract/internal.ts";
 import { Backoff } from "./backoff.ts";
 import { ClientError } from "./errors.ts";
 import { eventIterable, eventStreamAt } from "./event-reader.ts";
+import { pathOf } from "./requests.ts";
 import { readJson, send } from "./sender.ts";
 
 /** A turn on the server, and the connection to it that is already open. */
 export type TurnLocation = {
   readonly sessionId: string;
+  /** `null` if no turn was started. */
   readonly turnId: string | null;
-  /** `/sessions/{id}/turns/{turnId}`; `null` if no turn was started. */
-  readonly path: string | null;
   /** The stream of the response that started the turn. */
   readonly stream: FrameStream | null;
   /** Reopens the stream if no turn was started: sends the request again under the same idempotency key. */
@@ -45,10 +46,8 @@ const waitSeconds = 25;
 /** The time in milliseconds after which the unread stream of the response is closed. */
 const unreadStreamMs = 5000;
 
-export function clientTurn(
-  sender: Sender,
-  { sessionId, turnId, path, stream, reopen, signal }: TurnLocation,
-): ClientTurn {
+export function clientTurn(sender: Sender, { sessionId, turnId, stream, reopen, signal }: TurnLocation): ClientTurn {
+  const path = turnId === null ? null : pathOf(turnOperations.getTurn.path, [sessionId, turnId]);
   let unreadStream = stream;
   let receivedEnd: TurnEnd | null = null;
   let resolveEnd: ((end: TurnEnd) => void) | null = null;

@@ -9,20 +9,16 @@ import type {
   LedgerSum,
   Message,
   MessageInput,
-  ModelName,
   Page,
-  PendingReason,
   Recovered,
-  ResponseFormat,
   RuntimeEvent,
   SessionFilter,
   SessionSummary,
   SessionView,
-  ToolChoice,
-  ToolMode,
   TurnEnd,
   Withdrawn,
 } from "../../core/model/internal.ts";
+import type { Completed, ExportedTurn, TurnOptions, WhenBusy } from "../contract/internal.ts";
 
 /** Options of {@link createClient}. `url` is required. */
 export type ClientOptions = {
@@ -69,63 +65,6 @@ export type CallOptions = {
   readonly signal?: AbortSignal;
 };
 
-/**
- * Options of a turn. `engine`, `version` and `waits` are always accepted, the others if the operator of the server
- * allows them.
- */
-export type TurnOptions = {
-  /** The name of an engine on the server. */
-  readonly engine?: string;
-  /** The request is rejected with a conflict unless the session has this version. */
-  readonly version?: number;
-  /** How long calls may stay pending, by reason. */
-  readonly waits?: { readonly [R in PendingReason]?: WaitPolicy };
-  /** The model, as `provider:model`. */
-  readonly model?: ModelName;
-  /** Instructions that replace those of the engine. */
-  readonly instructions?: string;
-  /** A JSON Schema that the answer must conform to. */
-  readonly output?: { readonly [keyword: string]: unknown };
-  /** The format of the reply, if there is no `output`. */
-  readonly responseFormat?: ResponseFormat;
-  /** How often the model may correct an answer that does not conform to `output`. */
-  readonly repair?: number;
-  /** Whether the model must, may or must not call a tool. */
-  readonly toolChoice?: ToolChoice;
-  /** The names of the tools of the engine that the turn has. Default: all. */
-  readonly activeTools?: readonly string[];
-  /** Whether one reply may contain several tool calls. */
-  readonly parallelToolCalls?: boolean;
-  /** Randomness of the reply. */
-  readonly temperature?: number;
-  /** Nucleus sampling, from 0 to 1. */
-  readonly topP?: number;
-  /** Longest reply of one model call, in tokens. */
-  readonly maxTokens?: number;
-  /** Texts at which the model stops. */
-  readonly stopSequences?: readonly string[];
-  /** A seed for sampling. */
-  readonly seed?: number;
-  /** `manual` leaves all tool calls pending. */
-  readonly mode?: ToolMode;
-  /** How many model calls the turn may make. */
-  readonly maxTurns?: number;
-  /** Limits of steps, tokens, cost and time. */
-  readonly budgets?: TurnBudgets;
-};
-
-/** How long a call may stay pending, in milliseconds, and what happens then. */
-type WaitPolicy = { readonly afterMs: number; readonly onTimeout?: "error_as_result" | "fail_turn" };
-
-/** Limits of a turn. At a limit the turn ends with `haltedReason: "budget"`. */
-type TurnBudgets = {
-  readonly steps?: number;
-  readonly tokens?: number;
-  readonly cost?: number;
-  readonly timeMs?: number;
-  readonly noProgress?: number;
-};
-
 /** Options of verbs that start a turn. */
 export type DriveOptions = TurnOptions &
   CallOptions & {
@@ -143,7 +82,7 @@ type MessageOptions = DriveOptions & {
    * turn and makes it the next turn, `"reject"` rejects with `conflict`. Default: the policy of the engine on the server, otherwise `"reject"` for
    * `reply` and `"steer"` for `send`.
    */
-  readonly whenBusy?: "steer" | "queue" | "interrupt" | "reject";
+  readonly whenBusy?: WhenBusy;
 };
 
 /** Options of `start`. */
@@ -161,7 +100,7 @@ type AnswerOptions = DriveOptions & {
 };
 
 /** A user message: the value of `user()`, or an object such as `{ role: "user", content: "hi" }`. */
-type UserInput = Extract<MessageInput, { readonly role: "user" }>;
+export type UserInput = Extract<MessageInput, { readonly role: "user" }>;
 
 /** A chat of the AI SDK. The id of the chat is the id of its first session. */
 export type ClientChat = {
@@ -194,9 +133,6 @@ type TokenAnswer =
   | { readonly type: "approve" }
   | { readonly type: "deny"; readonly reason?: string };
 
-/** The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. */
-export type Completed = "completed" | "already_completed" | "revoked" | "unknown";
-
 /** Which events to read. */
 export type WatchOptions = CallOptions & {
   /** The cursor to start after. Default: from the first event. */
@@ -209,9 +145,6 @@ export type WatchOptions = CallOptions & {
 
 /** Pagination: `after` is the cursor `next` of the previous page. */
 export type PageOptions = CallOptions & { readonly limit?: number; readonly after?: string };
-
-/** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
-export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
 
 /** An accepted turn on the server: its events and its result. */
 export type ClientTurn = {

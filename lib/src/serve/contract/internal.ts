@@ -1,3 +1,36 @@
 // Names of this folder that sibling folders of lib/src import. Not an entry point of the package: any release may change this list.
 
+export type {
+  AnyOperation,
+  BodyParts,
+  Operation,
+  PathNames,
+  PathValues,
+  ResponseDescription,
+  Uses,
+} from "./operation.ts";
+export { noBody } from "./operation.ts";
+export type { Completed, ExportedTurn } from "./results.ts";
+export { resultRef, resultSchemas } from "./results.ts";
 export type { ScenarioView, ServerView } from "./server-view.ts";
+export type { TurnOptions, WhenBusy } from "./turn-options.ts";
+
+// operations
+export { inspectionOperations, recordOperations } from "./inspection-operations.ts";
+export { processOperations, sessionOperations } from "./session-operations.ts";
+export { turnOperations } from "./turn-operations.ts";
+
+// schemas
+export type { BodyFields, BodySchema, QueryField } from "./schema.ts";
+export {
+  arraySchema,
+  booleanSchema,
+  countSchema,
+  enumSchema,
+  numberSchema,
+  objectSchema,
+  optionalField,
+  requiredField,
+  stringSchema,
+  wholeNumber,
+} from "./schema.ts";

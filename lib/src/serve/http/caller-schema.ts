@@ -9,7 +9,7 @@
 
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Shape } from "../../core/model/parse/reading.ts";
-import type { BodySchema } from "./openapi/body-schema.ts";
+import type { BodySchema } from "../contract/internal.ts";
 
 import { isPlainObject, jsonObject } from "../../core/model/parse/reading.ts";
 import { costProblem } from "./schema-cost.ts";

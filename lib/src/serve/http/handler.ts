@@ -54,8 +54,17 @@ import type { AllowedOption } from "./routes/turn-options.ts";
 
 import { nextTask, systemClock } from "../../core/clock/clock.ts";
 import { startTimer } from "../../core/clock/timer.ts";
+import { busyPolicies } from "../../core/engine/internal.ts";
 import { MisuseError } from "../../core/model/internal.ts";
 import { ReadSlots } from "../../durable/internal.ts";
+import {
+  enumSchema,
+  inspectionOperations,
+  processOperations,
+  recordOperations,
+  sessionOperations,
+  turnOperations,
+} from "../contract/internal.ts";
 import { inspection } from "../inspect/internal.ts";
 import { callerAccess, checkedRules } from "./access.ts";
 import { authenticator } from "./auth.ts";
@@ -67,17 +76,16 @@ import { loadHono } from "./hono.ts";
 import { readJson } from "./input.ts";
 import { checkedLimits, ConcurrencyLimit, RequestSlots } from "./limits.ts";
 import { openapi } from "./openapi/openapi.ts";
-import { jsonAnswer, schemaRef } from "./openapi/schemas.ts";
-import { inspectionRoutes } from "./routes/inspection-routes.ts";
-import { overviewRoutes } from "./routes/overview-routes.ts";
-import { recordRoute } from "./routes/record-route.ts";
+import { inspectionImplementations } from "./routes/inspection-routes.ts";
+import { routesOf } from "./routes/operation-route.ts";
+import { recordImplementations } from "./routes/record-route.ts";
 import { json, jsonHeaders, largeBodyOf, route } from "./routes/route.ts";
-import { searchRoutes } from "./routes/search-routes.ts";
-import { sessionRoutes } from "./routes/session-routes.ts";
+import { sessionImplementations } from "./routes/session-routes.ts";
 import { turnOptions } from "./routes/turn-options.ts";
-import { turnRoutes } from "./routes/turn-routes.ts";
+import { turnImplementations } from "./routes/turn-routes.ts";
 import { completeBody, partsBody, sseBody, sseHeaders } from "./sse.ts";
 import { TenantTicks } from "./tenant-ticks.ts";
+import { userMessage } from "./user-message.ts";
 
 /** Options of {@link createHandler}. `sessions` and `auth` are required. */
 export type HttpOptions = {
@@ -198,30 +206,38 @@ export function createHandler(options: HttpOptions): (request: Request) => Promi
     allowsInstructions: allow.includes("instructions"),
     onError: (error: unknown): void => reportError(error, null),
   };
+  const parts = {
+    message: userMessage(policy),
+    options: turnOptions(allow),
+    whenBusy: enumSchema(busyPolicies),
+  };
+  const inspect = options.inspect === true ? {} : (options.inspect ?? false);
   const apiRoutes: readonly Route[] = [
-    ...sessionRoutes,
-    ...turnRoutes(turnOptions(allow), policy),
-    ...(records ? [recordRoute] : []),
-    ...(options.inspect === undefined || options.inspect === false
+    ...routesOf(sessionOperations, parts, sessionImplementations),
+    ...routesOf(turnOperations, parts, turnImplementations(policy)),
+    ...(records ? routesOf(recordOperations, parts, recordImplementations) : []),
+    ...(inspect === false
       ? []
-      : [
-          ...inspectionRoutes(inspected, options.inspect === true ? {} : options.inspect, { allow, records }),
-          ...overviewRoutes(inspected),
-          ...searchRoutes,
-        ]),
+      : routesOf(inspectionOperations, parts, inspectionImplementations(inspected, inspect, { allow, records }))),
   ];
-  const health = healthRoute(sessions);
-  const ownRoutes = [...apiRoutes, health, openapiRoute({})];
+  const processRoutes = routesOf(processOperations, parts, {
+    // Reads one row, so it fails when the storage does not answer.
+    health: async () => {
+      await sessions.list({ limit: 1 });
+      return { status: "ok" };
+    },
+  });
+  const ownRoutes = [...apiRoutes, ...processRoutes, openapiRoute({})];
   const described: readonly ServedRoute[] = [
-    ...apiRoutes.map((route) => ({ route, errorResponse })),
+    ...apiRoutes.map(served),
     ...dialectRoutes(dialects, dialectSettings, ownRoutes),
-    { route: health, errorResponse },
+    ...processRoutes.map(served),
   ];
   const description = openapi(
     described.map(({ route }) => route),
     base,
   );
-  const servedRoutes: readonly ServedRoute[] = [...described, { route: openapiRoute(description), errorResponse }];
+  const servedRoutes: readonly ServedRoute[] = [...described, served(openapiRoute(description))];
 
   // Steps 3 to 9 of the header comment.
   const handleRequest = async (
@@ -470,22 +486,6 @@ function tenantKey({ tenant }: Caller): string {
   return tenant ?? "";
 }
 
-/** `GET /health`: reads one row, so it fails when the storage does not answer. */
-function healthRoute(sessions: Runtime): Route {
-  return route({
-    method: "GET",
-    path: "/health",
-    operationId: "health",
-    summary: "Checks that the process responds and its storage answers.",
-    access: "open",
-    answers: { 200: jsonAnswer("The process and its storage work.", schemaRef("Health")) },
-    handle: async () => {
-      await sessions.list({ limit: 1 });
-      return json({ status: "ok" });
-    },
-  });
-}
-
 /** `GET /openapi.json`. It is not part of the document that it serves. */
 function openapiRoute(description: object): Route {
   return route({
@@ -497,6 +497,11 @@ function openapiRoute(description: object): Route {
     answers: { 200: { description: "An OpenAPI 3.1 document." } },
     handle: async () => json(description),
   });
+}
+
+/** A route whose errors have the format of the API. */
+function served(route: Route): ServedRoute {
+  return { route, errorResponse };
 }
 
 type PathMethods = { readonly methods: readonly string[]; readonly errorResponse: ServedRoute["errorResponse"] };

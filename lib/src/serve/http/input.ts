@@ -10,8 +10,8 @@
 // effect without an error.
 
 import type { Clock } from "../../core/clock/clock.ts";
+import type { BodySchema, QueryField } from "../contract/internal.ts";
 import type { HttpLimits } from "./limits.ts";
-import type { BodySchema } from "./openapi/body-schema.ts";
 
 import { startTimer } from "../../core/clock/timer.ts";
 import { renderIssue, renderPath } from "../../core/model/internal.ts";
@@ -131,24 +131,41 @@ export function readBody<T>({ shape }: BodySchema<T>, input: unknown): T {
   throw new HttpError("invalid_body", message, { details: { issues, path: result.issues[0]?.path ?? [] } });
 }
 
-/** A query parameter: its parser (`null`: the text is invalid) and the expected form for the error message. */
-export type QueryField<T> = { readonly read: (text: string) => T | null; readonly expected: string };
+/**
+ * Reads the query parameters of an operation. Others are rejected, and so are those that are invalid or appear twice. `undefined`: the operation has none, and its
+ * query is ignored.
+ */
+export function readQuery<Query>(
+  query: URLSearchParams,
+  fields: { readonly [N in keyof Query]: QueryField<Query[N]> } | undefined,
+  idLength: number,
+): Partial<Query> {
+  const values: Partial<Query> = {};
+  if (fields === undefined) return values;
+  checkQuery(query, Object.keys(fields));
+  for (const name in fields) {
+    const field = fields[name];
+    const value = queryParameter(
+      query,
+      name,
+      field.maxLength === undefined ? field : bounded(field, field.maxLength(idLength)),
+    );
+    if (value !== undefined) values[name] = value;
+  }
+  return values;
+}
 
-export const wholeNumber: QueryField<number> = {
-  read: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null),
-  expected: "a whole number",
-};
-
-export const trueOrFalse: QueryField<boolean> = {
-  read: (text) => (text === "true" ? true : text === "false" ? false : null),
-  expected: "true or false",
-};
+/** The field for texts of 1 to `most` characters. */
+function bounded<T>({ read }: QueryField<T>, most: number): Pick<QueryField<T>, "read" | "expected"> {
+  const isInRange = (text: string) => text.length > 0 && text.length <= most;
+  return { read: (text) => (isInRange(text) ? read(text) : null), expected: `1 to ${most} characters` };
+}
 
 /** Reads a query parameter; `undefined` if it is absent. A parameter that is invalid or appears twice throws 400. */
 export function queryParameter<T>(
   query: URLSearchParams,
   name: string,
-  { read, expected }: QueryField<T>,
+  { read, expected }: Pick<QueryField<T>, "read" | "expected">,
 ): T | undefined {
   const [text, ...duplicates] = query.getAll(name);
   if (text === undefined) return undefined;
@@ -157,14 +174,6 @@ export function queryParameter<T>(
   throw new HttpError("invalid_query", `${renderPath([name])} must be ${expected}, given once`, {
     details: { path: [name] },
   });
-}
-
-/** A parameter that is any text of 1 to `maxLength` characters, such as a cursor. */
-export function boundedText(maxLength: number): QueryField<string> {
-  return {
-    read: (text) => (text.length > 0 && text.length <= maxLength ? text : null),
-    expected: `1 to ${maxLength} characters`,
-  };
 }
 
 /**

@@ -11,21 +11,22 @@ export type { HttpFailure } from "./failure.ts";
 export { errorResponse, failureOf, publicToolMessage, redactedJson } from "./failure.ts";
 export type { HttpOptions } from "./handler.ts";
 export { createHandler } from "./handler.ts";
-export { checkQuery, isPathSegment, queryParameter, wholeNumber } from "./input.ts";
+export { checkQuery, isPathSegment, queryParameter } from "./input.ts";
 export type { HttpLimits } from "./limits.ts";
 export { defaultHttpLimits } from "./limits.ts";
 export type { SseSource } from "./sse.ts";
 export { frame } from "./sse.ts";
 
+// contract
+export type { BodySchema, ResponseDescription } from "../contract/internal.ts";
+export { objectSchema, optionalField, stringSchema, wholeNumber } from "../contract/internal.ts";
+
 // openapi
-export type { BodySchema } from "./openapi/body-schema.ts";
-export { objectSchema, optionalField, stringSchema } from "./openapi/body-schema.ts";
-export { jsonAnswer } from "./openapi/schemas.ts";
+export { jsonAnswer } from "./openapi/openapi.ts";
 
 // routes
 export type { InspectOptions, Scenario } from "./routes/inspection-routes.ts";
-export type { Parameter, ResponseDescription, Route, RouteCall } from "./routes/route.ts";
+export type { Parameter, Route, RouteCall } from "./routes/route.ts";
 export { bodyRoute, json, releaseOnError, route } from "./routes/route.ts";
-export { noSession } from "./routes/session-routes.ts";
-export { cancelAnswers, cancelResponse, turnHeaders } from "./routes/turn-answer.ts";
+export { cancelAnswers, cancelResponse, noSession, turnHeaders } from "./routes/turn-answer.ts";
 export type { AllowedOption } from "./routes/turn-options.ts";

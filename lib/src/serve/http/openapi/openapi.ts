@@ -1,9 +1,10 @@
 // Generates the OpenAPI 3.1 document from the route table that the handler serves.
 
 import type { JsonObject } from "../../../core/model/internal.ts";
+import type { ResponseDescription } from "../../contract/internal.ts";
 import type { Route } from "../routes/route.ts";
 
-import { schemas } from "./schemas.ts";
+import { resultRef, resultSchemas } from "../../contract/internal.ts";
 
 /** The version of the library, as package.json has it. */
 export const libraryVersion = "0.1.0";
@@ -25,7 +26,10 @@ export function openapi(routes: readonly Route[], base: string): JsonObject {
     servers: [{ url: base === "" ? "/" : base }],
     security: [{ bearer: [] }],
     paths,
-    components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } }, schemas },
+    components: {
+      securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+      schemas: Object.fromEntries(Object.entries(resultSchemas).map(([name, { schema }]) => [name, schema])),
+    },
   };
 }
 
@@ -39,7 +43,10 @@ function operation({ path, operationId, summary, access, query, body, keyed, ans
   }));
   const queryParameters = query.map((parameter) => ({ ...parameter, in: "query", required: false }));
   const headerParameters = keyed ? [idempotencyKey] : [];
-  const failure = { description: "The failure.", content: { "application/json": { schema: schemaRef("Error") } } };
+  const failure = {
+    description: "The failure.",
+    content: { "application/json": { schema: resultRef("Error").schema } },
+  };
   return {
     operationId,
     summary,
@@ -62,8 +69,9 @@ function withSchemas(content: { readonly [mediaType: string]: JsonObject }): Jso
   return Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
 }
 
-function schemaRef(name: keyof typeof schemas): JsonObject {
-  return { $ref: `#/components/schemas/${name}` };
+/** The description of a JSON response of a dialect. */
+export function jsonAnswer(description: string, schema: JsonObject): ResponseDescription {
+  return { description, content: { "application/json": schema } };
 }
 
 const idempotencyKey: JsonObject = {

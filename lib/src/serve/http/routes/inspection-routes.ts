@@ -1,4 +1,4 @@
-// The inspection routes: what pages such as the studio read about the server, its engines and its turns. Served with the option `inspect` of the handler.
+// The inspection operations: what pages such as the studio read about the server, its engines and its turns. Served with the option `inspect` of the handler.
 //
 // What callers see
 //   every caller   its own sessions; the engines that it may use; no cause, provider message or storage message, unless the handler has `records: true`
@@ -8,22 +8,20 @@
 //   1. No response contains an API key, a header of an adapter, or the context of a caller: engines are described by name, model, instructions and tools.
 //   2. A route writes nothing, except `POST /scenarios/{name}`, which starts a session in the caller's tenant.
 
-import type { EffectDetail, EngineView, Json, JsonObject } from "../../../core/model/internal.ts";
+import type { EffectDetail, EngineView, Json, JsonObject, Overview } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
-import type { ScenarioView, ServerView } from "../../contract/internal.ts";
+import type { inspectionOperations, ScenarioView } from "../../contract/internal.ts";
 import type { Inspection } from "../../inspect/internal.ts";
 import type { Caller } from "../auth.ts";
-import type { Route } from "./route.ts";
+import type { Implementations } from "./operation-route.ts";
 import type { AllowedOption } from "./turn-options.ts";
 
 import { MisuseError, RuntimeError } from "../../../core/model/internal.ts";
+import { wholeNumber } from "../../contract/internal.ts";
 import { HttpError, publicToolMessage, redactedRecord } from "../failure.ts";
-import { checkQuery, queryParameter, wholeNumber } from "../input.ts";
-import { objectSchema } from "../openapi/body-schema.ts";
 import { libraryVersion } from "../openapi/openapi.ts";
-import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
-import { bodyRoute, json, jsonText, operatorRoute, operatorRuntime, route } from "./route.ts";
-import { afterParameter, boundedPage, limitParameter, pageOptions } from "./session-routes.ts";
+import { jsonText } from "./route.ts";
+import { boundedPage, operatorRuntime } from "./session-routes.ts";
 
 /** Details for the inspection routes (`inspect` of {@link HttpOptions}). */
 export type InspectOptions = {
@@ -45,130 +43,66 @@ const turnsPerRead = 4;
 /** The options of the handler that `GET /server` reports. */
 type HandlerSettings = { readonly allow: readonly AllowedOption[]; readonly records: boolean };
 
-/** Builds the inspection routes. Throws `MisuseError` if two scenarios have the same name. */
-export function inspectionRoutes(
+/** The inspection operations. Throws `MisuseError` if two scenarios have the same name. */
+export function inspectionImplementations(
   reader: Inspection,
   { storage = null, scenarios = [] }: { readonly storage?: string | null; readonly scenarios?: readonly Scenario[] },
   { allow, records }: HandlerSettings,
-): readonly Route[] {
+): Implementations<typeof inspectionOperations> {
   const byName = new Map(scenarios.map((scenario) => [scenario.name, scenario]));
   if (byName.size < scenarios.length) {
     throw new MisuseError("invalid_argument", "inspect: two scenarios have the same name", {
       path: ["inspect", "scenarios"],
     });
   }
-  return [
-    route({
-      method: "GET",
-      path: "/server",
-      operationId: "getServer",
-      summary: "Returns what the server is and what the caller may do there.",
-      answers: { 200: jsonAnswer("The server.", schemaRef("ServerView")) },
-      handle: async ({ caller }) => {
-        const view: ServerView = {
-          version: libraryVersion,
-          storage,
-          durability: reader.durability,
-          search: reader.canSearch,
-          operator: caller.operator === true,
-          tenant: caller.tenant ?? "",
-          allow,
-          records,
-          scenarios: mayStartScenarios(caller) ? scenarios.map(scenarioView) : [],
-        };
-        return json(view);
-      },
+  return {
+    getServer: async ({ caller }) => ({
+      version: libraryVersion,
+      storage,
+      durability: reader.durability,
+      search: reader.canSearch,
+      operator: caller.operator === true,
+      tenant: caller.tenant ?? "",
+      allow,
+      records,
+      scenarios: mayStartScenarios(caller) ? scenarios.map(scenarioView) : [],
     }),
-    route({
-      method: "GET",
-      path: "/engines",
-      operationId: "listEngines",
-      summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
-      answers: { 200: jsonAnswer("The engines.", schemaRef("EngineList")) },
-      handle: async ({ caller }) => json({ items: enginesFor(reader.engines(), caller) }),
+    listEngines: async ({ caller }) => ({ items: enginesFor(reader.engines(), caller) }),
+    listTurns: (request) =>
+      boundedPage(request, { itemsPerRead: turnsPerRead }, (part) =>
+        request.inspection.turns(request.param("id"), part),
+      ),
+    getTimeline: async ({ inspection, param, query: { after = 0, limit = 500 } }) => {
+      const timeline = await inspection.timeline(param("id"), param("turnId"), { after, limit });
+      return records ? jsonText(redactedRecord(timeline)) : timeline;
+    },
+    getEffect: async ({ inspection, param }) => {
+      const ordinal = wholeNumber.read(param("ordinal"));
+      if (ordinal === null) throw noRow();
+      const detail = await inspection.effect(param("id"), param("turnId"), ordinal);
+      return records ? jsonText(redactedRecord(detail)) : publicDetail(detail);
+    },
+    listWorkers: async () => ({ items: await reader.workers() }),
+    startScenario: async (request) => {
+      if (!mayStartScenarios(request.caller)) throw new HttpError("forbidden", "only operators may start scenarios");
+      const scenario = byName.get(request.param("name"));
+      if (scenario === undefined) throw noScenario();
+      const { sessionId } = await scenario.start(operatorRuntime(request));
+      return { sessionId };
+    },
+    // The sums are those of all callers of all tenants, so only operators read them.
+    getOverview: async ({ caller, query }) => visibleTo(caller, await reader.overview({ ...query, allTenants: true })),
+    // Callers find messages of their own tenant only.
+    searchMessages: async ({ inspection, query: { q = "", limit = 20 } }) => ({
+      items: await inspection.search(q, { limit }),
     }),
-    route({
-      method: "GET",
-      path: "/sessions/{id}/turns",
-      operationId: "listTurns",
-      summary: "Lists the turns of a session, newest first.",
-      query: [limitParameter, afterParameter],
-      answers: { 200: jsonAnswer("A page of turns.", schemaRef("TurnPage")) },
-      handle: async (call) => {
-        const read = (part: ReturnType<typeof pageOptions>) => call.inspection.turns(call.param("id"), part);
-        return json(await boundedPage(call, pageOptions(call), { itemsPerRead: turnsPerRead }, read));
-      },
-    }),
-    route({
-      method: "GET",
-      path: "/sessions/{id}/turns/{turnId}/timeline",
-      operationId: "getTimeline",
-      summary:
-        "Returns what a turn did and when, from its journal, also while it runs. A page has at most 500 rows; `next` is the `after` of the next page.",
-      query: [
-        {
-          name: "after",
-          description: "Only rows after this ordinal: `next` of the previous page.",
-          schema: { type: "integer", minimum: 0 },
-        },
-        {
-          name: "limit",
-          description: "The maximum number of rows. Default: 500, which is the maximum.",
-          schema: { type: "integer", minimum: 1 },
-        },
-      ],
-      answers: { 200: jsonAnswer("A page of the timeline.", schemaRef("Timeline")) },
-      handle: async ({ inspection, param, url, pageSlot }) => {
-        checkQuery(url.searchParams, ["after", "limit"]);
-        const after = queryParameter(url.searchParams, "after", wholeNumber) ?? 0;
-        const limit = queryParameter(url.searchParams, "limit", wholeNumber) ?? 500;
-        await pageSlot();
-        const timeline = await inspection.timeline(param("id"), param("turnId"), { after, limit });
-        return records ? jsonText(redactedRecord(timeline)) : json(timeline);
-      },
-    }),
-    route({
-      method: "GET",
-      path: "/sessions/{id}/turns/{turnId}/effects/{ordinal}",
-      operationId: "getEffect",
-      summary:
-        "Returns everything that is stored about one row of the journal of a turn. Causes, request bodies, environments and references to providers are part of it only if turn records may be exported.",
-      answers: { 200: jsonAnswer("The row.", schemaRef("EffectDetail")) },
-      handle: async ({ inspection, param, pageSlot }) => {
-        const ordinal = wholeNumber.read(param("ordinal"));
-        if (ordinal === null) throw noRow();
-        await pageSlot();
-        const detail = await inspection.effect(param("id"), param("turnId"), ordinal);
-        return records ? jsonText(redactedRecord(detail)) : json(publicDetail(detail));
-      },
-    }),
-    operatorRoute({
-      method: "GET",
-      path: "/workers",
-      operationId: "listWorkers",
-      summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
-      answers: { 200: jsonAnswer("The processes.", schemaRef("WorkerList")) },
-      handle: async ({ pageSlot }) => {
-        await pageSlot();
-        return json({ items: await reader.workers() });
-      },
-    }),
-    bodyRoute<object>({
-      method: "POST",
-      path: "/scenarios/{name}",
-      operationId: "startScenario",
-      summary: "Starts a prepared conversation of the offline model. Only for operators.",
-      body: objectSchema<object>({}),
-      answers: { 201: jsonAnswer("The session of the conversation.", schemaRef("ScenarioStarted")) },
-      handle: async (call) => {
-        if (!mayStartScenarios(call.caller)) throw new HttpError("forbidden", "only operators may start scenarios");
-        const scenario = byName.get(call.param("name"));
-        if (scenario === undefined) throw noScenario();
-        const { sessionId } = await scenario.start(operatorRuntime(call));
-        return json({ sessionId }, 201);
-      },
-    }),
-  ];
+  };
+}
+
+/** The overview without the names of engines that the caller may not use. */
+function visibleTo({ engines: allowed }: Caller, overview: Overview): Overview {
+  if (allowed === undefined) return overview;
+  return { ...overview, engines: overview.engines.filter(({ name }) => allowed.includes(name)) };
 }
 
 /** Records that callers may read. Others hold references to work of the provider's account, or values of middleware. */
@@ -179,11 +113,7 @@ const publicRecords = /^(?:attempt|delay|child)\/|^(?:prepared|started)$/;
  * request, instructions and settings of an environment, and the text of an exception that a tool threw.
  */
 function publicDetail({ item, records, ...detail }: EffectDetail): EffectDetail {
-  return {
-    ...detail,
-    item: publicItem(item),
-    records: records.filter(({ name }) => publicRecords.test(name)),
-  };
+  return { ...detail, item: publicItem(item), records: records.filter(({ name }) => publicRecords.test(name)) };
 }
 
 function publicItem(item: Json): Json {

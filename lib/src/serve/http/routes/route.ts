@@ -4,13 +4,13 @@
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { JsonObject } from "../../../core/model/internal.ts";
 import type { Runtime } from "../../../durable/internal.ts";
+import type { BodySchema, ResponseDescription } from "../../contract/internal.ts";
 import type { CallerInspection, CallerSessions } from "../access.ts";
 import type { Caller } from "../auth.ts";
 import type { HttpLimits } from "../limits.ts";
-import type { BodySchema } from "../openapi/body-schema.ts";
 import type { SseSource } from "../sse.ts";
 
-import { HttpError, redactedText } from "../failure.ts";
+import { redactedText } from "../failure.ts";
 import { readBody } from "../input.ts";
 import { LargeText, sliceLength } from "../large-text.ts";
 
@@ -48,11 +48,6 @@ type StreamSlot = {
   readonly respondJson: (parts: AsyncGenerator<string | LargeText, void>) => Response;
   readonly release: () => void;
 };
-
-/** Responds with a stream whose source starts nothing that would have to be undone if no slot is free. */
-export function streamResponse<T>(call: RouteCall, source: SseSource<T>): Response {
-  return call.server.acquireStream(call).respond(source);
-}
 
 /** Runs `work` in a page slot of its own, for reads before a wait. */
 export async function inPageSlot<T>({ server, request, caller }: RouteCall, work: () => Promise<T>): Promise<T> {
@@ -124,12 +119,6 @@ export type Route = {
   readonly handle: (call: RouteCall) => Promise<Response>;
 };
 
-/** A response in the OpenAPI document, with the JSON Schema of each media type. */
-export type ResponseDescription = {
-  readonly description: string;
-  readonly content?: { readonly [mediaType: string]: JsonObject };
-};
-
 type RouteFields = Pick<Route, "method" | "path" | "operationId" | "summary" | "answers"> & {
   readonly access?: "open";
   readonly keyed?: boolean;
@@ -154,22 +143,6 @@ export function bodyRoute<Body>(
   const { body, handle, ...otherFields } = fields;
   const readAndHandle = (call: RouteCall) => handle(call, readBody(body, call.input));
   return { ...routeDefaults, ...otherFields, body: body.schema, handle: readAndHandle };
-}
-
-/** A route for operators, without a body. */
-export function operatorRoute({
-  handle,
-  ...fields
-}: Omit<RouteFields, "access"> & {
-  readonly handle: (call: RouteCall, runtime: Runtime) => Promise<Response>;
-}): Route {
-  return { ...route({ ...fields, handle: (call) => handle(call, operatorRuntime(call)) }), access: "operator" };
-}
-
-/** The runtime of an operator. The handler rejects the requests of other callers before. */
-export function operatorRuntime({ runtime }: RouteCall): Runtime {
-  if (runtime !== null) return runtime;
-  throw new HttpError("forbidden", "only operators may use this route: callers with `operator: true`");
 }
 
 export const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" } as const;

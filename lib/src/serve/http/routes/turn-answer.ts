@@ -19,11 +19,11 @@ import type { Route, RouteCall } from "./route.ts";
 
 import { startTimer } from "../../../core/clock/timer.ts";
 import { hasRedaction } from "../../../core/engine/internal.ts";
+import { RuntimeError } from "../../../core/model/internal.ts";
+import { turnOperations } from "../../contract/internal.ts";
 import { HttpError, redactedText } from "../failure.ts";
-import { jsonAnswer, schemaRef } from "../openapi/schemas.ts";
 import { frame, onAbort } from "../sse.ts";
 import { inPageSlot, json, releaseOnError } from "./route.ts";
-import { noSession } from "./session-routes.ts";
 
 /** Starts a turn with `start` and answers in the form that the client asked for. */
 export async function driveTurn(call: RouteCall, start: () => Promise<TurnHandle>): Promise<Response> {
@@ -75,7 +75,7 @@ async function jsonResponse(
  * Throws 404 if there is no such session.
  */
 export async function isTurnOpen(
-  { sessions }: RouteCall,
+  { sessions }: Pick<RouteCall, "sessions">,
   { sessionId, turnId }: Pick<TurnHandle, "sessionId" | "turnId">,
 ): Promise<boolean> {
   const view = await sessions.get(sessionId, { messages: 0 });
@@ -86,6 +86,11 @@ export async function isTurnOpen(
 }
 
 type ResponseHeaders = { readonly [name: string]: string };
+
+/** The error for a session that does not exist in the caller's tenant. */
+export function noSession(id: string): RuntimeError {
+  return new RuntimeError("not_found", { message: `there is no session ${JSON.stringify(id)}` });
+}
 
 /** The ids of the turn and its location. Ids are percent-encoded, since header values are limited to ASCII. */
 export function turnHeaders({ server }: RouteCall, { sessionId, turnId }: TurnHandle): ResponseHeaders {
@@ -124,16 +129,7 @@ function endFrame(end: TurnEnd): string | LargeText {
 }
 
 /** The responses of a route that cancels a turn. */
-export const cancelAnswers: Route["answers"] = {
-  200: jsonAnswer(
-    "`cancelled`, `completion_won` if the turn ended before the cancel was recorded, or `nothing_open`.",
-    schemaRef("CancelAnswer"),
-  ),
-  202: jsonAnswer(
-    "The cancel is stored. No process drives the turn at the moment; the next one ends it.",
-    schemaRef("CancelAnswer"),
-  ),
-};
+export const cancelAnswers: Route["answers"] = turnOperations.cancel.answers.responses;
 
 /** Waits for the end of a cancelled turn, without a stream slot: a cancel must work when all slots are taken. */
 export async function cancelResponse(call: RouteCall, cancelled: Promise<Cancelled>): Promise<Response> {
@@ -167,8 +163,20 @@ async function waitForResult<T>(
   }
 }
 
+/** The result of a turn, or 202 if it has not ended within the time that the client asked for. The slot of a wait is one of the stream limits. */
+export async function turnResponse(call: RouteCall, turn: TurnHandle): Promise<Response> {
+  const { sessionId, turnId } = turn;
+  const isOpen = await inPageSlot(call, () => isTurnOpen(call, turn));
+  // The slot is acquired after the wait: an open turn may take minutes.
+  if (!isOpen) await call.pageSlot();
+  const end = isOpen ? await waitInStreamSlot(call, turn.result, preferredWaitMs(call)) : await turn.result;
+  if (end === null) return json({ sessionId, turnId }, 202);
+  await call.pageSlot();
+  return json(end);
+}
+
 /** Like `waitForResult`, in a slot of the stream limits that is acquired for the wait. */
-export async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, ms: number): Promise<T | null> {
+async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, ms: number): Promise<T | null> {
   const slot = ms === 0 ? null : call.server.acquireStream(call);
   try {
     return await waitForResult(call, result, ms);
@@ -178,7 +186,7 @@ export async function waitInStreamSlot<T>(call: RouteCall, result: Promise<T>, m
 }
 
 /** The `wait` preference of the request (RFC 7240, section 4.3) in milliseconds, at most `waitSeconds`. 0 if there is none. */
-export function preferredWaitMs({ request, server }: RouteCall): number {
+function preferredWaitMs({ request, server }: RouteCall): number {
   const seconds = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:$|[,;])/i.exec(request.headers.get("prefer") ?? "")?.[1];
   return Math.min(Number(seconds ?? 0), server.limits.waitSeconds) * 1000;
 }

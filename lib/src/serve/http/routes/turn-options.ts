@@ -9,15 +9,13 @@
 
 import type { Budgets, JsonSchema, OptionsWith } from "../../../core/engine/internal.ts";
 import type { JsonObject, ResponseFormat, ToolChoice } from "../../../core/model/internal.ts";
-import type { DurableOptions, VerbOptionsWith, WaitPolicy, Waits } from "../../../durable/internal.ts";
-import type { BodySchema, BodyFields } from "../openapi/body-schema.ts";
+import type { VerbOptionsWith, WaitPolicy, Waits } from "../../../durable/internal.ts";
+import type { BodyFields, BodySchema, TurnOptions } from "../../contract/internal.ts";
 
 import { MisuseError, toolModes } from "../../../core/model/internal.ts";
 import { isPlainObject, responseFormatShape, toolChoiceShape } from "../../../core/model/parse/reading.ts";
 import { verbOptionTable } from "../../../durable/internal.ts";
-import { callerSchemaShape, validatedSchema } from "../caller-schema.ts";
 import {
-  withDescription,
   objectSchema,
   booleanSchema,
   arraySchema,
@@ -27,18 +25,14 @@ import {
   stringSchema,
   countSchema,
   enumSchema,
-} from "../openapi/body-schema.ts";
+} from "../../contract/internal.ts";
+import { callerSchemaShape, validatedSchema } from "../caller-schema.ts";
 
 /** Options that every caller may set. */
 type FreeOption = VerbOptionsWith<{ readonly http: "always" }>;
 
 /** A turn option that callers may use only if the operator allows it. */
 export type AllowedOption = OptionsWith<{ readonly http: "if_allowed" }>;
-
-/** The options of a turn that an HTTP caller can set. */
-export type TurnOptions = Pick<DurableOptions, FreeOption | Exclude<AllowedOption, "output">> & {
-  readonly output?: JsonSchema;
-};
 
 const freeOptions: readonly string[] = Object.entries(verbOptionTable).flatMap(([name, { http }]) =>
   http === "always" ? [name] : [],
@@ -86,22 +80,20 @@ const choice: BodySchema<ToolChoice> = {
   schema: { oneOf: [{ type: "string", enum: ["auto", "none", "required"] }, { type: "object" }] },
 };
 
-const fields: BodyFields<TurnOptions> = {
-  engine: optionalField(withDescription("The name of an engine of this server.", stringSchema)),
-  version: optionalField(
-    withDescription("Rejects the request with 409 unless the session has this version.", countSchema),
-  ),
-  waits: optionalField(withDescription("How long calls may stay pending, in milliseconds by reason.", waits)),
-  model: optionalField(withDescription("The model, as `provider:model`.", stringSchema)),
+/** The compiler demands a field for each option of the tables, and for no other. */
+const fields: { readonly [Name in FreeOption | AllowedOption]: BodyFields<TurnOptions>[Name] } = {
+  engine: optionalField(stringSchema, "The name of an engine of this server."),
+  version: optionalField(countSchema, "Rejects the request with 409 unless the session has this version."),
+  waits: optionalField(waits, "How long calls may stay pending, in milliseconds by reason."),
+  model: optionalField(stringSchema, "The model, as `provider:model`."),
   instructions: optionalField(stringSchema),
-  output: optionalField(withDescription("A JSON Schema that the answer must conform to.", schema)),
+  output: optionalField(schema, "A JSON Schema that the answer must conform to."),
   responseFormat: optionalField(format),
-  repair: optionalField(
-    withDescription("How often the model may correct an answer that does not conform to `output`.", corrections),
-  ),
+  repair: optionalField(corrections, "How often the model may correct an answer that does not conform to `output`."),
   toolChoice: optionalField(choice),
   activeTools: optionalField(
-    withDescription("The names of the tools of the engine that the turn has. Default: all.", arraySchema(stringSchema)),
+    arraySchema(stringSchema),
+    "The names of the tools of the engine that the turn has. Default: all.",
   ),
   parallelToolCalls: optionalField(booleanSchema),
   temperature: optionalField(numberSchema),

@@ -1,0 +1,80 @@
+// Operations that read about the server, its engines and its turns. A handler serves them with its option `inspect`, and `exportTurn` with `records`.
+
+import { get, json, post } from "./operation.ts";
+import { countQuery, objectSchema, textQuery } from "./schema.ts";
+import { pageQuery } from "./session-operations.ts";
+
+/** The longest query of a search, in characters. */
+const maxQueryLength = 16_384;
+
+export const inspectionOperations = {
+  getServer: get("/server", {
+    summary: "Returns what the server is and what the caller may do there.",
+    uses: "nothing",
+    answers: json("ServerView", { 200: "The server." }),
+  }),
+  listEngines: get("/engines", {
+    summary: "Lists the engines that the caller may use, with their tools. Only operators see instructions.",
+    uses: "nothing",
+    answers: json("EngineList", { 200: "The engines." }),
+  }),
+  listTurns: get("/sessions/{id}/turns", {
+    summary: "Lists the turns of a session, newest first.",
+    query: pageQuery,
+    answers: json("TurnPage", { 200: "A page of turns." }),
+  }),
+  getTimeline: get("/sessions/{id}/turns/{turnId}/timeline", {
+    summary:
+      "Returns what a turn did and when, from its journal, also while it runs. A page has at most 500 rows; `next` is the `after` of the next page.",
+    query: {
+      after: countQuery("Only rows after this ordinal: `next` of the previous page."),
+      limit: countQuery("The maximum number of rows. Default: 500, which is the maximum.", { minimum: 1 }),
+    },
+    answers: json("Timeline", { 200: "A page of the timeline." }),
+  }),
+  getEffect: get("/sessions/{id}/turns/{turnId}/effects/{ordinal}", {
+    summary:
+      "Returns everything that is stored about one row of the journal of a turn. Causes, request bodies, environments and references to providers are part of it only if turn records may be exported.",
+    answers: json("EffectDetail", { 200: "The row." }),
+  }),
+  listWorkers: get("/workers", {
+    summary: "Lists the processes that drive turns, of all tenants. Only for operators.",
+    access: "operator",
+    answers: json("WorkerList", { 200: "The processes." }),
+  }),
+  startScenario: post("/scenarios/{name}", {
+    summary: "Starts a prepared conversation of the offline model. Only for operators.",
+    uses: "nothing",
+    idempotent: "never",
+    body: () => objectSchema({}),
+    answers: json("ScenarioStarted", { 201: "The session of the conversation." }),
+  }),
+  getOverview: get("/overview", {
+    summary:
+      "Sums up the turns that ended in a period, by time, engine, tool and tenant, of all tenants. Only for operators.",
+    access: "operator",
+    query: {
+      from: countQuery(
+        "The beginning of the period, in milliseconds since 1970-01-01 UTC. Default: 24 hours before `until`. At most 90 days before it.",
+      ),
+      until: countQuery("The end of the period, in milliseconds since 1970-01-01 UTC. Default: now."),
+    },
+    answers: json("Overview", { 200: "The sums." }),
+  }),
+  searchMessages: get("/search", {
+    summary: "Finds messages that contain all words of a query. 404 if the storage cannot search.",
+    query: {
+      q: textQuery("The words. The last one may be the beginning of a word.", () => maxQueryLength),
+      limit: countQuery("The largest number of messages. Default: 20.", { minimum: 1, maximum: 100 }),
+    },
+    answers: json("SearchHitList", { 200: "The messages, of the newest sessions first." }),
+  }),
+};
+
+export const recordOperations = {
+  exportTurn: get("/sessions/{id}/turns/{turnId}/record", {
+    summary: "Exports a turn as one JSON value, which `everturn replay` replays offline.",
+    uses: "text",
+    answers: json("TurnRecord", { 200: "The record." }),
+  }),
+};

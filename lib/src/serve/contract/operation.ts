@@ -1,0 +1,143 @@
+// An operation of the HTTP API, declared once: the routes, the OpenAPI document and the requests of the client follow from its row (session-, turn- and
+// inspection-operations.ts). A row has no code; its implementation is in serve/http/routes.
+
+import type { JsonObject, TurnEnd, UserMessage } from "../../core/model/internal.ts";
+import type { Results } from "./results.ts";
+import type { BodySchema, QueryField } from "./schema.ts";
+import type { TurnOptions, WhenBusy } from "./turn-options.ts";
+
+import { resultRef } from "./results.ts";
+
+/**
+ * What the handler takes for a request, and what the implementation gives it:
+ *   nothing  a value
+ *   page     a value; one of the few slots for pages in memory until the response is counted. The default
+ *   turn     a turn that starts: a slot of the open turns until it ends, of the streams while the client reads or waits, of the pages to start it and for its result
+ *   input    input to a turn, which starts one if none is open: a slot of the open turns until that turn ends, and of the pages
+ *   wait     a turn: the slots of a client that waits for its result
+ *   stream   events: a slot of the streams until the response ends, and of the pages to begin
+ *   text     one JSON text in parts: a slot of the streams until the response ends, and of the pages for each part
+ *   cancel   the end of a turn, for which it waits without a slot; requests of this kind have slots of their own
+ */
+export type Uses = "nothing" | "page" | "turn" | "input" | "wait" | "stream" | "text" | "cancel";
+
+/** Schemas that depend on the options of the handler. */
+export type BodyParts = {
+  readonly message: BodySchema<UserMessage>;
+  readonly options: BodySchema<TurnOptions>;
+  readonly whenBusy: BodySchema<WhenBusy>;
+};
+
+/** A response in the OpenAPI document, with the JSON Schema of each media type. */
+export type ResponseDescription = {
+  readonly description: string;
+  readonly content?: { readonly [mediaType: string]: JsonObject };
+};
+
+/** The responses by status. `result`, which is never set, is the type of their body. */
+type Answers<Result> = {
+  readonly responses: { readonly [status: string]: ResponseDescription };
+  readonly result?: Result;
+};
+
+/** An operation. `Path`, `Query`, `Body` and `Result` are the types of its parts. */
+export type Operation<Path extends string, Query, Body, Result, Use extends Uses> = Fields<Query, Body, Result, Use> & {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** `{name}` is a path parameter. */
+  readonly path: Path;
+};
+
+type Fields<Query, Body, Result, Use> = Declared<Query, Result, Use> & {
+  /** `noBody`: none is read. */
+  readonly body: (parts: BodyParts) => BodySchema<Body>;
+};
+
+type Declared<Query, Result, Use> = {
+  readonly summary: string;
+  /** `open`: needs no authentication. `operator`: concerns other callers or the process. Default: `caller`. */
+  readonly access?: "caller" | "open" | "operator";
+  /** Default: the query is ignored. */
+  readonly query?: { readonly [N in keyof Query]: QueryField<Query[N]> };
+  readonly answers: Answers<Result>;
+  /**
+   * Whether a request that is sent twice takes effect once. `key`: by its `Idempotency-Key`. `turn`: if its body names the turn. Default: always, as for what only reads
+   * or removes.
+   */
+  readonly idempotent?: "always" | "key" | "turn" | "never";
+  /** Default: `page`. */
+  readonly uses?: Use;
+  /** The turn of the session runs on, so the caller must be allowed to use the engine of the session. Default: false. */
+  readonly drives?: boolean;
+};
+
+/** Any operation. */
+export type AnyOperation = Operation<string, unknown, unknown, unknown, Uses>;
+
+/** The body of an operation that has none. */
+export const noBody = (): BodySchema<null> => ({ shape: () => null, schema: {} });
+
+export function get<const Path extends string, Result, Use extends Uses = "page", Query = object>(
+  path: Path,
+  fields: Declared<Query, Result, Use>,
+): Operation<Path, Query, null, Result, Use> {
+  return { ...fields, method: "GET", path, body: noBody };
+}
+
+export function post<const Path extends string, Result, Body, Use extends Uses>(
+  path: Path,
+  fields: Fields<object, Body, Result, Use> & { readonly uses: Use; readonly idempotent: string },
+): Operation<Path, object, Body, Result, Use> {
+  return { ...fields, method: "POST", path };
+}
+
+export function remove<const Path extends string, Result, Use extends Uses = "page">(
+  path: Path,
+  fields: Declared<object, Result, Use>,
+): Operation<Path, object, null, Result, Use> {
+  return { ...fields, method: "DELETE", path, body: noBody };
+}
+
+/** JSON responses with this result: a description of each status. */
+export function json<N extends keyof Results>(name: N, statuses: Statuses): Answers<Results[N]> {
+  return { responses: responsesOf(statuses, { content: { "application/json": resultRef(name).schema } }) };
+}
+
+/** Responses without a body. */
+export function nothing(statuses: Statuses): Answers<void> {
+  return { responses: responsesOf(statuses) };
+}
+
+type Statuses = { readonly [status: number]: string };
+
+function responsesOf(statuses: Statuses, content: Omit<ResponseDescription, "description"> = {}) {
+  const entries = Object.entries(statuses);
+  return Object.fromEntries(entries.map(([status, description]) => [status, { description, ...content }]));
+}
+
+const events = { "text/event-stream": resultRef("Event").schema };
+
+/** A stream of events, or no body. */
+export function eventStream(statuses: Statuses = {}): Answers<void> {
+  return { responses: { 200: { description: "A stream of events.", content: events }, ...responsesOf(statuses) } };
+}
+
+/** The responses of an operation that starts a turn, or waits for one. */
+export const turnAnswers: Answers<TurnEnd> = {
+  responses: {
+    200: {
+      description: "A stream of events if the client accepts `text/event-stream`; otherwise the result of the turn.",
+      content: { ...events, "application/json": resultRef("TurnEnd").schema },
+    },
+    ...json("TurnAccepted", { 202: "The turn was accepted and has not ended. `Location` is its URL." }).responses,
+  },
+};
+
+/** The names of the path parameters. */
+export type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | PathNames<Rest>
+  : never;
+
+/** The values of the path parameters, in their order. */
+export type PathValues<Path extends string> = Path extends `${string}{${string}}${infer Rest}`
+  ? readonly [string, ...PathValues<Rest>]
+  : readonly [];

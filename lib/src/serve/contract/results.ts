@@ -1,0 +1,342 @@
+// What operations return: each result by its name, as a type and as a JSON Schema of the OpenAPI document. The compiler checks that the schema describes the type,
+// and openapi.test.ts that every operation returns what it describes. Responses may have more fields than a schema lists.
+
+import type {
+  Cancelled,
+  EffectDetail,
+  EngineView,
+  Failure,
+  JsonObject,
+  LedgerSum,
+  Message,
+  Overview,
+  Page,
+  PendingToolCall,
+  Recovered,
+  RuntimeEvent,
+  SearchHit,
+  SessionSummary,
+  SessionView,
+  TimelineEffect,
+  TurnEnd,
+  TurnSummaryView,
+  TurnTimeline,
+  Usage,
+  UserMessage,
+  Withdrawn,
+  WorkerView,
+} from "../../core/model/internal.ts";
+import type { Described } from "./schema.ts";
+import type { ServerView } from "./server-view.ts";
+
+import { knownHaltedReasons, pendingReasons, sessionStatuses } from "../../core/model/internal.ts";
+import { turnStatuses } from "../../core/model/parse/reading.ts";
+import { anyObject, anything, decimal, each, flag, list, orNull, record, text, wholeCount, words } from "./schema.ts";
+
+/** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
+export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
+
+/** The result of `complete`. `revoked`: the call is no longer pending, or has other arguments. */
+export type Completed = "completed" | "already_completed" | "revoked" | "unknown";
+
+/** A list that has one page. */
+type Items<T> = { readonly items: readonly T[] };
+
+/** The results by their names in the OpenAPI document. */
+export type Results = {
+  readonly UserMessage: UserMessage;
+  readonly Message: Message;
+  readonly Usage: Usage;
+  readonly PendingToolCall: PendingToolCall;
+  readonly Failure: Failure;
+  readonly Error: { readonly error: Failure };
+  readonly SessionSummary: SessionSummary;
+  readonly SessionPage: Page<SessionSummary>;
+  readonly MessagePage: Page<Message>;
+  readonly SessionView: SessionView;
+  readonly SessionId: { readonly id: string };
+  readonly LedgerSum: LedgerSum;
+  readonly Recovered: Recovered;
+  readonly TurnAccepted: { readonly sessionId: string; readonly turnId: string };
+  readonly TurnEnd: TurnEnd;
+  readonly Event: Omit<RuntimeEvent, "cursor">;
+  readonly TurnRecord: ExportedTurn;
+  readonly CancelAnswer: { readonly result: Cancelled };
+  readonly SteerAnswer: { readonly inputId: string; readonly turnId: string };
+  readonly WithdrawAnswer: { readonly result: Withdrawn };
+  readonly TokenAnswer: { readonly token: string };
+  readonly CompletionAnswer: { readonly result: Completed };
+  readonly ServerView: ServerView;
+  readonly EngineList: Items<EngineView>;
+  readonly TurnPage: Page<TurnSummaryView>;
+  readonly TurnSummary: TurnSummaryView;
+  readonly Timeline: TurnTimeline;
+  readonly TimelineEffect: TimelineEffect;
+  readonly EffectDetail: EffectDetail;
+  readonly WorkerList: Items<WorkerView>;
+  readonly ScenarioStarted: { readonly sessionId: string };
+  readonly Overview: Overview;
+  readonly SearchHitList: Items<SearchHit>;
+  readonly Health: { readonly status: "ok" };
+};
+
+/** A reference to a result. */
+export function resultRef<N extends keyof Results>(name: N): Described<Results[N]> {
+  return { schema: { $ref: `#/components/schemas/${name}` } };
+}
+
+const limitWait = orNull(record({ limit: words(["engine", "tenant", "key"]), since: wholeCount }));
+const forkedFrom = {
+  schema: {
+    ...orNull(record({ sessionId: text, at: wholeCount })).schema,
+    description:
+      "The session that this one was forked from, and the number of messages that were copied; null if it is no fork.",
+  },
+};
+const failure = orNull(resultRef("Failure"));
+const typed = record({ type: text });
+/** Quantiles of durations, in milliseconds. */
+const quantiles = record(each(orNull(wholeCount), ["p50", "p95", "p99"]));
+/** The fields of a sum over turns. */
+const overviewSum = {
+  turns: wholeCount,
+  outcomes: { schema: { type: "object", additionalProperties: wholeCount.schema } },
+  ...each(wholeCount, ["inputTokens", "cachedInputTokens", "outputTokens"]),
+  cost: decimal,
+  takeovers: wholeCount,
+  ...each(quantiles, ["duration", "firstContent"]),
+};
+const contents = [{ type: "string" }, { type: "array" }];
+
+/** The JSON Schemas of the results. */
+export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N]> } = {
+  UserMessage: {
+    schema: {
+      type: "object",
+      description: "A user message: a text, or parts of type text, image and file.",
+      properties: {
+        role: { const: "user" },
+        content: { oneOf: [text.schema, list(anyObject).schema] },
+        id: orNull(text).schema,
+      },
+      required: ["role", "content"],
+    },
+  },
+  Message: record({ role: text, content: { schema: { oneOf: [...contents, { type: "null" }] } } }),
+  Usage: record(each(orNull(wholeCount), ["inputTokens", "outputTokens", "totalTokens"])),
+  PendingToolCall: record({ id: text, name: text, reason: words(pendingReasons) }),
+  Failure: record(
+    each(text, ["type", "reason", "message"]),
+    "A failure. `reason` is a member of a closed list for each `type`.",
+  ),
+  Error: record({ error: resultRef("Failure") }),
+  SessionSummary: record({
+    id: text,
+    ...each(orNull(text), ["title", "engine", "owner"]),
+    startedBy: list(text),
+    status: words(sessionStatuses),
+    version: wholeCount,
+    length: wholeCount,
+    pendingToolCalls: list(resultRef("PendingToolCall")),
+    pendingQuestion: orNull(text),
+    usage: resultRef("Usage"),
+    metadata: anyObject,
+    turnId: orNull(text),
+    turnStatus: orNull(words(turnStatuses)),
+    limitWait,
+    forkedFrom,
+    createdAt: wholeCount,
+    changedAt: wholeCount,
+  }),
+  SessionPage: record({ items: list(resultRef("SessionSummary")), next: orNull(text) }),
+  MessagePage: record({ items: list(resultRef("Message")), next: orNull(text) }),
+  SessionView: record({
+    session: record({ status: words(sessionStatuses), thread: anyObject }),
+    version: wholeCount,
+    length: wholeCount,
+    owner: orNull(text),
+    startedBy: list(text),
+    openTurn: orNull(
+      record({
+        turnId: text,
+        status: words(turnStatuses),
+        step: wholeCount,
+        engine: text,
+        base: wholeCount,
+        failure: anything,
+        limitWait,
+      }),
+    ),
+    queuedTurns: list(text),
+    forkedFrom,
+  }),
+  SessionId: record({ id: text }),
+  LedgerSum: record({ total: resultRef("Usage"), lines: list(anyObject) }),
+  Recovered: record({ pickedUp: wholeCount, usable: flag, mayRunTwice: list(text) }),
+  TurnAccepted: record({ sessionId: text, turnId: text }, "The turn was accepted and has not ended."),
+  TurnEnd: record(
+    {
+      turnId: orNull(text),
+      status: words(["ended", "parked", "waiting"]),
+      text,
+      output: {
+        schema: {
+          description: "The structured output, validated with the schema of the option `output`; null without one.",
+        },
+      },
+      haltedReason: {
+        schema: { ...text.schema, description: `${knownHaltedReasons.join(", ")}, or a reason set by a tool.` },
+      },
+      outcome: typed,
+      steps: wholeCount,
+      usage: resultRef("Usage"),
+      failure,
+      session: resultRef("SessionSummary"),
+    },
+    "The result of a turn.",
+  ),
+  Event: record(
+    { turnId: text, sequence: { schema: { type: ["integer", "null"] } }, delta: anything, event: typed },
+    "The data of a frame; the id of the frame is the cursor. A turn ends with a frame `end` (data: TurnEnd). If reading fails, the stream ends with a frame `failure` (data: Error).",
+  ),
+  TurnRecord: record({ everturn: { schema: { const: "turn_record" } }, version: wholeCount, data: anyObject }),
+  CancelAnswer: record({ result: words(["cancelled", "completion_won", "nothing_open", "stored"]) }),
+  SteerAnswer: record({ inputId: text, turnId: text }),
+  WithdrawAnswer: record({
+    result: words(["cancelled", "already_claimed", "already_taken", "already_cancelled", "not_found"]),
+  }),
+  TokenAnswer: record({ token: text }),
+  CompletionAnswer: record({ result: words(["completed", "already_completed", "revoked", "unknown"]) }),
+  ServerView: record(
+    {
+      version: text,
+      storage: orNull(text),
+      durability: words(["durable", "volatile"]),
+      search: flag,
+      operator: flag,
+      tenant: text,
+      allow: list(text),
+      records: flag,
+      scenarios: list(record(each(text, ["name", "title", "description"]))),
+    },
+    "The server, and what the caller may do there.",
+  ),
+  EngineList: record({
+    items: list(
+      record({
+        name: text,
+        model: orNull(text),
+        instructions: orNull(text),
+        tools: list(
+          record({
+            name: text,
+            description: text,
+            inputSchema: anyObject,
+            approval: words(["always", "sometimes", "never"]),
+            rerun: text,
+          }),
+        ),
+      }),
+    ),
+  }),
+  TurnPage: record({ items: list(resultRef("TurnSummary")), next: orNull(text) }),
+  TurnSummary: record({
+    turnId: text,
+    verb: words(["chat", "step"]),
+    engine: text,
+    acceptedAt: wholeCount,
+    base: wholeCount,
+    status: words(turnStatuses),
+    step: wholeCount,
+    end: orNull(record({ haltedReason: text, outcome: typed, steps: wholeCount, usage: resultRef("Usage") })),
+    failure,
+    limitWait,
+  }),
+  Timeline: record({
+    turn: resultRef("TurnSummary"),
+    now: wholeCount,
+    claims: list(record({ owner: text, epoch: wholeCount, since: wholeCount, takesOver: flag })),
+    effects: list(resultRef("TimelineEffect")),
+    next: orNull(wholeCount),
+    isJournalRemoved: flag,
+  }),
+  TimelineEffect: record(
+    {
+      ordinal: wholeCount,
+      effectId: orNull(text),
+      kind: words(["model", "tool", "code", "checkpoint", "environment", "cancel", "failure", "restart"]),
+      step: wholeCount,
+      name: orNull(text),
+      toolCallId: orNull(text),
+      state: words(["ok", "failed", "waits", "halted", "cancelled", "superseded"]),
+      ...each(orNull(wholeCount), ["startedAt", "firstAt", "endedAt"]),
+      owner: orNull(text),
+      epoch: wholeCount,
+      attempt: wholeCount,
+      usage: orNull(resultRef("Usage")),
+      text,
+      failure,
+      discarded: list(
+        record({
+          reason: words(["crash", "retry"]),
+          epoch: wholeCount,
+          ...each(orNull(wholeCount), ["startedAt", "endedAt"]),
+          failure,
+        }),
+      ),
+      children: list(record({ sessionId: text, turnId: orNull(text) })),
+    },
+    "A row of the journal. Times are in milliseconds since 1970-01-01 UTC; null in rows of older releases.",
+  ),
+  EffectDetail: record({
+    ordinal: wholeCount,
+    effect: anything,
+    item: { schema: anyObject.schema },
+    epoch: wholeCount,
+    attempt: wholeCount,
+    timing: orNull(anyObject),
+    records: list(record({ name: text, value: anything })),
+  }),
+  WorkerList: record({
+    items: list(
+      record({
+        owner: text,
+        self: flag,
+        turns: wholeCount,
+        leases: list(
+          record({
+            ...each(text, ["tenant", "sessionId", "turnId"]),
+            ...each(wholeCount, ["epoch", "expiresAt"]),
+            since: orNull(wholeCount),
+            tookOverFrom: orNull(text),
+          }),
+        ),
+      }),
+    ),
+  }),
+  ScenarioStarted: record({ sessionId: text }),
+  Overview: record(
+    {
+      ...each(wholeCount, ["from", "until", "bucketMs"]),
+      buckets: list(record({ at: wholeCount, ...overviewSum })),
+      total: record(overviewSum),
+      engines: list(record({ name: text, ...overviewSum })),
+      tenants: list(record({ name: text, ...overviewSum })),
+      tools: list(record({ name: text, calls: wholeCount, failed: wholeCount, duration: quantiles })),
+    },
+    "Sums over the turns that ended in a period.",
+  ),
+  SearchHitList: record({
+    items: list(
+      record({
+        sessionId: text,
+        title: orNull(text),
+        position: wholeCount,
+        role: words(["system", "user", "assistant", "tool", "event"]),
+        excerpt: text,
+        matches: { schema: { type: "array", items: { ...list(wholeCount).schema, minItems: 2, maxItems: 2 } } },
+      }),
+    ),
+  }),
+  Health: record({ status: words(["ok"]) }),
+};

@@ -1,0 +1,193 @@
+// Schemas of requests and responses.
+//
+//   BodySchema<T>   the reader of a body, and the JSON Schema that describes it: what the server accepts and what the document says cannot differ
+//   QueryField<T>   the reader of a query parameter, and its description
+//   Described<T>    the JSON Schema of a response. It describes every value of `T`, which the compiler checks; a response may have more fields
+//
+// Invariant: an object in a request has no fields that its schema does not list (`additionalProperties: false`).
+
+import type { Json, JsonObject } from "../../core/model/internal.ts";
+import type { Fields, OptionalField, PresentField, Shape } from "../../core/model/parse/reading.ts";
+
+import {
+  boolean,
+  count,
+  either,
+  array as listOf,
+  json,
+  jsonObject,
+  number,
+  object,
+  oneOf,
+  optional,
+  required,
+  string,
+} from "../../core/model/parse/reading.ts";
+
+/** A reader for values of type `T`, and the JSON Schema that describes them. */
+export type BodySchema<T> = { readonly shape: Shape<T>; readonly schema: JsonObject };
+
+/** The fields of an object schema: one for each key of `T`. */
+export type BodyFields<T> = Fields<T> & { readonly [K in keyof T]-?: { readonly schema: JsonObject } };
+
+type RequiredField<T> = PresentField<T> & { readonly schema: JsonObject };
+type AbsentField<T> = OptionalField<T> & { readonly schema: JsonObject };
+
+export function requiredField<T>(value: BodySchema<T>, description?: string): RequiredField<T> {
+  return { ...required(value.shape), schema: described(value.schema, description) };
+}
+
+export function optionalField<T>(value: BodySchema<T>, description?: string): AbsentField<T> {
+  return { ...optional(value.shape), schema: described(value.schema, description) };
+}
+
+function described(schema: JsonObject, description: string | undefined): JsonObject {
+  return description === undefined ? schema : { ...schema, description };
+}
+
+/** Fields by their names, and the object that they read. */
+type FieldMap = { readonly [name: string]: RequiredField<unknown> | AbsentField<unknown> };
+type ObjectOf<F> = {
+  readonly [K in keyof F as F[K] extends AbsentField<unknown> ? never : K]: F[K] extends RequiredField<infer T>
+    ? T
+    : never;
+} & {
+  readonly [K in keyof F as F[K] extends AbsentField<unknown> ? K : never]?: F[K] extends AbsentField<infer T>
+    ? T
+    : never;
+};
+
+/** An object with these fields and no others. Its type follows from the fields, or is named and then demands a field for each of its keys. */
+export function objectSchema<F extends FieldMap>(fields: F): BodySchema<ObjectOf<F>>;
+export function objectSchema<T extends object>(fields: BodyFields<T>): BodySchema<T>;
+export function objectSchema<T extends object>(fields: BodyFields<T>): BodySchema<T> {
+  const entries = Object.entries<RequiredField<unknown> | AbsentField<unknown>>(fields);
+  const requiredNames = entries.filter(([, { absent }]) => absent.type === "refused").map(([name]) => name);
+  const properties = Object.fromEntries(entries.map(([name, { schema }]) => [name, schema]));
+  return {
+    shape: object<T>(fields),
+    schema: {
+      type: "object",
+      properties,
+      ...(requiredNames.length === 0 ? {} : { required: requiredNames }),
+      additionalProperties: false,
+    },
+  };
+}
+
+export const stringSchema: BodySchema<string> = { shape: string, schema: { type: "string" } };
+export const booleanSchema: BodySchema<boolean> = { shape: boolean, schema: { type: "boolean" } };
+export const numberSchema: BodySchema<number> = { shape: number, schema: { type: "number" } };
+/** An integer of 0 or more. */
+export const countSchema: BodySchema<number> = { shape: count, schema: { type: "integer", minimum: 0 } };
+export const jsonObjectSchema: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
+/** Any JSON value. */
+export const jsonSchema: BodySchema<Json> = { shape: json, schema: {} };
+
+export function enumSchema<const T extends string>(values: readonly T[]): BodySchema<T> {
+  return { shape: oneOf(values), schema: { type: "string", enum: [...values] } };
+}
+
+export function arraySchema<T>({ shape, schema }: BodySchema<T>): BodySchema<readonly T[]> {
+  return { shape: listOf(shape), schema: { type: "array", items: schema } };
+}
+
+/** A string, or a value of another schema. */
+export function stringOr<T>(other: BodySchema<T>): BodySchema<string | T> {
+  return {
+    shape: either((input) => typeof input === "string", string, other.shape),
+    schema: { oneOf: [stringSchema.schema, other.schema] },
+  };
+}
+
+/** A query parameter of type `T`. */
+export type QueryField<T> = {
+  readonly description: string;
+  readonly schema: JsonObject;
+  /** Reads the text; `null`: it is invalid. */
+  readonly read: (text: string) => T | null;
+  /** The valid texts, for the error message. */
+  readonly expected: string;
+  /** The most characters, from the limit of ids. Absent: `read` bounds the length. */
+  readonly maxLength?: (idLength: number) => number;
+};
+
+/** A text of 1 to `maxLength` characters. */
+export function textQuery(description: string, maxLength: (idLength: number) => number): QueryField<string> {
+  return { description, schema: stringSchema.schema, read: (value) => value, expected: "a text", maxLength };
+}
+
+/** An integer of 0 or more. */
+export function countQuery(description: string, rules: JsonObject = { minimum: 0 }): QueryField<number> {
+  return { description, schema: { type: "integer", ...rules }, ...wholeNumber };
+}
+
+export const wholeNumber: Pick<QueryField<number>, "read" | "expected"> = {
+  read: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null),
+  expected: "a whole number",
+};
+
+export function flagQuery(description: string, rules: JsonObject = {}): QueryField<boolean> {
+  return { description, schema: { type: "boolean", ...rules }, read: readFlag, expected: "true or false" };
+}
+
+function readFlag(text: string): boolean | null {
+  return text === "true" ? true : text === "false" ? false : null;
+}
+
+export function enumQuery<const T extends string>(description: string, values: readonly T[]): QueryField<T> {
+  const read = (text: string) => values.find((value) => value === text) ?? null;
+  return { description, schema: { enum: [...values] }, read, expected: `one of ${values.join(", ")}` };
+}
+
+/** A JSON Schema that every value of type `T` conforms to. */
+export type Described<T> = {
+  readonly schema: JsonObject;
+  /** Never set. It lets a schema of all texts describe a list of words, and not the reverse. */
+  readonly describes?: (value: T) => void;
+};
+
+type DescribedObject<F> = Described<{ readonly [K in keyof F]: F[K] extends Described<infer T> ? T : never }>;
+
+export const text: Described<string> = { schema: { type: "string" } };
+export const flag: Described<boolean> = { schema: { type: "boolean" } };
+export const decimal: Described<number> = { schema: { type: "number" } };
+/** An integer of 0 or more. */
+export const wholeCount: Described<number> = { schema: { type: "integer", minimum: 0 } };
+export const anyObject: Described<object> = { schema: { type: "object" } };
+export const anything: Described<unknown> = { schema: {} };
+
+export function words<const T extends string>(values: readonly T[]): Described<T> {
+  return { schema: { enum: [...values] } };
+}
+
+export function list<T>({ schema }: Described<T>): Described<readonly T[]> {
+  return { schema: { type: "array", items: schema } };
+}
+
+export function orNull<T>({ schema }: Described<T>): Described<T | null> {
+  const { type } = schema;
+  const isScalar = typeof type === "string" && type !== "object";
+  return { schema: isScalar ? { ...schema, type: [type, "null"] } : { oneOf: [{ type: "null" }, schema] } };
+}
+
+/** An object that has all these fields, and possibly more. */
+export function record<F extends { readonly [name: string]: { readonly schema: JsonObject } }>(
+  fields: F,
+  description?: string,
+): DescribedObject<F> {
+  const properties = Object.fromEntries(Object.entries(fields).map(([name, { schema }]) => [name, schema]));
+  return { schema: { ...described({ type: "object" }, description), properties, required: Object.keys(properties) } };
+}
+
+/** Fields of one schema. */
+export function each<T, const K extends string>(
+  field: Described<T>,
+  names: readonly K[],
+): { readonly [N in K]: Described<T> };
+export function each(
+  field: Described<unknown>,
+  names: readonly string[],
+): { readonly [name: string]: Described<unknown> } {
+  return Object.fromEntries(names.map((name) => [name, field]));
+}

@@ -1,0 +1,98 @@
+// Operations on whole sessions, and of the process. Lists return `{ items, next }`; `next` is an opaque cursor for `after`, or `null` on the last page.
+
+import { sessionFilterStatuses } from "../../core/model/internal.ts";
+import { get, json, nothing, post, remove } from "./operation.ts";
+import {
+  countQuery,
+  countSchema,
+  enumQuery,
+  enumSchema,
+  objectSchema,
+  optionalField,
+  stringSchema,
+  textQuery,
+} from "./schema.ts";
+
+/** The query of a page. */
+export const pageQuery = {
+  limit: countQuery(
+    "The maximum number of items. Default: 50. Values above the server's page size are reduced to it.",
+    { minimum: 1 },
+  ),
+  // The cursor of a list of sessions contains an id and a time.
+  after: textQuery("The cursor `next` of the previous page.", (idLength) => idLength + 32),
+};
+
+export const sessionOperations = {
+  listSessions: get("/sessions", {
+    summary: "Lists the sessions that the caller may read, most recently changed first.",
+    query: {
+      ...pageQuery,
+      status: enumQuery(
+        "Only sessions with this status. `running`: a turn is open. `parked`: the open turn is parked. Without an open turn: `waiting` for an answer, `failed`, `ended`. A page may have fewer items than `limit` and still have a `next`.",
+        sessionFilterStatuses,
+      ),
+      engine: textQuery("Only sessions whose newest turn has this engine.", (idLength) => idLength),
+    },
+    answers: json("SessionPage", { 200: "A page of summaries." }),
+  }),
+  getSession: get("/sessions/{id}", {
+    summary:
+      "Returns a session as of its last committed turn, with its newest messages and its open turn. `length` is the number of all messages; `GET /sessions/{id}/messages` returns the others.",
+    query: {
+      messages: countQuery(
+        "The number of newest messages to return. Fewer are returned if they would be larger than a page.",
+        { minimum: 0, default: 100 },
+      ),
+    },
+    answers: json("SessionView", { 200: "The session." }),
+  }),
+  listMessages: get("/sessions/{id}/messages", {
+    summary: "Lists the messages of a session, oldest first.",
+    query: pageQuery,
+    answers: json("MessagePage", { 200: "A page of messages." }),
+  }),
+  getUsage: get("/sessions/{id}/usage", {
+    summary: "Returns the token usage and cost of a session, by kind and by model.",
+    answers: json("LedgerSum", { 200: "The sums." }),
+  }),
+  getUsageWithoutSession: get("/usage", {
+    summary:
+      "Returns the token usage and cost of the tenant's chat completions, which belong to no session. Only for operators: the sums are those of all callers.",
+    access: "operator",
+    answers: json("LedgerSum", { 200: "The sums." }),
+  }),
+  deleteSession: remove("/sessions/{id}", {
+    summary: "Deletes a session, and the branches of a chat with it. Its open turn is stopped.",
+    uses: "nothing",
+    answers: nothing({ 204: "The session is deleted." }),
+  }),
+  forkSession: post("/sessions/{id}/fork", {
+    summary: "Creates a session with a copy of this session's messages.",
+    uses: "nothing",
+    idempotent: "never",
+    body: () =>
+      objectSchema({
+        id: optionalField(stringSchema, "The id of the new session. Default: a random id."),
+        at: optionalField(countSchema, "Copy only the first `at` messages. Default: all."),
+      }),
+    answers: json("SessionId", { 201: "The id of the new session." }),
+  }),
+  recoverSession: post("/sessions/{id}/recover", {
+    summary: "Drives the open turn again, makes a failed session usable, or ends a parked turn.",
+    uses: "nothing",
+    idempotent: "never",
+    drives: true,
+    body: () => objectSchema({ from: optionalField(enumSchema(["step"]), "Restart the open step of a parked turn.") }),
+    answers: json("Recovered", { 200: "What recovery did." }),
+  }),
+};
+
+export const processOperations = {
+  health: get("/health", {
+    summary: "Checks that the process responds and its storage answers.",
+    access: "open",
+    uses: "nothing",
+    answers: json("Health", { 200: "The process and its storage work." }),
+  }),
+};

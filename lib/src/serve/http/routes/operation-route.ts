@@ -1,0 +1,213 @@
+// Makes the routes of operations (serve/contract): reads what a request contains, takes and releases the slots that the operation declares, calls the implementation
+// and answers with what it returns.
+//
+// An implementation gets no slots and cannot acquire any (`OperationCall`). What it returns follows from `uses` of the operation. If that starts something, it returns the
+// function which does so: its checks run before a slot is taken.
+
+import type { Cancelled } from "../../../core/model/internal.ts";
+import type { RuntimeEvent, TurnHandle } from "../../../durable/internal.ts";
+import type { AnyOperation, BodyParts, Operation, PathNames, QueryField, Uses } from "../../contract/internal.ts";
+import type { LargeText } from "../large-text.ts";
+import type { HttpLimits } from "../limits.ts";
+import type { Route, RouteCall } from "./route.ts";
+
+import { isPlainObject } from "../../../core/model/parse/reading.ts";
+import { noBody } from "../../contract/internal.ts";
+import { checkEngineOf } from "../auth.ts";
+import { HttpError } from "../failure.ts";
+import { readBody, readQuery } from "../input.ts";
+import { inPageSlot, json, releaseOnError } from "./route.ts";
+import { cancelResponse, driveTurn, eventFrame, turnResponse, turnSource } from "./turn-answer.ts";
+
+/** A request as an implementation sees it. */
+export type OperationCall<Path extends string, Query, Body> = Pick<
+  RouteCall,
+  "caller" | "sessions" | "inspection" | "runtime" | "key"
+> & {
+  readonly limits: HttpLimits;
+  /** The decoded value of a path parameter, of 1 to `idLength` characters. */
+  readonly param: (name: PathNames<Path>) => string;
+  readonly query: Partial<Query>;
+  readonly body: Body;
+};
+
+/** What an implementation returns, by what its operation uses. A `Response` stands for one that is not the first which the operation declares. */
+type Returned<Result> = {
+  readonly nothing: Promise<Result | Response>;
+  readonly page: Promise<Result | Response>;
+  readonly turn: () => Promise<TurnHandle>;
+  readonly input: () => Promise<Result & { readonly turnId: string }>;
+  readonly wait: TurnHandle;
+  /** `null`: there are no events, and will be none. */
+  readonly stream: Promise<EventStream | null>;
+  readonly text: AsyncGenerator<string | LargeText, void>;
+  readonly cancel: Promise<Cancelled>;
+};
+
+/** Events to stream. `turn`: its result follows the last event. `isOpen`: the turn has not ended yet. */
+export type EventStream = {
+  readonly events: AsyncIterable<RuntimeEvent>;
+  readonly turn?: { readonly handle: TurnHandle; readonly isOpen: boolean };
+  /** Called once, when the response has ended. */
+  readonly onClose?: () => void;
+};
+
+/** The implementations of operations by their names. */
+export type Implementations<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends Operation<
+    infer Path,
+    infer Query,
+    infer Body,
+    infer Result,
+    infer Use
+  >
+    ? (request: OperationCall<Path, Query, Body>) => Returned<Result>[Use]
+    : never;
+};
+
+/** The routes of operations. */
+export function routesOf<Table extends { readonly [name: string]: AnyOperation }>(
+  operations: Table,
+  parts: BodyParts,
+  implementations: Implementations<Table>,
+): readonly Route[] {
+  return Object.entries<AnyOperation>(operations).map(([operationId, operation]) => {
+    const { uses = "page", access = "caller", summary, method, path, answers, idempotent } = operation;
+    const query: { readonly [name: string]: QueryField<unknown> } = operation.query ?? {};
+    const schema = operation.body(parts);
+    // The type of `implementations` pairs each operation with its implementation, which the compiler cannot infer for one name.
+    const implementation = implementations[operationId] as (request: object) => Returned<object>[Uses];
+    return {
+      operationId,
+      summary,
+      access,
+      method,
+      path,
+      answers: answers.responses,
+      query: Object.entries(query).map(([name, { description, schema: type }]) => ({
+        name,
+        description,
+        schema: type,
+      })),
+      body: operation.body === noBody ? null : schema.schema,
+      keyed: idempotent === "key",
+      pool: uses === "cancel" ? "cancel" : "requests",
+      handle: async (call) => {
+        const {
+          url,
+          request,
+          server: { limits },
+          caller,
+          sessions,
+          inspection,
+          runtime,
+          key,
+          param,
+        } = call;
+        const parameters = new URLSearchParams(url.searchParams);
+        // A browser's `EventSource` reconnects to the URL it was created with and sends the newest id in this header.
+        const lastEventId = request.headers.get("last-event-id") ?? "";
+        if (uses === "stream" && lastEventId !== "") parameters.set("after", lastEventId);
+        const values = readQuery(parameters, operation.query, limits.idLength);
+        const body = readBody(schema, call.input);
+        if (operation.drives === true) await checkEngine(call, body);
+        const run = () =>
+          implementation({ caller, sessions, inspection, runtime, key, param, limits, query: values, body });
+        return answer(uses, { call, run, status: Number(Object.keys(answers.responses)[0]) });
+      },
+    };
+  });
+}
+
+type Handled<Use extends Uses> = {
+  readonly call: RouteCall;
+  /** Runs the implementation. */
+  readonly run: () => Returned<object>[Use];
+  /** The first status that the operation declares. */
+  readonly status: number;
+};
+
+async function answer<Use extends Uses>(uses: Use, handled: Handled<Use>): Promise<Response> {
+  return answers[uses](handled);
+}
+
+/** Take and release the slots of a request, and answer it. */
+const answers: { readonly [Use in Uses]: (handled: Handled<Use>) => Promise<Response> } = {
+  nothing: async ({ run, status }) => valueResponse(await run(), status),
+  page: async ({ call, run, status }) => {
+    await call.pageSlot();
+    return valueResponse(await run(), status);
+  },
+  turn: async ({ call, run }) => driveTurn(call, run()),
+  input: async ({ call, run, status }) => {
+    const send = run();
+    const releaseTurn = call.server.acquireTurn(call.caller);
+    const accepted = await releaseOnError(releaseTurn, () => inPageSlot(call, send));
+    call.sessions.attach(call.param("id"), accepted.turnId).result.then(releaseTurn, releaseTurn);
+    return json(accepted, status);
+  },
+  wait: async ({ call, run }) => turnResponse(call, run()),
+  cancel: async ({ call, run }) => cancelResponse(call, run()),
+  stream: async ({ call, run }) => {
+    // The rows of the session and of the turn have the text of the answer.
+    await call.pageSlot();
+    const slot = call.server.acquireStream(call);
+    return releaseOnError(slot.release, async () => {
+      const stream = await run();
+      if (stream === null) {
+        slot.release();
+        // `EventSource` reconnects after the end of a stream, but not after a 204 (WHATWG HTML, section 9.2.3).
+        return new Response(null, { status: 204 });
+      }
+      const { turn, events, ...closing } = stream;
+      if (turn === undefined) return slot.respond({ events, render: eventFrame, ...closing });
+      return slot.respond({ ...turnSource(call, turn.handle, { events, isOpen: turn.isOpen }), ...closing });
+    });
+  },
+  text: async ({ call, run }) => {
+    const slot = call.server.acquireStream(call);
+    return releaseOnError(slot.release, async () => {
+      const texts = run();
+      // A page in memory is several times as large as its text.
+      const next = () => inPageSlot(call, () => texts.next());
+      // The first part is read before the response starts: its errors have a status.
+      return slot.respondJson(textsFrom(await next(), next, texts));
+    });
+  },
+};
+
+function valueResponse(value: object | undefined, status: number): Response {
+  if (value instanceof Response) return value;
+  return value === undefined ? new Response(null, { status }) : json(value, status);
+}
+
+async function* textsFrom<T>(
+  first: IteratorResult<T, void>,
+  next: () => Promise<IteratorResult<T, void>>,
+  texts: AsyncGenerator<T, void>,
+): AsyncGenerator<T, void> {
+  try {
+    for (let part = first; part.done !== true; part = await next()) yield part.value;
+  } finally {
+    await texts.return();
+  }
+}
+
+/**
+ * The engine belongs to the session: a request may name it, and cannot choose another one, with other limits and schemas. Rejects with 403 also if
+ * the caller may not use it. A session that does not exist is left to the verb.
+ */
+async function checkEngine(call: RouteCall, body: unknown): Promise<void> {
+  const { sessions, caller, param } = call;
+  const options = isPlainObject(body) ? body["options"] : undefined;
+  const named = isPlainObject(options) ? options["engine"] : undefined;
+  if (named === undefined && caller.engines === undefined) return;
+  const view = await inPageSlot(call, () => sessions.get(param("id"), { messages: 0 }));
+  if (view === null) return;
+  if (named !== undefined && named !== view.engine) {
+    throw new HttpError("forbidden", "the engine of a session cannot be changed", {
+      details: { path: ["options", "engine"] },
+    });
+  }
+  checkEngineOf(caller, view.engine);
+}

@@ -31,7 +31,7 @@ import type { ServerView } from "./server-view.ts";
 
 import { knownHaltedReasons, pendingReasons, sessionStatuses } from "../../core/model/internal.ts";
 import { turnStatuses } from "../../core/model/parse/reading.ts";
-import { anyObject, anything, decimal, each, flag, list, orNull, record, text, wholeCount, words } from "./schema.ts";
+import { about, anyObject, anything, count, decimal, flag, list, orNull, record, text, words } from "./schema.ts";
 
 /** A turn record as one JSON value; `replayTurn` of `everturn/testing` replays it. */
 export type ExportedTurn = { readonly everturn: "turn_record"; readonly version: number; readonly data: JsonObject };
@@ -85,28 +85,25 @@ export function resultRef<N extends keyof Results>(name: N): Described<Results[N
   return { schema: { $ref: `#/components/schemas/${name}` } };
 }
 
-const limitWait = orNull(record({ limit: words(["engine", "tenant", "key"]), since: wholeCount }));
-const forkedFrom = {
-  schema: {
-    ...orNull(record({ sessionId: text, at: wholeCount })).schema,
-    description:
-      "The session that this one was forked from, and the number of messages that were copied; null if it is no fork.",
-  },
-};
 const failure = orNull(resultRef("Failure"));
+const usage = resultRef("Usage");
+const limitWait = orNull(record({ limit: words(["engine", "tenant", "key"]), since: count }));
+const forkedFrom = about(
+  orNull(record({ sessionId: text, at: count })),
+  "The session that this one was forked from, and the number of messages that were copied; null if it is no fork.",
+);
 const typed = record({ type: text });
 /** Quantiles of durations, in milliseconds. */
-const quantiles = record(each(orNull(wholeCount), ["p50", "p95", "p99"]));
+const quantiles = record({ "p50 p95 p99": orNull(count) });
 /** The fields of a sum over turns. */
 const overviewSum = {
-  turns: wholeCount,
-  outcomes: { schema: { type: "object", additionalProperties: wholeCount.schema } },
-  ...each(wholeCount, ["inputTokens", "cachedInputTokens", "outputTokens"]),
+  turns: count,
+  outcomes: { schema: { type: "object", additionalProperties: count.schema } },
+  "inputTokens cachedInputTokens outputTokens": count,
   cost: decimal,
-  takeovers: wholeCount,
-  ...each(quantiles, ["duration", "firstContent"]),
+  takeovers: count,
+  "duration firstContent": quantiles,
 };
-const contents = [{ type: "string" }, { type: "array" }];
 
 /** The JSON Schemas of the results. */
 export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N]> } = {
@@ -122,47 +119,44 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       required: ["role", "content"],
     },
   },
-  Message: record({ role: text, content: { schema: { oneOf: [...contents, { type: "null" }] } } }),
-  Usage: record(each(orNull(wholeCount), ["inputTokens", "outputTokens", "totalTokens"])),
-  PendingToolCall: record({ id: text, name: text, reason: words(pendingReasons) }),
-  Failure: record(
-    each(text, ["type", "reason", "message"]),
-    "A failure. `reason` is a member of a closed list for each `type`.",
-  ),
+  Message: record({
+    role: text,
+    content: { schema: { oneOf: [text.schema, { type: "array" }, { type: "null" }] } },
+  }),
+  Usage: record({ "inputTokens outputTokens totalTokens": orNull(count) }),
+  PendingToolCall: record({ "id name": text, reason: words(pendingReasons) }),
+  Failure: record({ "type reason message": text }, "A failure. `reason` is a member of a closed list for each `type`."),
   Error: record({ error: resultRef("Failure") }),
   SessionSummary: record({
     id: text,
-    ...each(orNull(text), ["title", "engine", "owner"]),
+    "title engine owner": orNull(text),
     startedBy: list(text),
     status: words(sessionStatuses),
-    version: wholeCount,
-    length: wholeCount,
+    "version length": count,
     pendingToolCalls: list(resultRef("PendingToolCall")),
     pendingQuestion: orNull(text),
-    usage: resultRef("Usage"),
+    usage,
     metadata: anyObject,
     turnId: orNull(text),
     turnStatus: orNull(words(turnStatuses)),
     limitWait,
     forkedFrom,
-    createdAt: wholeCount,
-    changedAt: wholeCount,
+    "createdAt changedAt": count,
   }),
   SessionPage: record({ items: list(resultRef("SessionSummary")), next: orNull(text) }),
   MessagePage: record({ items: list(resultRef("Message")), next: orNull(text) }),
   SessionView: record({
     session: record({ status: words(sessionStatuses), thread: anyObject }),
-    version: wholeCount,
-    length: wholeCount,
+    "version length": count,
     owner: orNull(text),
     startedBy: list(text),
     openTurn: orNull(
       record({
         turnId: text,
         status: words(turnStatuses),
-        step: wholeCount,
+        step: count,
         engine: text,
-        base: wholeCount,
+        base: count,
         failure: anything,
         limitWait,
       }),
@@ -171,25 +165,22 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     forkedFrom,
   }),
   SessionId: record({ id: text }),
-  LedgerSum: record({ total: resultRef("Usage"), lines: list(anyObject) }),
-  Recovered: record({ pickedUp: wholeCount, usable: flag, mayRunTwice: list(text) }),
-  TurnAccepted: record({ sessionId: text, turnId: text }, "The turn was accepted and has not ended."),
+  LedgerSum: record({ total: usage, lines: list(anyObject) }),
+  Recovered: record({ pickedUp: count, usable: flag, mayRunTwice: list(text) }),
+  TurnAccepted: record({ "sessionId turnId": text }, "The turn was accepted and has not ended."),
   TurnEnd: record(
     {
       turnId: orNull(text),
       status: words(["ended", "parked", "waiting"]),
       text,
-      output: {
-        schema: {
-          description: "The structured output, validated with the schema of the option `output`; null without one.",
-        },
-      },
-      haltedReason: {
-        schema: { ...text.schema, description: `${knownHaltedReasons.join(", ")}, or a reason set by a tool.` },
-      },
+      output: about(
+        anything,
+        "The structured output, validated with the schema of the option `output`; null without one.",
+      ),
+      haltedReason: about(text, `${knownHaltedReasons.join(", ")}, or a reason set by a tool.`),
       outcome: typed,
-      steps: wholeCount,
-      usage: resultRef("Usage"),
+      steps: count,
+      usage,
       failure,
       session: resultRef("SessionSummary"),
     },
@@ -199,9 +190,9 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     { turnId: text, sequence: { schema: { type: ["integer", "null"] } }, delta: anything, event: typed },
     "The data of a frame; the id of the frame is the cursor. A turn ends with a frame `end` (data: TurnEnd). If reading fails, the stream ends with a frame `failure` (data: Error).",
   ),
-  TurnRecord: record({ everturn: { schema: { const: "turn_record" } }, version: wholeCount, data: anyObject }),
+  TurnRecord: record({ everturn: { schema: { const: "turn_record" } }, version: count, data: anyObject }),
   CancelAnswer: record({ result: words(["cancelled", "completion_won", "nothing_open", "stored"]) }),
-  SteerAnswer: record({ inputId: text, turnId: text }),
+  SteerAnswer: record({ "inputId turnId": text }),
   WithdrawAnswer: record({
     result: words(["cancelled", "already_claimed", "already_taken", "already_cancelled", "not_found"]),
   }),
@@ -212,12 +203,11 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       version: text,
       storage: orNull(text),
       durability: words(["durable", "volatile"]),
-      search: flag,
-      operator: flag,
+      "search operator": flag,
       tenant: text,
       allow: list(text),
       records: flag,
-      scenarios: list(record(each(text, ["name", "title", "description"]))),
+      scenarios: list(record({ "name title description": text })),
     },
     "The server, and what the caller may do there.",
   ),
@@ -225,12 +215,10 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     items: list(
       record({
         name: text,
-        model: orNull(text),
-        instructions: orNull(text),
+        "model instructions": orNull(text),
         tools: list(
           record({
-            name: text,
-            description: text,
+            "name description": text,
             inputSchema: anyObject,
             approval: words(["always", "sometimes", "never"]),
             rerun: text,
@@ -244,56 +232,47 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
     turnId: text,
     verb: words(["chat", "step"]),
     engine: text,
-    acceptedAt: wholeCount,
-    base: wholeCount,
+    "acceptedAt base": count,
     status: words(turnStatuses),
-    step: wholeCount,
-    end: orNull(record({ haltedReason: text, outcome: typed, steps: wholeCount, usage: resultRef("Usage") })),
+    step: count,
+    end: orNull(record({ haltedReason: text, outcome: typed, steps: count, usage })),
     failure,
     limitWait,
   }),
   Timeline: record({
     turn: resultRef("TurnSummary"),
-    now: wholeCount,
-    claims: list(record({ owner: text, epoch: wholeCount, since: wholeCount, takesOver: flag })),
+    now: count,
+    claims: list(record({ owner: text, "epoch since": count, takesOver: flag })),
     effects: list(resultRef("TimelineEffect")),
-    next: orNull(wholeCount),
+    next: orNull(count),
     isJournalRemoved: flag,
   }),
   TimelineEffect: record(
     {
-      ordinal: wholeCount,
+      ordinal: count,
       effectId: orNull(text),
       kind: words(["model", "tool", "code", "checkpoint", "environment", "cancel", "failure", "restart"]),
-      step: wholeCount,
-      name: orNull(text),
-      toolCallId: orNull(text),
+      step: count,
+      "name toolCallId": orNull(text),
       state: words(["ok", "failed", "waits", "halted", "cancelled", "superseded"]),
-      ...each(orNull(wholeCount), ["startedAt", "firstAt", "endedAt"]),
+      "startedAt firstAt endedAt": orNull(count),
       owner: orNull(text),
-      epoch: wholeCount,
-      attempt: wholeCount,
-      usage: orNull(resultRef("Usage")),
+      "epoch attempt": count,
+      usage: orNull(usage),
       text,
       failure,
       discarded: list(
-        record({
-          reason: words(["crash", "retry"]),
-          epoch: wholeCount,
-          ...each(orNull(wholeCount), ["startedAt", "endedAt"]),
-          failure,
-        }),
+        record({ reason: words(["crash", "retry"]), epoch: count, "startedAt endedAt": orNull(count), failure }),
       ),
       children: list(record({ sessionId: text, turnId: orNull(text) })),
     },
     "A row of the journal. Times are in milliseconds since 1970-01-01 UTC; null in rows of older releases.",
   ),
   EffectDetail: record({
-    ordinal: wholeCount,
+    ordinal: count,
     effect: anything,
     item: { schema: anyObject.schema },
-    epoch: wholeCount,
-    attempt: wholeCount,
+    "epoch attempt": count,
     timing: orNull(anyObject),
     records: list(record({ name: text, value: anything })),
   }),
@@ -302,12 +281,12 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       record({
         owner: text,
         self: flag,
-        turns: wholeCount,
+        turns: count,
         leases: list(
           record({
-            ...each(text, ["tenant", "sessionId", "turnId"]),
-            ...each(wholeCount, ["epoch", "expiresAt"]),
-            since: orNull(wholeCount),
+            "tenant sessionId turnId": text,
+            "epoch expiresAt": count,
+            since: orNull(count),
             tookOverFrom: orNull(text),
           }),
         ),
@@ -317,12 +296,11 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
   ScenarioStarted: record({ sessionId: text }),
   Overview: record(
     {
-      ...each(wholeCount, ["from", "until", "bucketMs"]),
-      buckets: list(record({ at: wholeCount, ...overviewSum })),
+      "from until bucketMs": count,
+      buckets: list(record({ at: count, ...overviewSum })),
       total: record(overviewSum),
-      engines: list(record({ name: text, ...overviewSum })),
-      tenants: list(record({ name: text, ...overviewSum })),
-      tools: list(record({ name: text, calls: wholeCount, failed: wholeCount, duration: quantiles })),
+      "engines tenants": list(record({ name: text, ...overviewSum })),
+      tools: list(record({ name: text, "calls failed": count, duration: quantiles })),
     },
     "Sums over the turns that ended in a period.",
   ),
@@ -331,10 +309,10 @@ export const resultSchemas: { readonly [N in keyof Results]: Described<Results[N
       record({
         sessionId: text,
         title: orNull(text),
-        position: wholeCount,
+        position: count,
         role: words(["system", "user", "assistant", "tool", "event"]),
         excerpt: text,
-        matches: { schema: { type: "array", items: { ...list(wholeCount).schema, minItems: 2, maxItems: 2 } } },
+        matches: { schema: { type: "array", items: { ...list(count).schema, minItems: 2, maxItems: 2 } } },
       }),
     ),
   }),

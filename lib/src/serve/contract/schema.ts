@@ -11,7 +11,7 @@ import type { Fields, OptionalField, PresentField, Shape } from "../../core/mode
 
 import {
   boolean,
-  count,
+  count as countShape,
   either,
   array as listOf,
   json,
@@ -79,7 +79,7 @@ export const stringSchema: BodySchema<string> = { shape: string, schema: { type:
 export const booleanSchema: BodySchema<boolean> = { shape: boolean, schema: { type: "boolean" } };
 export const numberSchema: BodySchema<number> = { shape: number, schema: { type: "number" } };
 /** An integer of 0 or more. */
-export const countSchema: BodySchema<number> = { shape: count, schema: { type: "integer", minimum: 0 } };
+export const countSchema: BodySchema<number> = { shape: countShape, schema: { type: "integer", minimum: 0 } };
 export const jsonObjectSchema: BodySchema<JsonObject> = { shape: jsonObject, schema: { type: "object" } };
 /** Any JSON value. */
 export const jsonSchema: BodySchema<Json> = { shape: json, schema: {} };
@@ -147,15 +147,23 @@ export type Described<T> = {
   readonly describes?: (value: T) => void;
 };
 
-type DescribedObject<F> = Described<{ readonly [K in keyof F]: F[K] extends Described<infer T> ? T : never }>;
+/** The names in a key: several fields that have the same schema are separated by spaces. */
+type Names<Key> = Key extends `${infer Name} ${infer Rest}` ? Name | Names<Rest> : Key;
+
+type Recorded<F> = Described<{ readonly [K in keyof F as Names<K>]: F[K] extends Described<infer T> ? T : never }>;
 
 export const text: Described<string> = { schema: { type: "string" } };
 export const flag: Described<boolean> = { schema: { type: "boolean" } };
 export const decimal: Described<number> = { schema: { type: "number" } };
 /** An integer of 0 or more. */
-export const wholeCount: Described<number> = { schema: { type: "integer", minimum: 0 } };
+export const count: Described<number> = { schema: { type: "integer", minimum: 0 } };
 export const anyObject: Described<object> = { schema: { type: "object" } };
 export const anything: Described<unknown> = { schema: {} };
+
+/** The schema with a description. */
+export function about<T>({ schema }: Described<T>, description: string): Described<T> {
+  return { schema: described(schema, description) };
+}
 
 export function words<const T extends string>(values: readonly T[]): Described<T> {
   return { schema: { enum: [...values] } };
@@ -171,23 +179,12 @@ export function orNull<T>({ schema }: Described<T>): Described<T | null> {
   return { schema: isScalar ? { ...schema, type: [type, "null"] } : { oneOf: [{ type: "null" }, schema] } };
 }
 
-/** An object that has all these fields, and possibly more. */
-export function record<F extends { readonly [name: string]: { readonly schema: JsonObject } }>(
+/** An object that has all these fields, and possibly more. A key may name several fields: `{ "id name": text }`. */
+export function record<F extends { readonly [names: string]: { readonly schema: JsonObject } }>(
   fields: F,
   description?: string,
-): DescribedObject<F> {
-  const properties = Object.fromEntries(Object.entries(fields).map(([name, { schema }]) => [name, schema]));
+): Recorded<F> {
+  const named = Object.entries(fields).flatMap(([names, { schema }]) => names.split(" ").map((name) => [name, schema]));
+  const properties: JsonObject = Object.fromEntries(named);
   return { schema: { ...described({ type: "object" }, description), properties, required: Object.keys(properties) } };
-}
-
-/** Fields of one schema. */
-export function each<T, const K extends string>(
-  field: Described<T>,
-  names: readonly K[],
-): { readonly [N in K]: Described<T> };
-export function each(
-  field: Described<unknown>,
-  names: readonly string[],
-): { readonly [name: string]: Described<unknown> } {
-  return Object.fromEntries(names.map((name) => [name, field]));
 }

@@ -19,13 +19,17 @@ const healthy = Array.from({ length: 9 }, (_, index) => `healthy-${index}`);
 const few = healthy.slice(0, 3);
 
 /** Starts processes over one storage. The tool of the engine `deadly` ends the process that runs it; that of the default engine takes a while. */
-function processes(world: World, options: Parameters<World["process"]>[1] = {}) {
+function processes(
+  world: World,
+  options: Parameters<World["process"]>[1] = {},
+  { slowMs, endsAfterMs } = { slowMs: healthyMs, endsAfterMs: deadlyMs },
+) {
   const start = (): Process => {
-    const slow = counting("slow", { replay: "safe", handler: () => world.clock.sleep(healthyMs) });
+    const slow = counting("slow", { replay: "safe", handler: () => world.clock.sleep(slowMs) });
     const boom = counting("boom", {
       replay: "safe",
       handler: async () => {
-        await world.clock.sleep(deadlyMs);
+        await world.clock.sleep(endsAfterMs);
         process.kill();
       },
     });
@@ -43,9 +47,10 @@ function lifeOf(process: Process): { readonly isOver: boolean } {
   return life;
 }
 
-/** Lets workers drive turns until none is open, and starts another one whenever a worker has ended. Returns how many were started. */
-async function workUntilDone(world: World, start: () => Process): Promise<number> {
+/** Lets workers drive turns until none is open, and starts another one `afterMs` after a worker has ended. Returns how many were started. */
+async function workUntilDone(world: World, start: () => Process, afterMs = 0): Promise<number> {
   for (let count = 1; count <= 60; count += 1) {
+    if (count > 1) await world.clock.advance(afterMs);
     const process = start();
     const life = lifeOf(process);
     const stop = new AbortController();
@@ -76,6 +81,17 @@ describe("a turn that ends its process", () => {
     expect(await Promise.all(healthy.map((id) => statusOf(last, id)))).toEqual(healthy.map(() => "ended"));
     // The first process, and one for each takeover of the turn before it is parked.
     expect(lives).toBe(6);
+  });
+
+  test("is parked, and a turn beside it completes that takes several times as long as a lease", async () => {
+    const world = new World();
+    const start = processes(world, { drive: false, maxTakeovers: 3 }, { slowMs: 15_000, endsAfterMs: 4000 });
+    await accept(start, ["slow"]);
+    // When a process starts, both turns may be taken over.
+    await workUntilDone(world, start, 120_000);
+    const last = start();
+    expect(await statusOf(last, "bad")).toBe("parked");
+    expect(await statusOf(last, "slow")).toBe("ended");
   });
 
   test("is parked if it is found by recover, and the turns beside it complete", async () => {

@@ -10,7 +10,7 @@
 //   While writes are slow there are fewer places (`growing-lease.ts`), so that the process can commit and renew the turns that it has. Turns that wait for
 //   faster writes are tried again every renewal interval, because no turn has to end before.
 //   A turn that may end its process, a suspect, is driven alone (`takeovers.ts`): it waits here until this process drives nothing else, and no other turn
-//   starts until it has made progress, for at most one lease time.
+//   starts until it has made progress, for a limited time.
 //
 // When a turn stops
 //   it ended                      the entry continues with the turn that follows, or is removed, and its place goes to the queue
@@ -44,6 +44,7 @@ import { loadTurn } from "./driven-turn.ts";
 import { isTransient, LeaseHolder } from "./lease-holder.ts";
 import { LeftTurns } from "./left-turns.ts";
 import { openTurn, SessionClaims } from "./session-claims.ts";
+import { aloneMs } from "./takeovers.ts";
 import { HandedOver } from "./turn-committer.ts";
 import { TurnDriver } from "./turn-driver.ts";
 import { WaitingTurns } from "./waiting-turns.ts";
@@ -389,10 +390,10 @@ export class ActiveTurns {
     if (!this.#claiming.has(name) && this.#active.get(name)?.isAlone !== true) this.#endAlone(name);
   }
 
-  /** Lets other turns start beside a suspect after one lease time, once its lease row says so. */
-  async #limitAlone(name: string, driver: TurnDriver, signal: AbortSignal): Promise<void> {
+  /** Lets other turns start beside a suspect after a time, once its lease row says so. */
+  async #limitAlone(name: string, driver: TurnDriver, ms: number, signal: AbortSignal): Promise<void> {
     const { clock, lease } = this.#context;
-    for (let waitMs = lease.ttlMs; !signal.aborted && this.#alone === name; waitMs = lease.renewMs) {
+    for (let waitMs = ms; !signal.aborted && this.#alone === name; waitMs = lease.renewMs) {
       try {
         await clock.sleep(waitMs, signal);
         await driver.endAlone();
@@ -573,7 +574,7 @@ export class ActiveTurns {
       const driver = new TurnDriver(this.#context, turn, lease);
       active.driver = driver;
       if (this.#closing || active.handsOver) driver.handOver(true);
-      await this.#runDriver(key, driver, lease);
+      await this.#runDriver(key, driver, lease, turn.stored.turn?.progress.takeovers ?? 0);
       const { next, servedScopes } = driver;
       this.#waiting.serve(servedScopes);
       return next === null ? null : { id: next.turn.id, accepted: next.turn, lease: next.lease };
@@ -586,12 +587,12 @@ export class ActiveTurns {
     }
   }
 
-  async #runDriver(key: SessionKey, driver: TurnDriver, { alone }: Lease): Promise<void> {
+  async #runDriver(key: SessionKey, driver: TurnDriver, { alone }: Lease, takeovers: number): Promise<void> {
     const over = new AbortController();
     if (alone) {
       const name = nameOf(key);
       driver.onProgress(() => this.#endAlone(name));
-      void this.#limitAlone(name, driver, over.signal);
+      void this.#limitAlone(name, driver, aloneMs(takeovers, this.#context.lease.ttlMs), over.signal);
     }
     try {
       await driver.drive();

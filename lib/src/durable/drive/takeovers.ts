@@ -4,16 +4,18 @@
 //   A tool that ends or blocks its process would do so in every process that takes the turn over, so takeovers without a new journal row are counted and
 //   bounded. A journal row of a child turn counts, too. But a process that ends takes all of its turns with it: each of them is taken over, whether or not it was the cause. The cause is found by
 //   isolation. A turn that was taken over twice without a new journal row is a suspect, and is driven alone: its process drives nothing else until the suspect
-//   has recorded a journal row, for at most one lease time. The lease row says so (`alone`). A turn at the limit is parked only if it was alone when its process
+//   has recorded a journal row, for a limited time (`aloneMs`). The lease row says so (`alone`). A turn at the limit is parked only if it was alone when its process
 //   ended. Its healthy neighbours record a journal row while they are alone, which resets their count.
 //   Loading counts like an effect: also a turn that is too large to be loaded ends its process.
 //
 // Bounds
 //   A suspect waits at most one lease time until its process drives nothing else, and is then driven beside the other turns: a process with long turns would
-//   otherwise never drive it. Workers take no other turns meanwhile. A turn that a verb of the process has accepted does not wait for suspects that wait, and at
-//   most one lease time for a suspect that is driven alone.
-//   A turn that ends its process later than that is not alone any more. It is parked at `besideFactor` times the limit: between two such crashes its
-//   neighbours have time to record journal rows.
+//   otherwise never drive it. Workers take no other turns meanwhile. A turn that a verb of the process has accepted does not wait for suspects that wait, but
+//   for a suspect that is driven alone.
+//   The time alone is one lease time, and doubles with each takeover, up to `longestAloneMs`. So also a turn that ends its process late is alone when it does, and a
+//   healthy turn with a slow effect gets the time to record it.
+//   A turn that was not alone when its process ended is parked at `besideFactor` times the limit. A healthy turn gets there only if, that many times, the process
+//   ended before its effect: either both take longer than `longestAloneMs`, or the processes always drive other turns that verbs have accepted.
 
 /** The number of takeovers from which on a turn is a suspect, unless the limit is lower. */
 const suspectTakeovers = 2;
@@ -21,12 +23,20 @@ const suspectTakeovers = 2;
 /** How many times the limit of takeovers applies to a turn that was not driven alone. */
 const besideFactor = 4;
 
+/** The longest time for which a suspect is driven alone, in milliseconds, unless a lease lasts longer. */
+const longestAloneMs = 600_000;
+
 /** The longest backoff in milliseconds, without its jitter. */
 const longestBackoffMs = 60_000;
 
 /** Is a turn with this number of takeovers driven alone? */
 export function isSuspect(takeovers: number, maxTakeovers: number): boolean {
   return takeovers >= Math.max(1, Math.min(suspectTakeovers, maxTakeovers - 1));
+}
+
+/** For how long a suspect is driven alone at most, in milliseconds: one lease time, doubled with each takeover after the one that made it a suspect. */
+export function aloneMs(takeovers: number, ttlMs: number): number {
+  return Math.max(ttlMs, Math.min(longestAloneMs, ttlMs * 2 ** (takeovers - suspectTakeovers)));
 }
 
 /** Is a turn parked at this number of takeovers? `wasAlone`: its last process drove nothing else. With a limit of 1 the first takeover parks a turn. */

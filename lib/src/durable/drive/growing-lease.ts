@@ -22,7 +22,7 @@ import { monotonicNow } from "../../core/clock/clock.ts";
 const writesPerLease = 6;
 
 /** The longest lease in milliseconds, unless the configured one is longer. */
-const longestMs = 120_000;
+export const longestMs = 120_000;
 
 /** By which factor an earlier slow write counts less after each write. */
 const decay = 0.95;

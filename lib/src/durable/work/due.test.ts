@@ -209,6 +209,20 @@ describe("an open turn that is moved while a worker examines it", () => {
     expect(await polling).toMatchObject({ pickedUp: 1 });
   });
 
+  test("is found within minutes if the storage's clock was set back by an hour, and at once by recover", async () => {
+    for (const find of ["work", "recover"] as const) {
+      const { world, of, dueAt, openAt } = await moved();
+      await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(3_600_000), openAt(3_600_000)] });
+      const process = world.process(of, { drive: false });
+      const stop = new AbortController();
+      if (find === "work") void process.work({ signal: stop.signal });
+      else expect(await process.recover()).toMatchObject({ pickedUp: 1 });
+      await world.clock.advance(find === "work" ? 180_000 : 0);
+      stop.abort();
+      expect(await world.rows("open")).toEqual([]);
+    }
+  });
+
   test("gets its own row before another row is removed", async () => {
     const { world, of, dueAt, openAt, times } = await moved();
     await world.write({ removals: [{ table: "due", prefix: [] }], puts: [dueAt(1), openAt(90_000)] });

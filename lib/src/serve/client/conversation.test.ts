@@ -110,6 +110,110 @@ test("sends, shows a waiting call, and decides it with the digest that was shown
   stop();
 });
 
+test("shows each message once to a page that is opened in the middle of a turn", async () => {
+  const model = handModel();
+  const look = tool({ name: "look", description: "Looks.", schema: { type: "object" }, handler: () => "seen" });
+  const { client } = world(engine({ adapter: model, model: "fake:m", tools: [look] }));
+  await client.start("hi", { id: "s" });
+  (await model.call(1)).callTool("look");
+  const call = await model.call(2);
+  await call.say("Hel");
+  for (const messages of [undefined, 1]) {
+    const store = conversation(client, "s", messages === undefined ? {} : { messages });
+    await until(store, ({ turn }) => turn?.blocks[0]?.text === "Hel");
+    expect(texts(store.snapshot())).toEqual(messages === undefined ? ["hi", "", "seen"] : ["", "seen"]);
+  }
+  const store = conversation(client, "s");
+  const shown: string[] = [];
+  const stop = store.subscribe(() => shown.push(texts(store.snapshot()).join("|")));
+  await until(store, ({ turn }) => turn !== null);
+  await store.steer("and more");
+  await call.say("lo");
+  call.finish();
+  const last = await model.call(3);
+  last.finish();
+  await until(store, ({ turn, messages }) => turn === null && messages.length > 4);
+  expect(texts(store.snapshot())).toEqual(["hi", "", "seen", "Hello", "and more", ""]);
+  // A message that was shown stays.
+  expect(shown.every((text, index) => index === 0 || text.startsWith(shown[index - 1] ?? ""))).toBe(true);
+  stop();
+});
+
+test("keeps what was received of a turn that is stopped", async () => {
+  const model = handModel();
+  const { client } = world(engine({ adapter: model, model: "fake:m" }));
+  await client.start("hi", { id: "s" });
+  const store = conversation(client, "s");
+  const shown: string[] = [];
+  const stop = store.subscribe(() => {
+    const { messages, turn } = store.snapshot();
+    shown.push([...messages.map(messageText), ...(turn?.blocks.map(({ text }) => text) ?? [])].join("|"));
+  });
+  await (await model.call(1)).say("Hel");
+  await until(store, ({ turn }) => turn?.blocks.length === 1);
+  await store.stop();
+  await until(store, ({ turn }) => turn === null);
+  expect(texts(store.snapshot())).toEqual(["hi", "Hel"]);
+  expect(shown.slice(shown.indexOf("hi|Hel")).every((text) => text === "hi|Hel")).toBe(true);
+  stop();
+});
+
+test("keeps what it shows of the open turn when it connects again", async () => {
+  const model = handModel();
+  const { client } = world(engine({ adapter: model, model: "fake:m" }));
+  await client.start("hi", { id: "s" });
+  const call = await model.call(1);
+  await call.say("Hel");
+  const store = conversation(client, "s");
+  const shown: string[] = [];
+  const stop = store.subscribe(() => shown.push(store.snapshot().turn?.blocks[0]?.text ?? ""));
+  await until(store, () => shown.includes("Hel"));
+  store.reconnect();
+  const count = shown.length;
+  await until(store, () => shown.length > count);
+  await call.say("lo");
+  await until(store, () => shown.includes("Hello"));
+  expect(shown.slice(count).every((text) => text === "Hel" || text === "Hello")).toBe(true);
+  call.finish();
+  stop();
+});
+
+test("follows a fork that has no turn of its own", async () => {
+  const scripts = [[{ type: "text", text: "Hello." }], [{ type: "text", text: "Again." }]] as const;
+  const { client } = world(engine({ adapter: fake({ scripts }), model: "fake:m" }));
+  await (
+    await client.start("hi", { id: "s" })
+  ).result;
+  await client.fork("s", { id: "f" });
+  const store = conversation(client, "f");
+  const connections = new Set<string>();
+  const stop = store.subscribe(() => connections.add(store.snapshot().connection));
+  await until(store, ({ messages }) => messages.length === 2);
+  await client.send("f", "more");
+  await until(store, ({ turn, messages }) => turn === null && messages.length === 4);
+  expect(texts(store.snapshot())).toEqual(["hi", "Hello.", "more", "Again."]);
+  expect([...connections]).toEqual(["live"]);
+  stop();
+});
+
+test("reads the session again after a decision that was refused", async () => {
+  const calls = ["a", "b"].map((id) => ({ type: "tool_call", id, name: "pay", arguments: {} }) as const);
+  const { client, sessions } = world(engine({ adapter: fake({ script: calls }), model: "fake:m", tools: [pay] }));
+  await (
+    await client.start("pay", { id: "s" })
+  ).result;
+  const store = conversation(client, "s");
+  const stop = store.subscribe(() => undefined);
+  await until(store, ({ pending }) => pending.length === 2);
+  const [shown] = store.snapshot().pending;
+  if (shown === undefined) throw new Error("no call waits");
+  // A decision about one of several calls has no event.
+  await sessions.decide("s", "a", { type: "approve" });
+  await expect(store.decide(shown, { type: "deny" })).rejects.toMatchObject({ name: "SessionError" });
+  await until(store, ({ pending }) => pending.length === 1);
+  stop();
+});
+
 test("stops the open turn, and requests nothing without a subscriber", async () => {
   const model = handModel();
   const { client, sessions } = world(engine({ adapter: model, model: "fake:m" }));

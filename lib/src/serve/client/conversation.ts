@@ -3,11 +3,13 @@
 // Theory of operation
 //   The first subscriber connects. The store reads the session; while a turn is open it reads the events of that turn from the first one and folds them into a
 //   `TurnView`; when the turn has ended it reads the session again. While no turn is open it waits for `turn_started` on the events of the session, after the last
-//   event that it knows. The last subscriber that leaves disconnects. The session on the server is the only state, so a reload or another page loses nothing.
+//   event that it knows. A turn that is still open after a lost connection, or that is parked, is read on after its last event. The last subscriber that leaves
+//   disconnects. The session on the server is the only state, so a reload or another page loses nothing.
 //
 // Invariants
 //   1. The snapshot is the same object until something changes, as `useSyncExternalStore` of React expects.
-//   2. The messages of an ended turn are replaced by those of the session in one change: no message disappears or is shown twice.
+//   2. The messages of an ended turn are replaced by those of the session in one change: no message disappears or is shown twice. While a turn is open, the messages
+//      that it has committed are shown from its view, which has the uncommitted ones too.
 //   3. A decision carries the digest of the call that was passed to `decide`, which is the one that was shown (A1).
 
 import type { Clock } from "../../core/clock/clock.ts";
@@ -41,7 +43,7 @@ export type ConversationSnapshot = {
   readonly connection: "idle" | "loading" | "live" | "reconnecting" | "gone";
   /** Why the store is reconnecting; otherwise `null`. */
   readonly error: Error | null;
-  /** The messages of the session, and after them those of the open turn. */
+  /** The messages of the session before the open turn, and after them those of the turn ({@link TurnSnapshot.messages}). */
   readonly messages: readonly Message[];
   /** The turn that is open; `null`: none is. Its `blocks` are the reply that is being received. */
   readonly turn: TurnSnapshot | null;
@@ -85,7 +87,8 @@ export function conversation(client: EverturnClient, id: string, options: Conver
   const { messages: limit, retryMs = 2000, clock = systemClock } = options;
   const listeners = new Set<() => void>();
   let session: SessionView | null = null;
-  let view: TurnView | null = null;
+  /** The open turn, and the cursor of the last event of it; `null`: none is open. */
+  let open: { readonly turnId: string; readonly view: TurnView; cursor: string | null } | null = null;
   let connection: ConversationSnapshot["connection"] = "idle";
   let error: Error | null = null;
   let snapshot: ConversationSnapshot | null = null;
@@ -98,7 +101,6 @@ export function conversation(client: EverturnClient, id: string, options: Conver
 
   /** Follows the session until the signal aborts. */
   const follow = async (signal: AbortSignal): Promise<void> => {
-    let cursor: string | null = null;
     while (!signal.aborted) {
       try {
         const read: SessionView | null = await client.get(id, {
@@ -106,25 +108,15 @@ export function conversation(client: EverturnClient, id: string, options: Conver
           ...(limit === undefined ? {} : { messages: limit }),
         });
         if (signal.aborted) return;
-        const open = read?.openTurn ?? null;
+        const last = open;
+        const turn = read?.openTurn ?? null;
         [session, error, connection] = [read, null, read === null ? "gone" : "live"];
-        view = open === null ? null : new TurnView();
+        if (turn === null) open = null;
+        else if (turn.turnId !== last?.turnId) open = { turnId: turn.turnId, view: new TurnView(), cursor: null };
         change();
         if (read === null) return;
-        if (open === null) await turnStarted(cursor ?? (await lastCursor(read, signal)), signal);
-        else {
-          for await (const event of client.events(id, {
-            turnId: open.turnId,
-            follow: open.status !== "parked",
-            signal,
-          })) {
-            ({ cursor } = event);
-            view?.add(event);
-            change();
-          }
-          // A turn that is parked, or queued behind a limit, may end the stream without having ended.
-          if ((view?.snapshot.result ?? null) === null) await clock.sleep(retryMs, signal);
-        }
+        if (turn === null) await turnStarted(last?.cursor ?? (await lastCursor(read, signal)), signal);
+        else if (open !== null) await readTurn(open, turn.status !== "parked", signal);
       } catch (thrown) {
         if (signal.aborted) return;
         [error, connection] = [thrown instanceof Error ? thrown : new Error(String(thrown)), "reconnecting"];
@@ -134,11 +126,25 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     }
   };
 
-  /** The cursor of the last event of the newest turn; `null`: no turn of this session has ended. */
-  const lastCursor = async ({ session: { lastRun } }: SessionView, signal: AbortSignal): Promise<string | null> => {
-    const turnId = lastRun?.turnId ?? null;
+  /** Reads the events of the open turn. The stream of a turn that is parked ends before the turn does. */
+  const readTurn = async (turn: NonNullable<typeof open>, followed: boolean, signal: AbortSignal): Promise<void> => {
+    const after = turn.cursor === null ? {} : { after: turn.cursor };
+    for await (const event of client.events(id, { turnId: turn.turnId, follow: followed, signal, ...after })) {
+      turn.cursor = event.cursor;
+      turn.view.add(event);
+      change();
+    }
+    if (turn.view.snapshot.result === null) await clock.sleep(retryMs, signal);
+  };
+
+  /**
+   * The cursor of the last event of the newest turn; `null`: no turn of this session has ended. A fork of a whole session has the result of the last turn of its
+   * original, which has no events here.
+   */
+  const lastCursor = async (read: SessionView, signal: AbortSignal): Promise<string | null> => {
+    const turnId = read.session.lastRun?.turnId ?? null;
     let cursor: string | null = null;
-    if (turnId === null) return null;
+    if (turnId === null || (read.forkedFrom !== null && read.length <= read.forkedFrom.at)) return null;
     for await (const event of client.events(id, { turnId, follow: false, signal })) ({ cursor } = event);
     return cursor;
   };
@@ -158,11 +164,13 @@ export function conversation(client: EverturnClient, id: string, options: Conver
     void follow(following.signal);
   };
 
-  /** Runs a verb. While no turn is open its effect is read at once: a decision about one of several calls has no event. */
+  /** Runs a verb. While no turn is open the session is read at once: a decision about one of several calls has no event, and a refused one shows an old call. */
   const act = async <T>(verb: () => Promise<T>): Promise<T> => {
-    const result = await verb();
-    if (view === null) reconnect();
-    return result;
+    try {
+      return await verb();
+    } finally {
+      if (open === null) reconnect();
+    }
   };
 
   return {
@@ -182,7 +190,7 @@ export function conversation(client: EverturnClient, id: string, options: Conver
       };
     },
     snapshot: () => {
-      snapshot ??= snapshotOf({ connection, error, session, turn: view?.snapshot ?? null });
+      snapshot ??= snapshotOf({ connection, error, session, turn: open?.view.snapshot ?? null });
       return snapshot;
     },
     send: (message) =>
@@ -201,8 +209,7 @@ export function conversation(client: EverturnClient, id: string, options: Conver
       await client.steer(id, message);
     },
     stop: () => {
-      const turnId = session?.openTurn?.turnId;
-      return client.cancel(id, turnId === undefined ? {} : { turnId });
+      return client.cancel(id, open === null ? {} : { turnId: open.turnId });
     },
     reconnect,
   };
@@ -217,13 +224,13 @@ function snapshotOf(
 ): ConversationSnapshot {
   const { session, turn } = shown;
   const committed = session?.session.thread.messages ?? [];
-  const isOpen = turn !== null;
-  const pending = isOpen ? [] : pendingOf(session);
-  const asked = pending.find(({ reason }) => reason === "question")?.question ?? null;
-  return {
-    ...shown,
-    messages: isOpen ? [...committed, ...turn.messages] : committed,
-    pending,
-    question: isOpen ? null : (session?.session.pendingQuestion ?? asked),
-  };
+  const openTurn = turn === null ? null : (session?.openTurn ?? null);
+  if (session === null || turn === null || openTurn === null) {
+    const pending = pendingOf(session);
+    const asked = pending.find(({ reason }) => reason === "question")?.question ?? null;
+    return { ...shown, messages: committed, pending, question: session?.session.pendingQuestion ?? asked };
+  }
+  // The session has the messages of steps that are committed, and the thread may have only its newest messages.
+  const before = committed.slice(0, Math.max(0, openTurn.base - (session.length - committed.length)));
+  return { ...shown, messages: [...before, ...turn.messages], pending: [], question: null };
 }

@@ -8,7 +8,7 @@ import { Menu } from "@base-ui/react/menu";
 import { useState } from "react";
 
 import { useConnection } from "../data/connection.tsx";
-import { curlOfUserMessage } from "../inspector/copy.ts";
+import { curlOfUserMessage } from "../parts/take-out.ts";
 import { hrefOf, navigate, sessionRoute } from "../route.ts";
 import { attempt, copyText } from "../shell/toasts.tsx";
 import { useConversationPart } from "./use-conversation.ts";

@@ -6,14 +6,15 @@ import type { ReactNode } from "react";
 import { Tabs } from "@base-ui/react/tabs";
 
 import { dateTime, duration } from "../parts/format.ts";
+import { jsonText } from "../parts/take-out.ts";
 import { visibleName } from "../parts/text.ts";
 import { sessionRoute } from "../route.ts";
 import { Link } from "../shell/link.tsx";
-import { jsonText } from "./copy.ts";
+import { CopyButton } from "../text/copy-button.tsx";
 import { crashDuring, crashSentence } from "./crash-sentence.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { JsonTree } from "./json-tree.tsx";
-import { CopyButton, FailureView, Tile } from "./parts.tsx";
+import { FailureView, Tile } from "./parts.tsx";
 import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
 export function EffectView({

@@ -6,8 +6,8 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
 
+import { curlOf, curlOfUserMessage } from "../parts/take-out.ts";
 import { supportCase, usageFixture } from "../timeline/turn-fixture.ts";
-import { curlOfEffect, curlOfUserMessage } from "./copy.ts";
 import { journalOf, requestOf, responseOf } from "./effect-parts.ts";
 import { EffectView } from "./effect-view.tsx";
 import { JsonTree } from "./json-tree.tsx";
@@ -89,7 +89,7 @@ test("a curl command sends a user message again, with its files", () => {
 });
 
 test("a curl command names the variable of the token, and quotes what a shell would expand", () => {
-  const command = curlOfEffect("http://localhost:4242", "it's $(id)", "t1", 3);
+  const command = curlOf("http://localhost:4242", ["sessions", "it's $(id)", "turns", "t1", "effects", "3"]);
   expect(command).toContain('"Authorization: Bearer $EVERTURN_TOKEN"');
   expect(command).toContain("'http://localhost:4242/sessions/it'\\''s%20%24(id)/turns/t1/effects/3'");
 });

@@ -4,15 +4,14 @@ import type { ReactNode } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { useQuery } from "../data/query.ts";
-import { exportTurn } from "../replay/export-turn.ts";
+import { curlOf, exportTurn } from "../parts/take-out.ts";
 import { navigate } from "../route.ts";
 import { attempt } from "../shell/toasts.tsx";
+import { CopyButton } from "../text/copy-button.tsx";
 import { useTurnData } from "../timeline/turn-data.ts";
 import { shownTurn, turnName, useTurns } from "../timeline/turns.ts";
-import { curlOfEffect, curlOfTurn } from "./copy.ts";
 import { EffectView } from "./effect-view.tsx";
 import { OpenEffectView } from "./open-effect-view.tsx";
-import { CopyButton } from "./parts.tsx";
 import { TurnView } from "./turn-view.tsx";
 import "./inspector.css";
 
@@ -47,6 +46,7 @@ export function Inspector({
     );
   }
   const { turn } = timeline;
+  const path = ["sessions", sessionId, "turns", turn.turnId];
   const tools = engines.data?.find(({ name }) => name === turn.engine)?.tools ?? [];
   const rerunOf = (name: string | null): string | null => tools.find((tool) => tool.name === name)?.rerun ?? null;
   const { durability } = server;
@@ -69,7 +69,7 @@ export function Inspector({
           <>
             <CopyButton
               label="Copy as curl"
-              text={() => curlOfEffect(location.origin, sessionId, turn.turnId, effect.ordinal)}
+              text={() => curlOf(location.origin, [...path, "effects", `${effect.ordinal}`])}
             />
             {playground}
           </>
@@ -98,7 +98,7 @@ export function Inspector({
               Export record
             </button>
           )}
-          <CopyButton label="Copy as curl" text={() => curlOfTurn(location.origin, sessionId, turn.turnId)} />
+          <CopyButton label="Copy as curl" text={() => curlOf(location.origin, [...path, "timeline"])} />
           {playground}
         </>
       }

@@ -1,12 +1,9 @@
-// Small parts of the inspector: tiles, failures with their cause chain, and buttons that copy a text.
+// Small parts of the inspector: tiles, and failures with their cause chain.
 
 import type { TimelineEffect } from "everturn/client";
 import type { ReactNode } from "react";
 
-import { useEffect, useState } from "react";
-
 import { visibleName } from "../parts/text.ts";
-import { notifyError } from "../shell/toasts.tsx";
 import { PlainText } from "../text/long-text.tsx";
 
 /** A number with its name. */
@@ -58,22 +55,4 @@ function causesOf({ cause }: AnyFailure): readonly { readonly name: string; read
   const causes: { readonly name: string; readonly message: string }[] = [];
   for (let next = cause; next !== null && causes.length < 32; next = next.cause) causes.push(next);
   return causes;
-}
-
-/** Copies a text and says so. The text is computed on the click. */
-export function CopyButton({ label, text }: { readonly label: string; readonly text: () => string }): ReactNode {
-  const [isCopied, setIsCopied] = useState(false);
-  useEffect(() => {
-    if (!isCopied) return undefined;
-    const timer = setTimeout(() => setIsCopied(false), 1600);
-    return () => clearTimeout(timer);
-  }, [isCopied]);
-  const copy = (): void => {
-    navigator.clipboard.writeText(text()).then(() => setIsCopied(true), notifyError);
-  };
-  return (
-    <button type="button" className="btn" aria-live="polite" onClick={copy}>
-      {isCopied ? "Copied ✓" : label}
-    </button>
-  );
 }

@@ -4,11 +4,12 @@ import type { TurnTimeline } from "everturn/client";
 import type { ReactNode } from "react";
 
 import { count, dateTime, duration } from "../parts/format.ts";
+import { jsonText } from "../parts/take-out.ts";
 import { visibleName } from "../parts/text.ts";
+import { CopyButton } from "../text/copy-button.tsx";
 import { layoutOf } from "../timeline/layout.ts";
 import { turnStatus } from "../timeline/turns.ts";
-import { jsonText } from "./copy.ts";
-import { CopyButton, FailureView, Tile } from "./parts.tsx";
+import { FailureView, Tile } from "./parts.tsx";
 import { inputName, inputText, outputName, outputText } from "./usage-text.ts";
 
 export function TurnView({

@@ -10,6 +10,7 @@ import { useConversation } from "../conversation/use-conversation.ts";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { cost, count } from "../parts/format.ts";
+import { curlOf, exportTurn } from "../parts/take-out.ts";
 import { beginning, visibleName } from "../parts/text.ts";
 import { navigate, sessionRoute } from "../route.ts";
 import { statusOf } from "../sessions/session-label.ts";
@@ -19,7 +20,6 @@ import { Confirm } from "../shell/modal.tsx";
 import { togglePane } from "../shell/panes.tsx";
 import { useTitle } from "../shell/title.ts";
 import { attempt, copyText } from "../shell/toasts.tsx";
-import { curlOfMessages, download } from "./export.ts";
 
 export function SessionBar({
   turnId,
@@ -80,11 +80,7 @@ export function SessionBar({
             {
               id: "export",
               label: "Export the turn as a replay file",
-              run: () =>
-                attempt(async () => {
-                  const record = await client.export(sessionId, turnId);
-                  download(`${turnId}.json`, JSON.stringify(record, null, 2));
-                }),
+              run: () => attempt(async () => exportTurn(client, sessionId, turnId)),
             },
           ]
         : []),
@@ -93,7 +89,11 @@ export function SessionBar({
         label: "Copy the session as JSON",
         run: () => attempt(async () => copyText(JSON.stringify(await client.get(sessionId), null, 2))),
       },
-      { id: "copy-curl", label: "Copy as curl", run: () => copyText(curlOfMessages(location.origin, sessionId)) },
+      {
+        id: "copy-curl",
+        label: "Copy as curl",
+        run: () => copyText(curlOf(location.origin, ["sessions", sessionId, "messages"])),
+      },
       { id: "copy-id", label: "Copy the id", run: () => copyText(sessionId) },
       ...(openTurnId === null ? [] : [{ id: "stop", label: "Stop the turn…", run: () => setDialog("stop") }]),
       { id: "delete", label: "Delete the session…", run: () => setDialog("delete") },

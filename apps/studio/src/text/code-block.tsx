@@ -35,7 +35,7 @@ export const CodeBlock = memo(function CodeBlock({
     <div className="code-block">
       <div className="code-head">
         <span>{language ?? "text"}</span>
-        <CopyButton text={text} label="Copy the code" />
+        <CopyButton className="copy" label="Copy" name="Copy the code" text={() => text} />
       </div>
       {/* Code has the direction of its language, whatever it contains. */}
       <pre dir="ltr" tabIndex={0} aria-label="Code">

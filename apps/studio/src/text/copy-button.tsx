@@ -2,24 +2,38 @@
 
 import type { ReactNode } from "react";
 
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
 import { notifyError } from "../shell/toasts.tsx";
 
-export function CopyButton({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
+/** `text` is computed on the click. `className`: `btn`, or `copy` for the small button of a code block, whose label is `name`. */
+export function CopyButton({
+  label,
+  name,
+  className = "btn",
+  text,
+}: {
+  readonly label: string;
+  /** The accessible name. Default: the label. */
+  readonly name?: string;
+  readonly className?: string;
+  readonly text: () => string;
+}): ReactNode {
   const [isCopied, setCopied] = useState(false);
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setCopied(true);
-      setTimeout(() => setCopied(false), 1500);
-    } catch (error) {
-      notifyError(error);
-    }
-  };
+  useEffect(() => {
+    if (!isCopied) return undefined;
+    const timer = setTimeout(() => setCopied(false), 1600);
+    return () => clearTimeout(timer);
+  }, [isCopied]);
   return (
-    <button type="button" className="copy" aria-label={label} onClick={() => void copy()}>
-      {isCopied ? "Copied" : "Copy"}
+    <button
+      type="button"
+      className={className}
+      aria-label={name}
+      aria-live="polite"
+      onClick={() => navigator.clipboard.writeText(text()).then(() => setCopied(true), notifyError)}
+    >
+      {isCopied ? "Copied ✓" : label}
     </button>
   );
 }

@@ -178,7 +178,7 @@ function begin(role: "driver" | "reader", url: string): ChildProcess {
 }
 
 /** Waits for a message of a child process. Rejects if the process ends before. */
-async function messageOf<T>(child: ChildProcess): Promise<T> {
+async function nextMessage<T>(child: ChildProcess): Promise<T> {
   const ended = once(child, "exit").then((): never => {
     throw new Error("a process of the benchmark has ended early");
   });
@@ -205,14 +205,14 @@ async function main(): Promise<void> {
     const url = await server.createDatabase();
     await accept(url);
     const reader = begin("reader", url);
-    await messageOf<string>(reader);
+    await nextMessage<string>(reader);
     const before = { at: performance.now(), server: processorSeconds(server.pid()) };
     const driver = begin("driver", url);
-    const reading = await messageOf<Report>(reader);
+    const reading = await nextMessage<Report>(reader);
     const seconds = (performance.now() - before.at) / 1000;
     const serverMs = 1000 * (processorSeconds(server.pid()) - before.server);
     driver.send("stop");
-    const driving = await messageOf<Report>(driver);
+    const driving = await nextMessage<Report>(driver);
     report(reading, driving, serverMs, seconds);
   } finally {
     for (const child of children) child.kill("SIGKILL");

@@ -41,7 +41,7 @@ export function exportedNames(file: string): ReadonlyMap<string, Declared> {
     } else if (statement.type === "ExportDefaultDeclaration") {
       throw new Error(`${file}: default exports are not understood`);
     } else if (statement.type === "ExportNamedDeclaration") {
-      for (const [name, declared] of namesOf(file, statement)) {
+      for (const [name, declared] of exportedNamesIn(file, statement)) {
         // Overloads, and a type beside a value of the same name: the first declaration has the doc comment.
         if (!names.has(name)) names.set(name, declared);
       }
@@ -65,7 +65,7 @@ export function importedFiles(file: string): readonly string[] {
   });
 }
 
-function namesOf(file: string, statement: ExportNamedDeclaration): readonly (readonly [string, Declared])[] {
+function exportedNamesIn(file: string, statement: ExportNamedDeclaration): readonly (readonly [string, Declared])[] {
   const { declaration, source, specifiers } = statement;
   if (source !== null) {
     const target = targetOf(file, source.value);

@@ -67,7 +67,7 @@ const limits = {
 export async function measure(tarball: Tarball, project: string): Promise<readonly Measurement[]> {
   const size = async (name: string, program: keyof typeof programs, inOneFile = false): Promise<Measurement> => {
     const { first } = await bundle(programs[program], project, inOneFile);
-    return { name, value: sizeOf(first) / 1000, limit: null, unit: "KB gzip" };
+    return { name, value: chunksSize(first) / 1000, limit: null, unit: "KB gzip" };
   };
   const unpackedSize = tarball.files.reduce((total, path) => total + (tarball.sizes.get(path) ?? 0), 0);
   return [
@@ -138,7 +138,7 @@ type Parts = {
 };
 
 /** The size of chunks that are compressed one by one, in bytes. */
-function sizeOf(chunks: readonly Chunk[]): number {
+function chunksSize(chunks: readonly Chunk[]): number {
   return chunks.reduce((total, { code }) => total + gzipSync(code).length, 0);
 }
 

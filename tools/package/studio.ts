@@ -47,7 +47,7 @@ export async function buildStudio(): Promise<void> {
   for (const result of Array.isArray(results) ? results : [results]) {
     if (!("output" in result)) throw new Error("vite watches the studio in place of building it");
     for (const file of result.output) {
-      files.set(file.fileName, contentOf(file));
+      files.set(file.fileName, outputContent(file));
       modules.push(
         ...(file.type === "chunk"
           ? file.moduleIds
@@ -65,7 +65,7 @@ export async function buildStudio(): Promise<void> {
   writeFiles(studioFolder, new Map([...files, ["index.html", page], [stampFile, stamp]]));
 }
 
-function contentOf(file: Rolldown.OutputChunk | Rolldown.OutputAsset): string | Uint8Array {
+function outputContent(file: Rolldown.OutputChunk | Rolldown.OutputAsset): string | Uint8Array {
   if (file.type === "chunk") return file.code;
   return file.fileName.endsWith(".js.map") ? publishedMap(JSON.parse(String(file.source)), "columns") : file.source;
 }

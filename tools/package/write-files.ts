@@ -20,14 +20,14 @@ export function writeFiles(
 }
 
 function writeFile(target: string, content: string | Uint8Array): void {
-  if (contentOf(target)?.equals(Buffer.from(content)) === true) return;
+  if (fileContent(target)?.equals(Buffer.from(content)) === true) return;
   mkdirSync(dirname(target), { recursive: true });
   const temporary = `${target}.${process.pid}.tmp`;
   writeFileSync(temporary, content);
   renameSync(temporary, target);
 }
 
-function contentOf(path: string): Buffer | null {
+function fileContent(path: string): Buffer | null {
   try {
     return readFileSync(path);
   } catch {

@@ -47,7 +47,9 @@ export async function renderReference(
   const places = placesOf(entries);
   const supporting = supportingTypes(entries, places);
   const outlines = entries.map((entry): Outline => {
-    const own = namesOf(entry).filter(({ declarations }) => placeOf(places, declarations).page === pageFile(entry));
+    const own = entryNames(entry).filter(
+      ({ declarations }) => declaredPlace(places, declarations).page === pageFile(entry),
+    );
     return { entry, own, supporting: supporting.get(pageFile(entry)) ?? [] };
   });
   for (const outline of outlines) setAnchors(outline, places);
@@ -77,7 +79,7 @@ function renderIndex(pages: readonly Page[], places: ReadonlyMap<string, Place>)
 
 async function renderPage({ entry, own, supporting }: Outline, places: ReadonlyMap<string, Place>): Promise<Page> {
   const page = pageFile(entry);
-  const names = namesOf(entry);
+  const names = entryNames(entry);
   const lines = [`# \`${entry.name}\``, "", entry.purpose];
   lines.push("", names.length === 0 ? "This entry point exports no names." : nameTable(entry, places, page));
   for (const [kind, title] of kinds) {
@@ -108,13 +110,13 @@ function setAnchors({ own, supporting }: Outline, places: ReadonlyMap<string, Pl
   for (const [kind, title] of kinds) {
     const ofKind = own.filter(({ declarations }) => declarations[0]?.kind === kind);
     if (ofKind.length > 0) anchorOf(title);
-    for (const { name, declarations } of ofKind) placeOf(places, declarations).anchor = anchorOf(name);
+    for (const { name, declarations } of ofKind) declaredPlace(places, declarations).anchor = anchorOf(name);
   }
   if (supporting.length > 0) anchorOf("Supporting types");
-  for (const declaration of supporting) placeOf(places, [declaration]).anchor = anchorOf(declaration.name);
+  for (const declaration of supporting) declaredPlace(places, [declaration]).anchor = anchorOf(declaration.name);
 }
 
-function namesOf(entry: EntryPoint): readonly Name[] {
+function entryNames(entry: EntryPoint): readonly Name[] {
   return [...entry.file.exportedNames].sort(byName).map((name) => ({ name, declarations: find(entry, name) }));
 }
 
@@ -150,7 +152,7 @@ async function renderName(
 function nameTable(entry: EntryPoint, places: ReadonlyMap<string, Place>, page: string): string {
   const rows = [...entry.file.exportedNames].sort(byName).map((name) => {
     const declarations = find(entry, name);
-    const place = placeOf(places, declarations);
+    const place = declaredPlace(places, declarations);
     const doc = declarations.find((declaration) => declaration.doc !== null)?.doc ?? "";
     return [
       `[\`${name}\`](${address(place, page)})`,
@@ -255,7 +257,7 @@ function find(entry: EntryPoint, name: string): readonly Declaration[] {
   return declarations;
 }
 
-function placeOf(places: ReadonlyMap<string, Place>, declarations: readonly Declaration[]): Place {
+function declaredPlace(places: ReadonlyMap<string, Place>, declarations: readonly Declaration[]): Place {
   const place = places.get(sortKey(declarations[0]));
   if (place === undefined) throw new Error(`${declarations[0]?.name ?? "a name"} has no page`);
   return place;

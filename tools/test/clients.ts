@@ -16,7 +16,7 @@ type Manifest = { readonly version?: string; readonly dependencies?: { readonly 
 export function installClients(): void {
   const { dependencies = {} } = manifestIn(folder);
   const missing = (base: string) =>
-    Object.keys(dependencies).filter((name) => versionIn(base, name) !== versionOf(dependencies[name]));
+    Object.keys(dependencies).filter((name) => versionIn(base, name) !== exactVersion(dependencies[name]));
   if (missing(modules).length === 0) return;
   if (missing(join(folder, "node_modules")).length > 0) {
     const flags = ["--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"];
@@ -31,7 +31,7 @@ export function installClients(): void {
 }
 
 /** The version of a dependency: the last part of an alias such as `npm:@ai-sdk/openai@3.0.0`. */
-function versionOf(specifier = ""): string {
+function exactVersion(specifier = ""): string {
   return specifier.replace(/^npm:.*@/, "");
 }
 

@@ -59,12 +59,12 @@ export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptio
       "x-content-type-options": "nosniff",
       "x-frame-options": "SAMEORIGIN",
     };
-    return new Response(request.method === "HEAD" || size === 0 ? null : streamOf(path, size), { headers });
+    return new Response(request.method === "HEAD" || size === 0 ? null : fileStream(path, size), { headers });
   };
 }
 
 /** The content of a file, read as the client accepts it. `size` bytes at most, as stated in `content-length`, also if the file grows meanwhile. */
-function streamOf(path: string, size: number): ReadableStream<Uint8Array> {
+function fileStream(path: string, size: number): ReadableStream<Uint8Array> {
   const chunkSize = 65_536;
   let file: FileHandle | null = null;
   let offset = 0;

@@ -58,7 +58,7 @@ export function trustStorePath(system: System): string {
 
 /** Throws `UntrustedConfigError` unless the user trusts the file as it is now. */
 export function checkTrusted(path: string, system: System): void {
-  const { folder, name } = placeOf(path);
+  const { folder, name } = trustedPlace(path);
   const trusted = readStore(trustStorePath(system), system)[folder]?.[name];
   const files = coveredFiles(path);
   if (trusted === undefined) throw new UntrustedConfigError(path, [], files);
@@ -71,7 +71,7 @@ export function checkTrusted(path: string, system: System): void {
  * the covered files.
  */
 export function trustConfig(path: string, system: System, files = coveredFiles(path)): CoveredFiles {
-  const { folder, name } = placeOf(path);
+  const { folder, name } = trustedPlace(path);
   const at = trustStorePath(system);
   const store = readStore(at, system);
   writeStore(at, { ...store, [folder]: { ...store[folder], [name]: files } });
@@ -95,7 +95,7 @@ export function digestOf(files: CoveredFiles): string {
   return createHash("sha256").update(lines.join("")).digest("hex");
 }
 
-function placeOf(path: string): { readonly folder: string; readonly name: string } {
+function trustedPlace(path: string): { readonly folder: string; readonly name: string } {
   return { folder: realpathSync(dirname(path)), name: basename(path) };
 }
 

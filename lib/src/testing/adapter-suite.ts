@@ -173,12 +173,12 @@ function beginnings(make: Make): readonly ConformanceCase[] {
     {
       name: "a reply begins with message_started",
       run: async () => {
-        for (const scenario of [hello, twoCalls, inPieces]) checkStart(await eventsOf(make, scenario));
+        for (const scenario of [hello, twoCalls, inPieces]) checkStart(await playedEvents(make, scenario));
       },
     },
     {
       name: "an error response of the provider follows message_started",
-      run: async () => checkStart(await eventsOf(make, answers("rate_limited", 429))),
+      run: async () => checkStart(await playedEvents(make, answers("rate_limited", 429))),
     },
   ];
 }
@@ -193,7 +193,7 @@ function replies(make: Make): readonly ConformanceCase[] {
     {
       name: "the deltas and the completed message have the full text",
       run: async () => {
-        const events = await eventsOf(make, hello);
+        const events = await playedEvents(make, hello);
         same(streamedText(events), "Hello there.", rules.complete, "the deltas");
         const { message } = completed(events);
         same(messageText(message), "Hello there.", rules.complete, "the text of message_completed");
@@ -203,7 +203,7 @@ function replies(make: Make): readonly ConformanceCase[] {
       name: "a reply has one terminal event, and only usage and raw chunks follow it",
       run: async () => {
         for (const scenario of [hello, twoCalls, inPieces]) {
-          const types = typesOf(await eventsOf(make, scenario));
+          const types = typesOf(await playedEvents(make, scenario));
           const end = types.findIndex(isTerminal);
           holds(end !== -1, rules.order, "a terminal event", types);
           const trailing = types.slice(end + 1).filter((type) => type !== "usage" && type !== "raw_chunk");
@@ -214,12 +214,12 @@ function replies(make: Make): readonly ConformanceCase[] {
     {
       name: "a text reply has the finish reason stop",
       run: async () =>
-        same(completed(await eventsOf(make, hello)).finishReason, "stop", rules.complete, "finishReason"),
+        same(completed(await playedEvents(make, hello)).finishReason, "stop", rules.complete, "finishReason"),
     },
     {
       name: "the usage of a call is reported",
       run: async () => {
-        const last = (await eventsOf(make, hello)).findLast((event) => event.type === "usage");
+        const last = (await playedEvents(make, hello)).findLast((event) => event.type === "usage");
         holds(last !== undefined, rules.usage, "a usage event", "none");
         const { inputTokens, outputTokens }: Partial<Usage> = last.usage;
         const expected = { inputTokens: 11, outputTokens: 7 };
@@ -229,7 +229,7 @@ function replies(make: Make): readonly ConformanceCase[] {
     {
       name: "raw chunks are not emitted unless they are requested",
       run: async () => {
-        const types = typesOf(await eventsOf(make, hello));
+        const types = typesOf(await playedEvents(make, hello));
         holds(!types.includes("raw_chunk"), rules.raw, "no raw_chunk", types);
       },
     },
@@ -241,7 +241,7 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
     {
       name: "each tool call is started, then completed, with parsed arguments",
       run: async () => {
-        const events = await eventsOf(make, twoCalls);
+        const events = await playedEvents(make, twoCalls);
         for (const { id, name, arguments: args } of twoCalls.calls) {
           const callEvents = eventsOfCall(events, id);
           const types = typesOf(callEvents).filter((type) => type !== "tool_call_delta");
@@ -262,10 +262,10 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
       run: async () => {
         // If the provider sends arguments as objects, there is no text: rawArguments is null.
         for (const call of twoCalls.calls) {
-          const { rawArguments } = completedCall(await eventsOf(make, twoCalls), call.id);
+          const { rawArguments } = completedCall(await playedEvents(make, twoCalls), call.id);
           if (rawArguments !== null) same(parsed(rawArguments), call.arguments, rules.calls, "the parsed rawArguments");
         }
-        const { rawArguments } = completedCall(await eventsOf(make, inPieces), inPieces.id);
+        const { rawArguments } = completedCall(await playedEvents(make, inPieces), inPieces.id);
         if (rawArguments === null) return;
         same(rawArguments, inPieces.pieces.join(""), rules.calls, "rawArguments of a call with streamed arguments");
       },
@@ -273,7 +273,7 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
     {
       name: "streamed arguments add up",
       run: async () => {
-        const events = await eventsOf(make, inPieces);
+        const events = await playedEvents(make, inPieces);
         const pieces = events.flatMap((event) => (event.type === "tool_call_delta" ? [event.argumentsDelta] : []));
         same(pieces.join(""), inPieces.pieces.join(""), rules.calls, "the deltas of the call");
         const { arguments: args } = completedCall(events, inPieces.id);
@@ -283,7 +283,7 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
     {
       name: "arguments that are not JSON are null, and rawArguments has their text",
       run: async () => {
-        const { arguments: args, rawArguments } = completedCall(await eventsOf(make, badPieces), badPieces.id);
+        const { arguments: args, rawArguments } = completedCall(await playedEvents(make, badPieces), badPieces.id);
         const expected = { args: null, rawArguments: badPieces.pieces.join("") };
         same({ args, rawArguments }, expected, rules.calls, "the call");
       },
@@ -292,7 +292,12 @@ function toolCalls(make: Make): readonly ConformanceCase[] {
       name: "a reply with tool calls has the finish reason tool_calls",
       run: async () => {
         for (const scenario of [twoCalls, inPieces]) {
-          same(completed(await eventsOf(make, scenario)).finishReason, "tool_calls", rules.complete, "finishReason");
+          same(
+            completed(await playedEvents(make, scenario)).finishReason,
+            "tool_calls",
+            rules.complete,
+            "finishReason",
+          );
         }
       },
     },
@@ -304,7 +309,7 @@ function failureCase(make: Make, scenario: ProviderFails): ConformanceCase {
   return {
     name: `${reason} is an error event with the details of the provider`,
     run: async () => {
-      const events = await eventsOf(make, scenario);
+      const events = await playedEvents(make, scenario);
       const ends = events.filter(({ type }) => isTerminal(type));
       const [end] = ends;
       holds(
@@ -330,7 +335,7 @@ function interruptions(make: Make): readonly ConformanceCase[] {
     {
       name: "an interrupted stream is not reported as complete",
       run: async () => {
-        const events = await eventsOf(make, interrupted);
+        const events = await playedEvents(make, interrupted);
         same(streamedText(events), "Hello", rules.complete, "the received deltas");
         const ends = typesOf(events).filter(isTerminal);
         const isInterrupted = ends.length === 0 || written(ends) === '["error"]';
@@ -479,7 +484,7 @@ async function play(make: Make, scenario: AdapterScenario): Promise<Played> {
 }
 
 /** Returns the events of a scenario in which the stream must not throw. */
-async function eventsOf(make: Make, scenario: AdapterScenario): Promise<readonly ModelEvent[]> {
+async function playedEvents(make: Make, scenario: AdapterScenario): Promise<readonly ModelEvent[]> {
   const { events, thrown } = await play(make, scenario);
   holds(thrown === null, rules.answered, `the stream of "${scenario.type}" not to throw`, thrown?.error);
   return events;

@@ -24,13 +24,13 @@ const rules = {
 export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[] {
   const passes = (name: string, returned: unknown): ConformanceCase => ({
     name,
-    run: async () => unchanged(await resultOf(execute, () => returned), returned),
+    run: async () => unchanged(await executionResult(execute, () => returned), returned),
   });
   const raises = (name: string, handler: (error: Error) => unknown): ConformanceCase => ({
     name,
     run: async () => {
       const error = new Error("broken");
-      const thrown = await thrownBy(() => resultOf(execute, () => handler(error)));
+      const thrown = await thrownBy(() => executionResult(execute, () => handler(error)));
       holds(
         thrown?.error === error,
         rules.thrown,
@@ -45,7 +45,7 @@ export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[]
       name: "the value of a returned promise is passed on unchanged",
       run: async () => {
         const value = { celsius: 21 };
-        unchanged(await resultOf(execute, () => Promise.resolve(value)), value);
+        unchanged(await executionResult(execute, () => Promise.resolve(value)), value);
       },
     },
     passes("askUser is passed on unchanged", askUser("Which one?", { answerAs: "tool_result", hint: "a or b" })),
@@ -70,7 +70,7 @@ export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[]
       run: async () => {
         const seen: unknown[] = [];
         const args = { city: "Oslo", days: [1, 2] };
-        await resultOf(execute, (...handlerArguments) => void seen.push(...handlerArguments), args);
+        await executionResult(execute, (...handlerArguments) => void seen.push(...handlerArguments), args);
         same(seen[0], { city: "Oslo", days: [1, 2] }, rules.verbatim, "the arguments");
         holds(seen[1] === context, rules.verbatim, "the context object of the call", seen[1]);
         same(context.context, { user: "u1" }, rules.verbatim, "the context of the caller");
@@ -80,7 +80,7 @@ export function executorSuite(execute: ToolExecutor): readonly ConformanceCase[]
       name: "the handler runs exactly once, before the executor returns its value",
       run: async () => {
         let runs = 0;
-        await resultOf(execute, () => (runs += 1));
+        await executionResult(execute, () => (runs += 1));
         same(runs, 1, rules.once, "the number of handler runs");
       },
     },
@@ -126,7 +126,7 @@ async function execution(
   return { out: execute(probe, args, context, () => prepared.run(context)) };
 }
 
-async function resultOf(execute: ToolExecutor, handler: Handler, args: JsonObject = {}): Promise<unknown> {
+async function executionResult(execute: ToolExecutor, handler: Handler, args: JsonObject = {}): Promise<unknown> {
   const { out } = await execution(execute, handler, args);
   return within(patienceMs, Promise.resolve(out), rules.passes, "the call to end");
 }

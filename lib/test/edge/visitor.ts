@@ -71,18 +71,18 @@ async function callKept(server: Server): Promise<Json> {
   return { cancelled, afterLeaving: view.session.status };
 }
 
-async function resultOf(what: Promise<Json>): Promise<Json> {
+async function settledResult(what: Promise<Json>): Promise<Json> {
   return what.catch((error: unknown) => `failed: ${String(error)}`);
 }
 
 /** Runs the checks and returns their results; an error is reported as text. */
 export async function visitWorker(url: string, token: string, earlyToken: string): Promise<SceneResults> {
   return {
-    early: await resultOf(callEarly({ url: `${url}/early`, token: earlyToken })),
-    turns: await resultOf(callTurns({ url, token })),
-    often: await resultOf(callOften({ url, token })),
-    keptTurns: await resultOf(callTurns({ url: `${url}/kept`, token })),
-    kept: await resultOf(callKept({ url: `${url}/kept`, token })),
+    early: await settledResult(callEarly({ url: `${url}/early`, token: earlyToken })),
+    turns: await settledResult(callTurns({ url, token })),
+    often: await settledResult(callOften({ url, token })),
+    keptTurns: await settledResult(callTurns({ url: `${url}/kept`, token })),
+    kept: await settledResult(callKept({ url: `${url}/kept`, token })),
   };
 }
 

@@ -27,7 +27,7 @@ export type ReplayRequest = {
 
 export async function replay(context: CommandContext, request: ReplayRequest): Promise<number> {
   const { say, out } = context;
-  const record = await recordOf(context, request);
+  const record = await recordText(context, request);
   const engine = request.engine ? await currentEngine(context, record) : null;
   const compared = engine === null ? "with the recorded settings" : "with the current settings";
   try {
@@ -86,7 +86,7 @@ function engineNamed(record: string): string | null {
 }
 
 /** Reads a record as text, from a file, standard input, or a session of the database. An existing file takes precedence over a session id. */
-async function recordOf(context: CommandContext, { source, turn }: ReplayRequest): Promise<string> {
+async function recordText(context: CommandContext, { source, turn }: ReplayRequest): Promise<string> {
   if (source === "-") return context.io.stdin();
   const path = resolve(context.io.folder, source);
   if (existsSync(path)) {

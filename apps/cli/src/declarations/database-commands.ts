@@ -7,7 +7,7 @@ import type { Command } from "commander";
 import { Option } from "commander";
 
 import { UsageError } from "../commands/context.ts";
-import { contextOf, examples, flag, positiveNumber, value, wholeNumber } from "./declare.ts";
+import { commandContext, examples, flag, positiveNumber, value, wholeNumber } from "./declare.ts";
 
 export function addSessions(program: Command, io: Io, done: Done): void {
   const sessions = program
@@ -33,7 +33,7 @@ export function addSessions(program: Command, io: Io, done: Done): void {
       const { listSessions } = await import("../commands/sessions.ts");
       const limit = Number(command.getOptionValue("limit"));
       const request = { limit, after: value(command, "after"), json: flag(command, "json") };
-      done(await listSessions(contextOf(command, io), request));
+      done(await listSessions(commandContext(command, io), request));
     });
   sessions
     .command("delete")
@@ -41,7 +41,7 @@ export function addSessions(program: Command, io: Io, done: Done): void {
     .argument("<id...>", "ids of sessions")
     .action(async (ids: readonly string[], _, command: Command) => {
       const { deleteSessions } = await import("../commands/sessions.ts");
-      done(await deleteSessions(contextOf(command, io), ids));
+      done(await deleteSessions(commandContext(command, io), ids));
     });
   sessions
     .command("fork")
@@ -53,7 +53,7 @@ export function addSessions(program: Command, io: Io, done: Done): void {
       const { forkSession } = await import("../commands/sessions.ts");
       const at: unknown = command.getOptionValue("at");
       const request = { id, as: value(command, "id"), at: typeof at === "number" ? at : null };
-      done(await forkSession(contextOf(command, io), request));
+      done(await forkSession(commandContext(command, io), request));
     });
 }
 
@@ -80,7 +80,7 @@ export function addShow(program: Command, io: Io, done: Done): void {
     .action(async (id: string, _, command: Command) => {
       const { show } = await import("../commands/show.ts");
       done(
-        await show(contextOf(command, io), {
+        await show(commandContext(command, io), {
           id,
           turn: value(command, "turn"),
           all: flag(command, "all"),
@@ -124,12 +124,12 @@ export function addReplay(program: Command, io: Io, done: Done): void {
       if (flag(command, "open")) {
         if (source !== undefined) throw new UsageError("--open replays all open turns; omit the file or session");
         const { replayOpen } = await import("../commands/replay-open.ts");
-        return done(await replayOpen(contextOf(command, io), { json: flag(command, "json") }));
+        return done(await replayOpen(commandContext(command, io), { json: flag(command, "json") }));
       }
       if (source === undefined) throw new UsageError("name a file or a session, or use --open");
       const { replay } = await import("../commands/replay.ts");
       done(
-        await replay(contextOf(command, io), {
+        await replay(commandContext(command, io), {
           source,
           turn: value(command, "turn"),
           engine: flag(command, "engine"),
@@ -153,7 +153,7 @@ export function addStats(program: Command, io: Io, done: Done): void {
     )
     .action(async (_, command: Command) => {
       const { stats } = await import("../commands/stats.ts");
-      done(await stats(contextOf(command, io), { json: flag(command, "json") }));
+      done(await stats(commandContext(command, io), { json: flag(command, "json") }));
     });
 }
 
@@ -177,7 +177,7 @@ export function addMigrate(program: Command, io: Io, done: Done): void {
     .action(async (_, command: Command) => {
       const { migrate } = await import("../commands/migrate.ts");
       const options = { json: flag(command, "json"), finalize: flag(command, "finalize") };
-      done(await migrate(contextOf(command, io), options));
+      done(await migrate(commandContext(command, io), options));
     });
 }
 
@@ -194,6 +194,6 @@ export function addCopy(program: Command, io: Io, done: Done): void {
     .addHelpText("after", examples(["everturn copy sessions.db postgres://app@db.example/app"]))
     .action(async (from: string, to: string, _, command: Command) => {
       const { copy } = await import("../commands/copy.ts");
-      done(await copy(contextOf(command, io), { from, to, json: flag(command, "json") }));
+      done(await copy(commandContext(command, io), { from, to, json: flag(command, "json") }));
     });
 }

@@ -48,7 +48,7 @@ export function flag(command: Command, name: string): boolean {
 }
 
 /** Builds the context of a command from the flags that set settings. */
-export function contextOf(command: Command, io: Io): CommandContext {
+export function commandContext(command: Command, io: Io): CommandContext {
   const options: { readonly [name: string]: unknown } = command.optsWithGlobals();
   const { config } = options;
   const configFile = config === false ? false : typeof config === "string" ? config : null;

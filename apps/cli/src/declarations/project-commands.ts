@@ -6,7 +6,7 @@ import type { Command } from "commander";
 
 import { Argument } from "commander";
 
-import { contextOf, examples, flag, value } from "./declare.ts";
+import { commandContext, examples, flag, value } from "./declare.ts";
 
 export function addInit(program: Command, io: Io, done: Done): void {
   program
@@ -20,7 +20,7 @@ export function addInit(program: Command, io: Io, done: Done): void {
     .addHelpText("after", examples(["everturn init my-app", "npm create everturn my-app"]))
     .action(async (folder: string, _, command: Command) => {
       const { init } = await import("../commands/init.ts");
-      done(await init(contextOf(command, io), { folder, everturn: value(command, "everturn") }));
+      done(await init(commandContext(command, io), { folder, everturn: value(command, "everturn") }));
     });
 }
 
@@ -35,7 +35,7 @@ export function addTrust(program: Command, io: Io, done: Done): void {
     .addHelpText("after", examples(["everturn trust", "everturn trust --remove"]))
     .action(async (_, command: Command) => {
       const { trust } = await import("../commands/trust.ts");
-      done(await trust(contextOf(command, io), { remove: flag(command, "remove") }));
+      done(await trust(commandContext(command, io), { remove: flag(command, "remove") }));
     });
 }
 
@@ -50,7 +50,7 @@ export function addDoctor(program: Command, io: Io, done: Done): void {
     .addHelpText("after", examples(["everturn doctor", "everturn doctor --tools ./tools.mjs"]))
     .action(async (_, command: Command) => {
       const { doctor } = await import("../commands/doctor.ts");
-      done(await doctor(contextOf(command, io), { json: flag(command, "json") }));
+      done(await doctor(commandContext(command, io), { json: flag(command, "json") }));
     });
 }
 

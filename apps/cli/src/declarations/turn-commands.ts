@@ -8,7 +8,7 @@ import type { Command } from "commander";
 import { Option } from "commander";
 
 import { exitCodeHelp } from "../commands/exit-codes.ts";
-import { collect, contextOf, examples, flag, positiveNumber, value, wholeNumber } from "./declare.ts";
+import { collect, commandContext, examples, flag, positiveNumber, value, wholeNumber } from "./declare.ts";
 
 const engineHelp = "an engine of the configuration file; default: default (EVERTURN_ENGINE)";
 const policies = "(steer, queue, interrupt or reject; EVERTURN_WHEN_BUSY)";
@@ -38,7 +38,7 @@ export function addChat(program: Command, io: Io, done: Done): void {
     .action(async (_, command: Command) => {
       const { chat } = await import("../commands/chat.ts");
       const newest = flag(command, "continue");
-      done(await chat(contextOf(command, io), { session: value(command, "session"), newest }));
+      done(await chat(commandContext(command, io), { session: value(command, "session"), newest }));
     });
 }
 
@@ -91,7 +91,7 @@ export function addRun(program: Command, io: Io, done: Done): void {
       const denied = command.getOptionValue("deny") !== undefined;
       const deny = { type: "deny", reason: value(command, "deny") } as const;
       done(
-        await run(contextOf(command, io), {
+        await run(commandContext(command, io), {
           words,
           form,
           session: value(command, "session"),
@@ -167,7 +167,7 @@ export function addServe(program: Command, io: Io, done: Done): void {
     )
     .action(async (_, command: Command) => {
       const { serve } = await import("../commands/serve.ts");
-      done(await serve(contextOf(command, io), { open: flag(command, "open") }));
+      done(await serve(commandContext(command, io), { open: flag(command, "open") }));
     });
 }
 
@@ -184,7 +184,7 @@ export function addStudio(program: Command, io: Io, done: Done): void {
     .addHelpText("after", examples(["everturn studio", "everturn studio --port 8080 --open"]))
     .action(async (_, command: Command) => {
       const { studio } = await import("../commands/studio.ts");
-      done(await studio(contextOf(command, io), { open: flag(command, "open") }));
+      done(await studio(commandContext(command, io), { open: flag(command, "open") }));
     });
 }
 
@@ -204,7 +204,7 @@ export function addWork(program: Command, io: Io, done: Done): void {
     .action(async (_, command: Command) => {
       const { work } = await import("../commands/work.ts");
       const concurrency = Number(command.getOptionValue("concurrency"));
-      done(await work(contextOf(command, io), { concurrency }));
+      done(await work(commandContext(command, io), { concurrency }));
     });
 }
 
@@ -225,6 +225,6 @@ export function addDemo(program: Command, io: Io, done: Done): void {
     )
     .action(async (_, command: Command) => {
       const { demo } = await import("../commands/demo.ts");
-      done(await demo(contextOf(command, io)));
+      done(await demo(commandContext(command, io)));
     });
 }

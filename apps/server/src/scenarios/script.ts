@@ -55,7 +55,7 @@ function replyTo({ messages }: ModelRequest, scripts: readonly Script[]): Reply 
   const answered = messages.slice(prompts + 1).filter((message) => hasCalls(message)).length;
   // Every reply but the last one has calls.
   const reply = script?.replies[answered] ?? null;
-  return typeof reply === "function" ? reply((name) => resultOf(messages, name)) : reply;
+  return typeof reply === "function" ? reply((name) => newestResult(messages, name)) : reply;
 }
 
 function stepsOf(
@@ -105,7 +105,7 @@ function hasCalls(message: Message): boolean {
   return message.role === "assistant" && message.toolCalls.length > 0;
 }
 
-function resultOf(messages: readonly Message[], name: string): ReturnType<ToolResults> {
+function newestResult(messages: readonly Message[], name: string): ReturnType<ToolResults> {
   const calls = messages.flatMap((message): readonly ToolCall[] =>
     message.role === "assistant" ? message.toolCalls : [],
   );

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { contentOf, readAttachment } from "./attachments.ts";
+import { messageContent, readAttachment } from "./attachments.ts";
 
 async function attached(name: string, type: string, data: string) {
   const attachment = await readAttachment(new File([data], name, { type }), []);
@@ -10,7 +10,7 @@ async function attached(name: string, type: string, data: string) {
 
 test("a text file becomes a text part, an image an image part, and the text of the message comes last", async () => {
   const files = [await attached("note.txt", "text/plain", "a note"), await attached("dot.png", "image/png", "png")];
-  expect(contentOf("look", files)).toEqual([
+  expect(messageContent("look", files)).toEqual([
     { type: "text", text: "File note.txt:\n\na note" },
     { type: "image", image: { source: { type: "base64", data: "cG5n" }, mimeType: "image/png" } },
     { type: "text", text: "look" },

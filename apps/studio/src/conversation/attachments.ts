@@ -42,7 +42,7 @@ function toBase64(bytes: Uint8Array): string {
 }
 
 /** The content of a user message: its text, or parts if files are attached. */
-export function contentOf(text: string, attachments: readonly Attachment[]) {
+export function messageContent(text: string, attachments: readonly Attachment[]) {
   if (attachments.length === 0) return text;
   const parts = attachments.map(({ name, mimeType, data, isText }) => {
     if (isText) return { type: "text", text: `File ${name}:\n\n${data}` } as const;

@@ -9,7 +9,7 @@ import { useId, useRef, useState } from "react";
 import { useConnection } from "../data/connection.tsx";
 import { refreshSession } from "../data/session-feed.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { contentOf, maxFileText, readAttachment } from "./attachments.ts";
+import { messageContent, maxFileText, readAttachment } from "./attachments.ts";
 import { useConversationPart } from "./use-conversation.ts";
 
 /** What a message does while a turn runs. */
@@ -54,7 +54,7 @@ export function Composer(): ReactNode {
     if (isEmpty || isSending) return;
     setSending(true);
     try {
-      const message: UserInput = { role: "user", content: contentOf(text, files) };
+      const message: UserInput = { role: "user", content: messageContent(text, files) };
       await client.send(sessionId, message, { whenBusy: isRunning ? policy : "steer" });
       setText("");
       setFiles([]);

@@ -127,13 +127,13 @@ function FileView({
         </a>
       )}
       <span className="muted">
-        {[mimeType, source.type === "base64" ? sizeOf(source.data) : null].filter(Boolean).join(" · ")}
+        {[mimeType, source.type === "base64" ? fileSizeText(source.data) : null].filter(Boolean).join(" · ")}
       </span>
     </span>
   );
 }
 
-function sizeOf(base64: string): string {
+function fileSizeText(base64: string): string {
   const bytes = Math.floor((base64.length * 3) / 4);
   return bytes < 1024
     ? `${bytes} B`

@@ -98,7 +98,7 @@ export function BarChart({
             />
           ))}
           {axisTimes(from, until, new Date(from).getTimezoneOffset()).map((at) => (
-            <text key={at} {...placeOf((at - from) / (until - from), width)} y={height - 5}>
+            <text key={at} {...tooltipPlace((at - from) / (until - from), width)} y={height - 5}>
               {tick(at, until - from)}
             </text>
           ))}
@@ -192,7 +192,7 @@ function totalOf({ values }: Bar): number {
 }
 
 /** Where the text of a time is: centred, and inside of the chart at its ends. */
-function placeOf(
+function tooltipPlace(
   share: number,
   width: number,
 ): { readonly x: number; readonly textAnchor: "start" | "middle" | "end" } {

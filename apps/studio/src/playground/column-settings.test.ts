@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 
-import { enginesFor, optionsOf, settingsOf, withoutEngine } from "./column-settings.ts";
+import { enginesFor, optionsOf, newColumnSettings, withoutEngine } from "./column-settings.ts";
 
 const allow = ["model", "instructions", "temperature", "maxTokens", "maxTurns", "activeTools"];
-const empty = settingsOf({ name: "support" });
+const empty = newColumnSettings({ name: "support" });
 
 test("empty settings leave everything to the engine", () => {
   expect(optionsOf(empty, allow)).toEqual({ options: { engine: "support" }, issues: [] });
@@ -61,6 +61,8 @@ test("a fork offers the engine of its original only, and sends no engine", () =>
   const engines = [{ name: "default" }, { name: "scenarios" }];
   expect(enginesFor(engines, "scenarios")).toEqual([{ name: "scenarios" }]);
   expect(enginesFor(engines, null)).toEqual(engines);
-  const { options } = optionsOf({ ...settingsOf({ name: "scenarios" }), instructions: "Be brief." }, ["instructions"]);
+  const { options } = optionsOf({ ...newColumnSettings({ name: "scenarios" }), instructions: "Be brief." }, [
+    "instructions",
+  ]);
   expect(withoutEngine(options)).toEqual({ instructions: "Be brief." });
 });

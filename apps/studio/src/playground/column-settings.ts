@@ -15,7 +15,7 @@ export type ColumnSettings = {
 };
 
 /** The settings of an engine without changes. */
-export function settingsOf({ name }: Pick<EngineView, "name">): ColumnSettings {
+export function newColumnSettings({ name }: Pick<EngineView, "name">): ColumnSettings {
   return { engine: name, model: "", instructions: "", temperature: "", maxTokens: "", maxTurns: "", tools: null };
 }
 

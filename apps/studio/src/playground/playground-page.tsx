@@ -14,7 +14,7 @@ import { useQuery } from "../data/query.ts";
 import { withModifier } from "../shell/keyboard.ts";
 import { useTitle } from "../shell/title.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { enginesFor, optionsOf, settingsOf, withoutEngine } from "./column-settings.ts";
+import { enginesFor, optionsOf, newColumnSettings, withoutEngine } from "./column-settings.ts";
 import { Column } from "./column.tsx";
 import { beginRun, withEnd, withEvent } from "./run.ts";
 import { forgetRuns, rememberRun, unkeptRuns } from "./unkept-runs.ts";
@@ -45,7 +45,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
   const known = isReady ? enginesFor(engines.data ?? [], original.data?.engine ?? null) : [];
   const addColumn = (engine: EngineView, settings?: ColumnSettings): void => {
     const key = nextKey.current++;
-    setColumns((list) => [...list, { key, settings: settings ?? settingsOf(engine), run: null, isKept: false }]);
+    setColumns((list) => [...list, { key, settings: settings ?? newColumnSettings(engine), run: null, isKept: false }]);
   };
   const change = (key: number, update: (column: ColumnState) => ColumnState): void =>
     setColumns((list) => list.map((column) => (column.key === key ? update(column) : column)));
@@ -91,7 +91,7 @@ export function PlaygroundPage({ from }: { readonly from: string | null }): Reac
   const isEmpty = columns.length === 0;
   useEffect(() => {
     if (!isEmpty || first === undefined) return;
-    const settings = settingsOf(first);
+    const settings = newColumnSettings(first);
     const create = (): ColumnState => ({ key: nextKey.current++, settings, run: null, isKept: false });
     setColumns((list) => (list.length > 0 ? list : [create(), create()]));
   }, [isEmpty, first]);

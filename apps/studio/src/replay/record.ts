@@ -33,7 +33,7 @@ export const maxFileBytes = 64 * 1024 * 1024;
 
 /** Reads the text of a file. Throws {@link ReplayFileError}. */
 export function readReplayFile(text: string): ReplayFile {
-  const { record, timeline, details } = recordOf(text);
+  const { record, timeline, details } = checkedRecord(text);
   const { sessionId, pinned } = record.data;
   return {
     sessionId,
@@ -44,7 +44,7 @@ export function readReplayFile(text: string): ReplayFile {
   };
 }
 
-function recordOf(text: string): RecordedTurn {
+function checkedRecord(text: string): RecordedTurn {
   try {
     return readTurnRecord(text);
   } catch (error) {

@@ -42,12 +42,12 @@ export function useGestures(
   return {
     onPointerDown: (event) => {
       if (event.button !== 0) return;
-      pointers.current.set(event.pointerId, placeOf(event));
+      pointers.current.set(event.pointerId, pointerPlace(event));
       restart();
     },
     onPointerMove: (event) => {
       if (start.current === null || !pointers.current.has(event.pointerId)) return;
-      pointers.current.set(event.pointerId, placeOf(event));
+      pointers.current.set(event.pointerId, pointerPlace(event));
       const { window: before, places } = start.current;
       const [from = 0, secondFrom] = places;
       const [to = 0, secondTo] = pointers.current.values();
@@ -68,7 +68,7 @@ export function useGestures(
 }
 
 /** Where a pointer is, in pixels from the left edge of the plot. */
-function placeOf({ clientX, currentTarget }: PointerEvent<HTMLDivElement>): number {
+function pointerPlace({ clientX, currentTarget }: PointerEvent<HTMLDivElement>): number {
   return clientX - currentTarget.getBoundingClientRect().left;
 }
 

@@ -312,7 +312,7 @@ function resultPart(
     omissions.push(unsupported(".content", "the AI SDK has no media in the result of a failed call"));
   const output =
     parts !== null && hasMedia && !isError
-      ? { type: "content", value: parts.flatMap((part, index) => contentOf(part, `content[${index}]`, target)) }
+      ? { type: "content", value: parts.flatMap((part, index) => promptParts(part, `content[${index}]`, target)) }
       : { type: isError ? "error-text" : "text", value: isError && text === "" ? (code ?? status) : text };
   const toolName = call?.name ?? name ?? "unknown";
   return { type: "tool-result", toolCallId, toolName, output, ...optionsField(message.providerOptions ?? null) };
@@ -324,7 +324,7 @@ function visibleTextOf(part: UserPart): string | null {
 }
 
 /** One item of a result with media, in the form of the specification. */
-function contentOf(part: UserPart, path: string, target: Target): readonly PromptPart[] {
+function promptParts(part: UserPart, path: string, target: Target): readonly PromptPart[] {
   const text = visibleTextOf(part);
   if (part.type === "text" || text !== null) return textParts(text ?? "");
   const filename = part.type === "file" && part.name !== null ? { filename: part.name } : {};

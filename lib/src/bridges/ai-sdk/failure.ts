@@ -49,7 +49,7 @@ export function failureOfError(error: unknown, route: ProviderRoute, now: number
     const parsedBody = body === null ? null : (parseJson(body)?.value ?? body);
     const retryAfterMs = (headers === null ? null : retryAfter(headers, now)) ?? retryDelayIn(parsedBody);
     const code = codeOf(parsedBody) ?? codeOf(fieldOf(error, "data"));
-    return classify({ status, body: parsedBody, requestId, retryAfterMs }, { message, code }, contextOf(route));
+    return classify({ status, body: parsedBody, requestId, retryAfterMs }, { message, code }, failureContext(route));
   }
   const details = { provider, message: `${provider}: ${message}`, cause: error, raw: body };
   if (typeof status === "number" || malformedNames.has(name)) return adapterFailure("malformed_response", details);
@@ -68,7 +68,7 @@ export function failureOfError(error: unknown, route: ProviderRoute, now: number
   if (error instanceof Error) return adapterFailure("unknown", { ...details, cause: toCause(error) });
   // An error inside of a stream is what the provider sent, as text or as an object.
   const sent = { status: null, body: jsonOf(error), requestId: null, retryAfterMs: null };
-  return classify(sent, { message, code: codeOf(error) }, contextOf(route));
+  return classify(sent, { message, code: codeOf(error) }, failureContext(route));
 }
 
 /** Errors of the packages about a response that they cannot read. */
@@ -80,7 +80,7 @@ const malformedNames: ReadonlySet<string> = new Set([
   "AI_TypeValidationError",
 ]);
 
-function contextOf(route: ProviderRoute) {
+function failureContext(route: ProviderRoute) {
   return { route, rawChunks: false, quirks: noQuirks };
 }
 

@@ -84,12 +84,12 @@ export function aiSdkModel<Context extends CallerContext>(
     // The adapter of the engine decides about URLs; the AI SDK must not fetch them.
     supportedUrls: { "*/*": [/^/] },
     doGenerate: async (call) => collect(run(call)),
-    doStream: async (call) => ({ stream: streamOf(run(call)) }),
+    doStream: async (call) => ({ stream: partStream(run(call)) }),
   };
 }
 
 /** The parts as a stream with backpressure: each `pull` reads one part. */
-function streamOf(reply: Reply): ReadableStream<AiSdkModelPart> {
+function partStream(reply: Reply): ReadableStream<AiSdkModelPart> {
   const parts = reply.parts();
   return new ReadableStream<AiSdkModelPart>({
     pull: async (controller) => {

@@ -45,7 +45,7 @@ export function readPrompt(prompt: readonly unknown[]): readonly Message[] {
       case "assistant":
         return stepsOf(listOf(message, "content")).flatMap((parts) => readStep(parts, path));
       case "tool":
-        return listOf(message, "content").flatMap((part) => resultOf(part, path) ?? []);
+        return listOf(message, "content").flatMap((part) => toolMessage(part, path) ?? []);
       default:
         throw new MisuseError("invalid_argument", `${path} has a role that an engine does not have`);
     }
@@ -95,7 +95,7 @@ function metadataOf(part: unknown): unknown {
 /** The reply of one step and the results of the calls that the engine ran. */
 function readStep(parts: readonly unknown[], path: string): readonly Message[] {
   const results = parts.flatMap((part) =>
-    textField(part, "type") === "tool-result" ? (resultOf(part, path) ?? []) : [],
+    textField(part, "type") === "tool-result" ? (toolMessage(part, path) ?? []) : [],
   );
   const content = parts.flatMap((part) => replyPartOf(part, path) ?? []);
   const toolCalls = parts.flatMap((part) => callOf(part) ?? []);
@@ -137,7 +137,7 @@ function callOf(part: unknown): ToolCallInput | null {
 }
 
 /** The message that answers a call; `null` for other parts, such as an approval. */
-function resultOf(part: unknown, path: string): ToolMessage | null {
+function toolMessage(part: unknown, path: string): ToolMessage | null {
   if (textField(part, "type") !== "tool-result") return null;
   const output = fieldOf(part, "output");
   const type = textField(output, "type") ?? "";

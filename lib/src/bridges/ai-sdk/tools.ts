@@ -102,7 +102,7 @@ function convert(key: string, source: AiSdkTool, ofProvider: ProviderTool | null
     ...(typeof execute === "function"
       ? {
           handler: async (input: unknown, context: ToolContext) => {
-            const value = await resultOf(Reflect.apply(execute, source, [input, executionOptions(context)]), context);
+            const value = await lastYield(Reflect.apply(execute, source, [input, executionOptions(context)]), context);
             await modelOutputs.compute(value, input, context);
             return value;
           },
@@ -153,7 +153,7 @@ function executionOptions({ toolCall, signal, context, idempotencyKey }: ToolCon
 }
 
 /** The result of `execute`: a value, a promise, or the last value of an async iterable, whose earlier values are progress. JSON, as in the AI SDK. */
-async function resultOf(returned: unknown, { progress }: ToolContext): Promise<Json> {
+async function lastYield(returned: unknown, { progress }: ToolContext): Promise<Json> {
   if (!isAsyncIterable(returned)) return plainJson(await returned);
   let last: Json = null;
   let hasValue = false;
@@ -200,7 +200,7 @@ class ModelOutputs {
     const options = { toolCallId: toolCall.id, input, output };
     const result: unknown = await Reflect.apply(this.#toModelOutput, this.#source, [options]);
     const key = JSON.stringify(output);
-    this.#contents.set(key, [...(this.#contents.get(key) ?? []), contentOf(result)]);
+    this.#contents.set(key, [...(this.#contents.get(key) ?? []), toolContent(result)]);
     // A call that was cancelled after its handler is not taken.
     const [oldest] = this.#contents.keys();
     if (this.#contents.size > maxPendingOutputs && oldest !== undefined) this.#contents.delete(oldest);
@@ -217,7 +217,7 @@ class ModelOutputs {
 }
 
 /** The content of a result output of the AI SDK: text, JSON, or a list of texts and media. */
-function contentOf(output: unknown): ToolMessage["content"] {
+function toolContent(output: unknown): ToolMessage["content"] {
   const value = fieldOf(output, "value");
   if (textField(output, "type") === "content") return listOf(output, "value").flatMap(partOf);
   if (typeof value === "string") return value;

@@ -164,7 +164,8 @@ export class ToolCallRun {
         const question = elicitationJson(event.elicitation);
         const at = left.findIndex((earlier) => canonicalJson(earlier.question) === canonicalJson(question));
         const [recorded] = at === -1 ? [] : left.splice(at, 1);
-        const result = recorded === undefined ? await this.#answerHere(event.elicitation) : resultOf(recorded.result);
+        const result =
+          recorded === undefined ? await this.#answerHere(event.elicitation) : elicitationResult(recorded.result);
         if (result === null) {
           const id = crypto.randomUUID();
           this.#ports.keep(id, call);
@@ -380,7 +381,7 @@ function elicitationOf({ schema, ...params }: JsonObject): McpElicitation | null
 }
 
 /** A stored answer. */
-function resultOf({ action, content }: JsonObject): McpElicitationResult {
+function elicitationResult({ action, content }: JsonObject): McpElicitationResult {
   if (action !== "accept") return { action: action === "decline" ? "decline" : "cancel" };
   const parsed = read(jsonObject, content);
   return { action, ...("value" in parsed ? { content: parsed.value } : {}) };

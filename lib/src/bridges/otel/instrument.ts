@@ -143,7 +143,8 @@ class Bridge implements SpanObserver {
     const { parent, key, metadata } = start;
     const stored =
       parent instanceof OtelSpan || key === null ? null : (readTrace(start.trace) ?? untraced(key, metadata));
-    const outer = parent instanceof OtelSpan ? parent.context : stored === null ? context.active() : contextOf(stored);
+    const outer =
+      parent instanceof OtelSpan ? parent.context : stored === null ? context.active() : remoteContext(stored);
     const traceId = stored?.traceId ?? trace.getSpanContext(outer)?.traceId;
     const ids = key === null || traceId === undefined ? null : { traceId, spanId: spanIdOf(traceId, key) };
     const { name, kind, values } = describe(start);
@@ -432,7 +433,7 @@ function untraced(key: string, { sessionId = null }: JsonObject): StoredTrace {
 }
 
 /** The context in which the span of a durable turn starts. */
-function contextOf({ traceId, parentId, flags, state }: StoredTrace): Context {
+function remoteContext({ traceId, parentId, flags, state }: StoredTrace): Context {
   if (parentId === null) return ROOT_CONTEXT;
   const parent = spanContextOf({ traceId, spanId: parentId, flags });
   return trace.setSpanContext(

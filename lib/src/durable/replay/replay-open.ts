@@ -131,7 +131,13 @@ async function replayOpen(context: Context, key: SessionKey, turnOf: () => strin
     if (facts.turnId !== "" && (await hasEnded(context, key, facts.turnId))) return null;
     const isDivergence = error instanceof RuntimeError && error.reason === "diverged";
     const paths = isDivergence && "paths" in error.failure ? error.failure.paths : [];
-    return { ...facts, ...nothing, status: isDivergence ? "diverged" : "unreadable", paths, message: messageOf(error) };
+    return {
+      ...facts,
+      ...nothing,
+      status: isDivergence ? "diverged" : "unreadable",
+      paths,
+      message: errorMessage(error),
+    };
   }
 }
 
@@ -175,7 +181,7 @@ async function hasEnded({ storage }: Context, key: SessionKey, turn: string): Pr
   }
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -104,7 +104,7 @@ export class HistoryCache {
         size += counted.size;
         break;
       }
-      size += sizeOf(message);
+      size += approximateSize(message);
     }
     const last = entries[length - 1];
     if (last !== undefined) this.#sizes.set(last, { index: length - 1, size });
@@ -119,10 +119,10 @@ export function textLength(value: unknown): number {
   return Object.values(value).reduce<number>((sum, part) => sum + textLength(part), 0);
 }
 
-function sizeOf(value: unknown): number {
+function approximateSize(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 0;
-  return Object.values(value).reduce<number>((sum, part) => sum + fieldLength + sizeOf(part), fieldLength);
+  return Object.values(value).reduce<number>((sum, part) => sum + fieldLength + approximateSize(part), fieldLength);
 }
 
 /**

@@ -433,7 +433,7 @@ export function readValue<T extends keyof StoredValues>(table: T, row: Row): Sto
   }
   if (stored.version > storedVersion) {
     throw new RuntimeError("newer_schema", {
-      message: `${placeOf(table, row)} was written by a newer release (format version ${stored.version}; this release reads versions up to ${storedVersion}): deploy that release or a newer one here too`,
+      message: `${rowName(table, row)} was written by a newer release (format version ${stored.version}; this release reads versions up to ${storedVersion}): deploy that release or a newer one here too`,
     });
   }
   const result = read(shapes[table], upgraded(table, stored));
@@ -486,11 +486,11 @@ function parsed(row: Row): { readonly version: number; readonly data: unknown } 
 /** The error of a row that cannot be read. It names the row and the kind of defect, never the content, which may be private. */
 function corrupt(table: TableName, row: Row, what: string): RuntimeError {
   return new RuntimeError("corrupt_row", {
-    message: `${placeOf(table, row)} cannot be read (${what}); restore it from a backup, or delete the session it belongs to`,
+    message: `${rowName(table, row)} cannot be read (${what}); restore it from a backup, or delete the session it belongs to`,
     metadata: { table, key: [...row.key] },
   });
 }
 
-function placeOf(table: TableName, { key }: Row): string {
+function rowName(table: TableName, { key }: Row): string {
   return `the row ${key.map((part) => JSON.stringify(part)).join(", ")} of ${table}`;
 }

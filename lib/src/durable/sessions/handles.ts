@@ -83,7 +83,7 @@ function handleOf(
     sessionId: key.session,
     turnId: aim.type === "turn" ? aim.turn : null,
     isOpen,
-    events: eventsOf(context, key.session, aim, from, true, null),
+    events: turnEvents(context, key.session, aim, from, true, null),
     // Waiting begins at the first access. The empty handler keeps an unhandled rejection from ending the process.
     get result() {
       result ??= turnEnd(context, key, aim);
@@ -138,11 +138,11 @@ export function watch(
   const { after, turnId = null, follow = true, signal = null } = options;
   const from = after === undefined ? start : parseCursor(after);
   const aim: HandleAim | null = turnId === null ? null : { type: "turn", turn: turnId, exists: false };
-  return eventsOf(context, id, aim, from, follow, signal);
+  return turnEvents(context, id, aim, from, follow, signal);
 }
 
 /** The events of a turn (`aim`), or of all turns (`null`). */
-function eventsOf(
+function turnEvents(
   context: VerbContext,
   id: string,
   aim: HandleAim | null,

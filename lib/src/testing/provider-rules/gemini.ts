@@ -135,7 +135,7 @@ function declarationsOf(body: JsonObject): readonly { readonly path: string; rea
 }
 
 /** `properties[0].value.items`: how the API names a place in a schema. */
-function placeOf(path: string, schema: JsonObject, context: readonly string[]): string {
+function schemaPlace(path: string, schema: JsonObject, context: readonly string[]): string {
   let at = path;
   let current: JsonObject | null = schema;
   for (let index = 0; index < context.length; index += 1) {
@@ -430,7 +430,7 @@ export const geminiRules: readonly ProviderRule[] = [
           Object.keys(each.schema)
             .filter((field) => !schemaFields.has(camelCase(field)))
             .map((field) => {
-              const place = placeOf(path, schema, each.context);
+              const place = schemaPlace(path, schema, each.context);
               return {
                 path: place,
                 message: `Invalid JSON payload received. Unknown name "${field}" at '${place}': Cannot find field.`,
@@ -451,7 +451,7 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) =>
       openApiSchemas(body).flatMap(({ path, schema }) =>
         subschemasOf(schema).flatMap((each) => {
-          const place = placeOf(path, schema, each.context);
+          const place = schemaPlace(path, schema, each.context);
           return Array.isArray(each.schema["type"])
             ? [
                 {

@@ -99,7 +99,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
     refuse("endedAfterMs", "must be a whole number of milliseconds of 500 or more, or null");
   }
   if (typeof search !== "boolean") refuse("search", "must be true or false");
-  if (pool !== undefined && options.transactionPooler !== true && options.readOnly !== true && sizeOf(pool) < 2) {
+  if (pool !== undefined && options.transactionPooler !== true && options.readOnly !== true && poolSize(pool) < 2) {
     refuse("pool", "must have 2 or more connections, because one is held for notifications; or set transactionPooler");
   }
   return {
@@ -121,7 +121,7 @@ export function checkedOptions(options: PostgresOptions): CheckedOptions {
 }
 
 /** The size of a pool of `pg`; others do not tell it. */
-function sizeOf(pool: PostgresPool): number {
+function poolSize(pool: PostgresPool): number {
   const poolOptions: unknown = Reflect.get(pool, "options");
   const max: unknown = typeof poolOptions === "object" && poolOptions !== null ? Reflect.get(poolOptions, "max") : null;
   return typeof max === "number" ? max : Infinity;

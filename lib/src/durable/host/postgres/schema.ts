@@ -69,12 +69,12 @@ export function createTable(names: Names, table: TableName, portable: boolean): 
     type === "text" ? `"${name}" text COLLATE "C" NOT NULL` : `"${name}" bigint NOT NULL`,
   );
   const primary = columns.map(({ name }) => `"${name}"`).join(", ");
-  const settings = portable ? "" : ` WITH (${settingsOf(table)})`;
+  const settings = portable ? "" : ` WITH (${storageParameters(table)})`;
   return `CREATE TABLE IF NOT EXISTS ${qualified(names, table)} (${definitions.join(", ")}, "tag" bigint NOT NULL, "expires" bigint, "value" text NOT NULL, PRIMARY KEY (${primary}))${settings}`;
 }
 
 /** Rows of most tables are short-lived. The default of 20 % dead rows before a vacuum is too late for the indexes of due work. */
-function settingsOf(table: TableName): string {
+function storageParameters(table: TableName): string {
   const vacuum = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02";
   return rewritten.includes(table) ? `fillfactor = 70, ${vacuum}` : vacuum;
 }

@@ -27,7 +27,7 @@ import { searchWith } from "../shared/search-steps.ts";
 import { Watchers } from "../shared/watchers.ts";
 import { checkedOptions } from "./options.ts";
 import { processLiveness } from "./process-liveness.ts";
-import { receivedError, sizeOf } from "./worker-messages.ts";
+import { receivedError, batchSize } from "./worker-messages.ts";
 
 /** Options of {@link sqliteStorage} on a path. The thread uses the system clock. */
 export type SqlitePathOptions = Omit<SqliteOptions, "clock"> & {
@@ -180,7 +180,7 @@ class DatabaseThread {
   }
 
   write(batch: Batch): Promise<Written> {
-    const size = sizeOf(batch);
+    const size = batchSize(batch);
     return this.#request(
       (id) => {
         this.#unsent.push({ request: { type: "write", id, batch }, size });

@@ -32,7 +32,7 @@ import type {
 import { nextTask } from "../../../core/clock/clock.ts";
 import { startTimer } from "../../../core/clock/timer.ts";
 import { isBusy } from "./failure.ts";
-import { sentError, sizeOf } from "./worker-messages.ts";
+import { sentError, batchSize } from "./worker-messages.ts";
 
 /** The database that the thread has opened. */
 export type OpenDatabase = {
@@ -174,7 +174,7 @@ export class RequestQueue {
   #nextGroup(): readonly WriteRequest[] {
     let size = 0;
     const end = this.#writes.findIndex(({ request }, index) => {
-      size += sizeOf(request.batch);
+      size += batchSize(request.batch);
       return index >= (this.#singles > 0 ? 1 : maxGroupBatches) || (index > 0 && size > maxGroupSize);
     });
     return this.#writes.slice(0, end === -1 ? undefined : end).map(({ request }) => request);

@@ -81,6 +81,6 @@ function sentCause(cause: unknown): SentCause | null {
 }
 
 /** The size of a batch: the number of characters in its values. Keys are small and not counted. */
-export function sizeOf(batch: Batch): number {
+export function batchSize(batch: Batch): number {
   return batch.puts.reduce((sum, { value }) => sum + value.length, 0);
 }

@@ -239,6 +239,28 @@ test("a number outside the range of an option is rejected by every verb that use
   }
 });
 
+const checked = names((row) => "number" in row || "words" in row || "kind" in row);
+
+test.each(checked)("a value that %s cannot have is rejected before anything runs", (name) => {
+  for (const value of [-1, "other", {}].slice(name === "instructions" ? 2 : 0)) {
+    const stage = new Stage(name);
+    const misuse = expect.objectContaining({ reason: "invalid_argument", path: [name] });
+    expect(() => stream(stage.engine(), "hi", { ...stage.needs, [name]: value })).toThrow(misuse);
+    expect(stage.adapter.calls).toEqual([]);
+  }
+});
+
+test("a pinned option of the new engine is not checked for a turn that another engine accepted", async () => {
+  const stage = new Stage("toolTimeout");
+  const host = memoryStorage();
+  const accepting = await sessions(stage.engine(), { host, drive: false });
+  await accepting.reply("s1", "hi", stage.needs);
+  const invalid = stage.engine({ options: { toolTimeout: -1, maxToolResultLength: -1 } });
+  const driving = runtime({ host, engines: { default: invalid }, live: false });
+  await driving.recover();
+  expect((await driving.attach("s1").result).haltedReason).toBe("completed");
+});
+
 test("the type of an engine's options follows from the table", () => {
   expectTypeOf<Extract<keyof EngineOptions, "apiKey" | "signal" | "model" | "tools">>().toEqualTypeOf<never>();
   expectTypeOf<Extract<keyof EngineOptions, "temperature" | "output" | "params" | "hooks">>().toEqualTypeOf<

@@ -8,13 +8,16 @@ export type { CellSettings, EngineProtocol } from "./protocol.ts";
 export { cellSettingsOf, isOwnProtocol, projectorNamed, protocolNamed } from "./protocol.ts";
 export { checkTools } from "./engine.ts";
 export type { WrappedCall } from "./middleware.ts";
-export type { CheckpointDirective, Hooks, Sources } from "./options.ts";
-export { busyPolicies, checkedNumber, checkedRange, defaultOf, isBusyPolicy, pick } from "./options.ts";
+export { configuration } from "./configure.ts";
+export type { CheckpointDirective, Hooks } from "./options.ts";
+export { busyPolicies, checkedNumber, checkedRange, isBusyPolicy } from "./options.ts";
 export type {
   ChatSettings,
   DurableRefusal,
   EngineOptions,
   GenerateSettings,
+  OptionKind,
+  OptionRow,
   OptionsWith,
   RequestField,
   RequestOptions,

@@ -1,5 +1,4 @@
-// The types of option values, and how an option is resolved when several sources set it. Precedence: the call, the request, the session, the
-// engine, the program (`configure`), the library. The options themselves are declared in run-options.ts.
+// The types of option values. The options themselves are declared in run-options.ts; core/run/plan/plan-options.ts resolves them.
 
 import type {
   CallerContext,
@@ -18,11 +17,10 @@ import type {
   ToolSpec,
   TurnCause,
 } from "../model/internal.ts";
-import type { Configuration, NumberRange, NumericOption } from "./run-options.ts";
+import type { NumberRange, NumericOption } from "./run-options.ts";
 import type { ToolContext } from "./tool/tool.ts";
 
 import { MisuseError } from "../model/internal.ts";
-import { configuration } from "./configure.ts";
 import { runOptionTable } from "./run-options.ts";
 
 /** Limits of a run. A run that reaches one ends with the halted reason `budget`. No limit is set by default. */
@@ -139,26 +137,6 @@ export const busyPolicies = ["steer", "queue", "interrupt", "reject"] as const;
 /** Returns whether a value is a busy policy. */
 export function isBusyPolicy(value: unknown): value is WhenBusy {
   return busyPolicies.some((policy) => policy === value);
-}
-
-/** The sources of options, highest precedence first. `null` and `undefined` sources are skipped. */
-export type Sources<Options> = readonly (Partial<Options> | null | undefined)[];
-
-/** Returns the value of an option from the first source that has one. `null` and `undefined` values are skipped. */
-export function pick<Options, Key extends keyof Options>(
-  sources: Sources<Options>,
-  key: Key,
-): NonNullable<Options[Key]> | undefined {
-  for (const source of sources) {
-    const value = source?.[key];
-    if (value !== undefined && value !== null) return value;
-  }
-  return undefined;
-}
-
-/** Returns the process-wide default of an option. */
-export function defaultOf<Key extends keyof Configuration>(key: Key): Configuration[Key] {
-  return configuration()[key];
 }
 
 /** Returns the value of a numeric option. Throws `MisuseError` if it is outside the range that `runOptionTable` declares. */

@@ -4,7 +4,7 @@
 //   `ChatOptions` is the type map: one property for each option. `runOptionTable` has one row for each property;
 //   `satisfies` rejects a missing row and a row without a property. Everything else that depends on the set of options is derived:
 //     - the option types of the verbs (`GenerateOptions`, `StepOptions`), of engines (`EngineOptions`) and of `configure`;
-//     - the names that verbs accept, and the fields of a model request (core/run/plan/plan-options.ts);
+//     - the names and values that verbs accept, the resolved options of a run, and the fields of a model request (core/run/plan/plan-options.ts);
 //     - what is pinned when a turn starts (core/run/plan/pinned.ts);
 //     - what durable verbs store, and why they refuse the rest (durable/drive/types.ts, durable/drive/durable-options.ts);
 //     - what an HTTP caller may send (serve/http/routes/turn-options.ts).
@@ -179,7 +179,7 @@ export type ChatOptions<Context extends CallerContext = CallerContext> = {
 export type RunOptionName = keyof ChatOptions;
 
 /** The rules of one option. */
-type OptionRow = {
+export type OptionRow = {
   /** The smallest verb that takes the option: `step` takes all of `generate`, `chat` takes all of `step`. */
   readonly level: "generate" | "step" | "chat";
   /** Where an engine may set it for all its runs: among its `options`, as a `field` of the engine, as `both`, or not at all. */
@@ -194,10 +194,17 @@ type OptionRow = {
   readonly configure?: true;
   /** The values that a number may have. */
   readonly number?: NumberRange;
+  /** The values that a text may have. */
+  readonly words?: readonly string[];
+  /** What any other value has to be, where a wrong value would end the run with an error of the language or be ignored. */
+  readonly kind?: OptionKind;
 } & (
   | { readonly durable: "stored"; readonly http: "if_allowed" | "no" }
   | { readonly durable: DurableRefusal; readonly http: "no" }
 );
+
+/** What the value of an option has to be. The checks are in core/run/plan/plan-options.ts. */
+export type OptionKind = "function" | "text" | "names" | "signal";
 
 /** `least` is the smallest accepted number; `whole` rejects fractions and infinity. */
 export type NumberRange = { readonly least: number; readonly whole: boolean };
@@ -246,17 +253,38 @@ export const runOptionTable = {
   apiKey: { level: "generate", engine: "no", durable: "secret", http: "no", pinned: "no" },
   requestId: { level: "generate", engine: "no", durable: "session", http: "no", pinned: "no" },
   retry: { level: "generate", engine: "field", durable: "stored", http: "no", pinned: "no" },
-  signal: { level: "generate", engine: "no", durable: "live", http: "no", pinned: "no" },
+  signal: { level: "generate", engine: "no", durable: "live", http: "no", pinned: "no", kind: "signal" },
   emitTextDeltas: { level: "generate", engine: "options", durable: "reader", http: "no", pinned: "no" },
   emitToolDeltas: { level: "generate", engine: "options", durable: "reader", http: "no", pinned: "no" },
   includeRawChunks: { level: "generate", engine: "options", durable: "reader", http: "no", pinned: "no" },
-  onEvent: { level: "generate", engine: "no", durable: "live", http: "no", pinned: "no" },
-  instructions: { level: "step", engine: "field", durable: "stored", http: "if_allowed", pinned: "environment" },
+  onEvent: { level: "generate", engine: "no", durable: "live", http: "no", pinned: "no", kind: "function" },
+  instructions: {
+    level: "step",
+    engine: "field",
+    durable: "stored",
+    http: "if_allowed",
+    pinned: "environment",
+    kind: "text",
+  },
   tools: { level: "step", engine: "field", durable: "function", http: "no", pinned: "environment" },
-  activeTools: { level: "step", engine: "options", durable: "stored", http: "if_allowed", pinned: "environment" },
+  activeTools: {
+    level: "step",
+    engine: "options",
+    durable: "stored",
+    http: "if_allowed",
+    pinned: "environment",
+    kind: "names",
+  },
   context: { level: "step", engine: "field", durable: "session", http: "no", pinned: "no" },
   sessionId: { level: "step", engine: "no", durable: "session", http: "no", pinned: "no" },
-  mode: { level: "step", engine: "options", durable: "stored", http: "if_allowed", pinned: "protocol" },
+  mode: {
+    level: "step",
+    engine: "options",
+    durable: "stored",
+    http: "if_allowed",
+    pinned: "protocol",
+    words: ["auto", "manual"],
+  },
   toolTimeout: {
     level: "step",
     engine: "options",
@@ -301,10 +329,24 @@ export const runOptionTable = {
   },
   onToolError: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "limits" },
   hideErrorsFromModel: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "no" },
-  toolExecutor: { level: "step", engine: "both", durable: "function", http: "no", pinned: "no" },
-  toolResultEncoder: { level: "step", engine: "both", durable: "function", http: "no", pinned: "no" },
-  onUnknownTool: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "protocol" },
-  onEmptyReply: { level: "step", engine: "options", durable: "stored", http: "no", pinned: "protocol" },
+  toolExecutor: { level: "step", engine: "both", durable: "function", http: "no", pinned: "no", kind: "function" },
+  toolResultEncoder: { level: "step", engine: "both", durable: "function", http: "no", pinned: "no", kind: "function" },
+  onUnknownTool: {
+    level: "step",
+    engine: "options",
+    durable: "stored",
+    http: "no",
+    pinned: "protocol",
+    words: ["error", "answer"],
+  },
+  onEmptyReply: {
+    level: "step",
+    engine: "options",
+    durable: "stored",
+    http: "no",
+    pinned: "protocol",
+    words: ["complete", "error"],
+  },
   hooks: { level: "step", engine: "options", durable: "function", http: "no", pinned: "no" },
   maxTurns: {
     level: "chat",
@@ -316,7 +358,7 @@ export const runOptionTable = {
     number: { least: 1, whole: true },
   },
   turnLimitMessage: { level: "chat", engine: "options", durable: "stored", http: "no", pinned: "policy" },
-  haltWhen: { level: "chat", engine: "options", durable: "function", http: "no", pinned: "no" },
+  haltWhen: { level: "chat", engine: "options", durable: "function", http: "no", pinned: "no", kind: "function" },
   budgets: { level: "chat", engine: "options", durable: "stored", http: "if_allowed", pinned: "limits" },
   structuredFinalize: { level: "chat", engine: "options", durable: "stored", http: "no", pinned: "policy" },
   structuredFinalizeNudge: {
@@ -327,8 +369,8 @@ export const runOptionTable = {
     pinned: "policy",
     configure: true,
   },
-  prepareStep: { level: "chat", engine: "options", durable: "function", http: "no", pinned: "no" },
-  onCheckpoint: { level: "chat", engine: "options", durable: "function", http: "no", pinned: "no" },
+  prepareStep: { level: "chat", engine: "options", durable: "function", http: "no", pinned: "no", kind: "function" },
+  onCheckpoint: { level: "chat", engine: "options", durable: "function", http: "no", pinned: "no", kind: "function" },
 } as const satisfies { readonly [Name in RunOptionName]: OptionRow };
 
 type Table = typeof runOptionTable;

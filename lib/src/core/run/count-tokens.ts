@@ -41,7 +41,7 @@ export async function countTokens<Context extends CallerContext>(
   ];
   const request: ModelRequest = plan.pinned.projector === null ? { ...fields, messages } : projected(plan);
   const call: AdapterCall = {
-    signal: plan.signal ?? new AbortController().signal,
+    signal: plan.options.signal ?? new AbortController().signal,
     requestId: plan.requestId,
     options: plan.adapterOptions,
     apiKey: plan.apiKey,

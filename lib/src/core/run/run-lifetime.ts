@@ -45,7 +45,7 @@ export class RunLifetime {
     this.#ports = ports;
     this.#collector = collector;
     this.signal = controller.signal;
-    this.grace = new CancelGrace(plan.cancelGraceMs, plan.clock);
+    this.grace = new CancelGrace(plan.limits.cancelGraceMs, plan.clock);
   }
 
   /** Was the signal aborted by a cancel? */
@@ -55,11 +55,11 @@ export class RunLifetime {
 
   /** Cancels the run when the signal of the caller is aborted. */
   followSignal(): void {
-    this.#plan.signal?.addEventListener("abort", this.#onAbort, { once: true });
-    if (this.#plan.signal?.aborted === true) this.#onAbort();
+    this.#plan.options.signal?.addEventListener("abort", this.#onAbort, { once: true });
+    if (this.#plan.options.signal?.aborted === true) this.#onAbort();
   }
 
-  readonly #onAbort = () => this.cancel({ origin: "signal", reason: reasonOf(this.#plan.signal?.reason) });
+  readonly #onAbort = () => this.cancel({ origin: "signal", reason: reasonOf(this.#plan.options.signal?.reason) });
 
   /** A model call is performed: the collector receives its events from now on. */
   openModelCall(effectId: string): void {
@@ -95,7 +95,7 @@ export class RunLifetime {
       return { evidence, received, usage };
     };
     // An inner turn is also stopped when the run of its tool is over. That is no cancel: another process may continue both.
-    this.#isCancelled = this.#plan.signal?.reason !== runIsOver;
+    this.#isCancelled = this.#plan.options.signal?.reason !== runIsOver;
     const graceIsOver = this.#isCancelled && this.grace.isNeeded ? this.grace.wait() : null;
     this.#abort(new DOMException(reason ?? "cancelled", "AbortError"));
     if (graceIsOver === null) journal.cancel(cancellation());
@@ -104,7 +104,7 @@ export class RunLifetime {
 
   /** The run is over: stops what still runs. */
   readonly close = (): void => {
-    this.#plan.signal?.removeEventListener("abort", this.#onAbort);
+    this.#plan.options.signal?.removeEventListener("abort", this.#onAbort);
     this.grace.close();
     this.#abort(runIsOver);
   };

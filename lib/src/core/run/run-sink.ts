@@ -54,7 +54,7 @@ export class RunSink implements Sink {
     const { journal } = this.#ports;
     const step = this.#transitionEvents.steps.at(-1);
     try {
-      if (step !== undefined) await orAborted(this.#plan.loopHooks.afterStep?.(step), this.#signal);
+      if (step !== undefined) await orAborted(this.#plan.hooks.afterStep?.(step), this.#signal);
     } catch (error) {
       if (journal.fail === undefined) throw error;
       if (ended) this.#spans.failAfterEnd(error);
@@ -66,7 +66,7 @@ export class RunSink implements Sink {
     const { result } = this.#transitionEvents;
     if (result === null || this.#plan.verb === "generate") return;
     try {
-      await this.#plan.loopHooks.afterTurn?.(result);
+      await this.#plan.hooks.afterTurn?.(result);
     } catch (error) {
       if (this.#ports.journal.fail === undefined) throw error;
       this.#spans.failAfterEnd(error);

@@ -144,7 +144,7 @@ export class TurnDriver {
     const children = childrenOf({ ...of, plan, holder, orStop, writeChildRow });
     this.#committer.mergesCheckpoints = !callsProgram(plan);
     this.#committer.hasOwnProtocol = plan.pinned.protocol.type === "own";
-    records.maxConcurrency = plan.maxConcurrency;
+    records.maxConcurrency = plan.limits.maxConcurrency;
     const { trace, acceptedAt, engine: agent } = this.#turn.start;
     const openChildren = openChildrenOf(of);
     const origin = { parent: null, durable: true, trace, acceptedAt, agent, openChildren };
@@ -166,8 +166,8 @@ export class TurnDriver {
  * Returns whether a checkpoint or the end of a step calls a function of the program. Such a function must see only committed results, so the
  * checkpoint is then not merged with the tool result before it (`turn-committer.ts`, "Merged checkpoints").
  */
-function callsProgram({ haltWhen, onCheckpoint, loopHooks }: RunPlan): boolean {
-  const functions = [haltWhen, onCheckpoint, loopHooks.beforeStep, loopHooks.afterStep];
+function callsProgram({ options: { haltWhen, onCheckpoint }, hooks }: RunPlan): boolean {
+  const functions = [haltWhen, onCheckpoint, hooks.beforeStep, hooks.afterStep];
   return functions.some((callback) => callback !== null && callback !== undefined);
 }
 

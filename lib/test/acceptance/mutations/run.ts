@@ -95,8 +95,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 27"],
       defect: "onEvent sees filtered events only",
-      from: "if (onEvent !== null && onEvent !== undefined) callListener",
-      to: "if (onEvent !== null && onEvent !== undefined && this.#plan.wanted(accepted)) callListener",
+      from: "if (onEvent !== undefined) callListener",
+      to: "if (onEvent !== undefined && this.#plan.wanted(accepted)) callListener",
     },
     {
       rows: ["allm 121"],
@@ -121,8 +121,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 42"],
       defect: "a missing adapter is reported before misuse",
-      from: "  checkCall(engine, options);\n  const { verb } = details;",
-      to: '  if (engine.adapter === null) throw new EngineError("missing_adapter", {});\n  checkCall(engine, options);\n  const { verb } = details;',
+      from: "  checkCall(engine, callOptions);\n",
+      to: '  if (engine.adapter === null) throw new EngineError("missing_adapter", {});\n  checkCall(engine, callOptions);\n',
     },
     {
       rows: ["allm 44"],
@@ -131,39 +131,41 @@ export const runMutations: readonly Mutation[] = [
       to: '  throw new ValidationError("invalid_request", { issues });\n',
     },
     {
-      rows: ["allm 69"],
-      defect: "structuredFinalize makes no second call",
-      from: 'const finalize = verb === "chat" && wantsFinalize ?',
-      to: 'const finalize = verb !== "chat" && wantsFinalize ?',
-    },
-    {
-      rows: ["allm 40"],
-      defect: "the model of the request takes precedence over that of the call",
-      from: "model: options.model ?? request?.model ?? null",
-      to: "model: request?.model ?? options.model ?? null",
-    },
-    {
-      rows: ["allm 40"],
-      defect: "options of the engine take precedence over those of the call",
-      from: "[options, details.session, engine.options]",
-      to: "[engine.options, details.session, options]",
-    },
-    {
       rows: ["allm 80"],
       defect: "the context of the engine takes precedence over that of the call",
       from: "Object.keys(context).length === 0 ? engine.context : context",
       to: "Object.keys(context).length === 0 ? context : engine.context",
     },
   ]),
+  ...inFile("lib/src/core/run/plan/pin.ts", [
+    {
+      rows: ["allm 69"],
+      defect: "structuredFinalize makes no second call",
+      from: 'verb === "chat" && wantsFinalize ?',
+      to: 'verb !== "chat" && wantsFinalize ?',
+    },
+    {
+      rows: ["allm 40"],
+      defect: "the model of the request takes precedence over that of the call",
+      from: "model: callOptions.model ?? request?.model ?? null",
+      to: "model: request?.model ?? callOptions.model ?? null",
+    },
+  ]),
   ...inFile("lib/src/core/run/plan/pinned.ts", [
     {
       rows: ["allm 48"],
       defect: "the default of maxConcurrency is 15",
-      from: "export const defaultMaxConcurrency = 16;",
-      to: "export const defaultMaxConcurrency = 15;",
+      from: "const defaultMaxConcurrency = 16;",
+      to: "const defaultMaxConcurrency = 15;",
     },
   ]),
   ...inFile("lib/src/core/run/plan/plan-options.ts", [
+    {
+      rows: ["allm 40"],
+      defect: "options of the engine take precedence over those of the call",
+      from: "[call, session, engine.options, fields]",
+      to: "[engine.options, session, call, fields]",
+    },
     {
       rows: ["allm 39"],
       defect: "maxTurns is sent to the provider",
@@ -173,22 +175,22 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 56"],
       defect: "an invalid onToolError is accepted",
-      from: 'if (policy === "continue" || policy === "halt" || typeof policy === "function") return policy;',
-      to: "if (policy !== null) return policy;",
+      from: 'if (policy === "continue" || policy === "halt" || typeof policy === "function") return;',
+      to: "if (policy !== null) return;",
     },
     {
       rows: ["allm 63"],
       defect: "maxTurns of the engine's params is ignored",
-      from: 'pick(sources, "maxTurns") ?? params["maxTurns"] ??',
-      to: 'pick(sources, "maxTurns") ??',
+      from: "toolResultEncoder, ...maxTurnsOf(engine.params) }",
+      to: "toolResultEncoder }",
     },
   ]),
   ...inFile("lib/src/core/run/perform/checkpoint.ts", [
     {
       rows: ["allm 64"],
       defect: "haltWhen is not asked",
-      from: "(await plan.haltWhen?.(lastStep)) === true",
-      to: "plan.haltWhen === undefined",
+      from: "(await plan.options.haltWhen?.(lastStep)) === true",
+      to: "plan.options.haltWhen === undefined",
     },
     {
       rows: ["lash 45"],

@@ -12,7 +12,7 @@ import { array, describe, isPlainObject, read } from "../../model/parse/reading.
 /** Calls `beforeTurn`: the response to the checkpoint with the id `id`. */
 export async function callBeforeTurn(plan: RunPlan, id: string, turn: Turn): Promise<CheckpointDelivered> {
   const thread = historyThread(turn.history, plan.thread.metadata);
-  const directive = await plan.loopHooks.beforeTurn?.({ turnId: turn.turnId, sessionId: plan.sessionId, thread });
+  const directive = await plan.hooks.beforeTurn?.({ turnId: turn.turnId, sessionId: plan.sessionId, thread });
   checkDirective("beforeTurn", directive);
   return isAbort(directive) ? aborted(plan, id, directive) : checkpointDelivered(id, inputOf(directive));
 }
@@ -26,7 +26,7 @@ export async function callOnCheckpoint(
   turn: Turn,
 ): Promise<CheckpointDelivered> {
   const { id } = effect;
-  const directive = await plan.onCheckpoint?.({ checkpoint, step: turn.step });
+  const directive = await plan.options.onCheckpoint?.({ checkpoint, step: turn.step });
   checkDirective("onCheckpoint", directive);
   if (isAbort(directive)) return aborted(plan, id, directive);
   const claimed = await inbox.claim(effect, turn);

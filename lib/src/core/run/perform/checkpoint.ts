@@ -37,20 +37,19 @@ export async function performCheckpoint(
 ): Promise<CheckpointDelivered> {
   const { id, checkpoint } = effect;
   if (checkpoint === "before_turn") {
-    if (plan.loopHooks.beforeTurn === undefined) return checkpointDelivered(id);
+    if (plan.hooks.beforeTurn === undefined) return checkpointDelivered(id);
     return callBeforeTurn(plan, id, turn);
   }
   const exhaustedBudget = budgetVerdict(plan, account, turn);
   if (checkpoint === "after_work") {
     const { lastStep } = account;
-    const halts = lastStep !== null && plan.haltWhen !== null && (await plan.haltWhen?.(lastStep)) === true;
+    const halts = lastStep !== null && (await plan.options.haltWhen?.(lastStep)) === true;
     if (halts) return checkpointDelivered(id, { verdict: { type: "halt_when" } });
     if (exhaustedBudget !== null) return checkpointDelivered(id, { verdict: exhaustedBudget });
   }
   // At `before_completion` the turn has its answer and completes. An exhausted budget only prevents another step, so no input is claimed.
   if (effect.last || exhaustedBudget !== null) return checkpointDelivered(id);
-  if (plan.onCheckpoint === null || plan.onCheckpoint === undefined)
-    return checkpointDelivered(id, await inbox.claim(effect, turn));
+  if (plan.options.onCheckpoint === undefined) return checkpointDelivered(id, await inbox.claim(effect, turn));
   return callOnCheckpoint(plan, inbox, effect, checkpoint, turn);
 }
 
@@ -58,7 +57,7 @@ export async function performCheckpoint(
  * The first budget that is exhausted; `null`: none. Tokens and cost include what the session spent before this run. After a reply of unknown usage a
  * budget for it counts as exhausted: otherwise a provider that reports no usage would have no budget at all.
  */
-function budgetVerdict({ budgets, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
+function budgetVerdict({ limits: { budgets }, spentBefore }: RunPlan, account: Account, turn: Turn): Verdict | null {
   const sum = exactSum(spentBefore, turn.usage);
   // A sum that is too large to be represented exceeds every budget.
   const usedTokens = sum === null ? Number.POSITIVE_INFINITY : (totalTokens(sum) ?? 0);

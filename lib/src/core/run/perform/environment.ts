@@ -12,13 +12,13 @@ import { MisuseError } from "../../model/internal.ts";
  * known (Q12). Rejects if `prepareStep` throws or names a tool that the engine does not have.
  */
 export async function performEnvironment(
-  { prepareStep, toolSpecs: engineTools, budgets, adapter, catalog }: RunPlan,
+  { options: { prepareStep }, toolSpecs: engineTools, limits: { budgets }, adapter, catalog }: RunPlan,
   { id, updateMachineConfig }: SyncEnvironment,
   { step, environment, revision }: Turn,
 ): Promise<EnvironmentSynced | EnvironmentFailed> {
   // A turn of kernel revision 1 ignores a change of its first environment.
   const mayChange = updateMachineConfig || revision > 1;
-  if (!mayChange || prepareStep === null || prepareStep === undefined) {
+  if (!mayChange || prepareStep === undefined) {
     return { type: "environment_synced", id, environment: null };
   }
   const changes = await prepareStep({ step, environment });

@@ -127,7 +127,7 @@ export async function performModel(
 ): Promise<ModelReplied | ModelFailed> {
   const startedAt = plan.clock.now();
   const isFirstEvent = !ports.hasEmitted();
-  await plan.loopHooks.beforeStep?.(effect.step);
+  await plan.hooks.beforeStep?.(effect.step);
   const request = projectRequest(plan.config, turn);
   const calls = new ModelCalls(plan, ports, effect, MiddlewareChain.of(plan, "model", ports.scope, effect.id));
   const { attempt, model } = await calls.make(request);
@@ -332,7 +332,7 @@ class ModelCalls {
       requestId: plan.requestId,
       options: plan.adapterOptions,
       apiKey: plan.apiKey,
-      rawChunks: plan.rawChunks,
+      rawChunks: plan.options.includeRawChunks === true,
       attempt: n,
       clock: plan.clock,
       beforeRequest: ports.scope.ensure,
@@ -344,7 +344,7 @@ class ModelCalls {
           const next = await span.within(() => batches.next());
           if (next.done === true || ports.signal.aborted) break;
           const events = this.#receive(next.value, progress, request, work.model);
-          if (progress.toolCalls > plan.maxToolCalls) break;
+          if (progress.toolCalls > plan.limits.maxToolCalls) break;
           const backpressure = ports.sink.live(events, origin);
           if (backpressure !== undefined) await backpressure;
         }
@@ -400,7 +400,10 @@ class ModelCalls {
     { responseFormat }: ModelRequest,
     model: ModelName | null,
   ): readonly ModelEvent[] {
-    const { onEvent, output } = this.#plan;
+    const {
+      output,
+      options: { onEvent },
+    } = this.#plan;
     let filtered: ModelEvent[] | null = null;
     for (const [index, event] of batch.entries()) {
       const accepted = this.#accept(event, progress, model);
@@ -413,7 +416,7 @@ class ModelCalls {
       // The turn decides whether a failure ends the step, and emits the error event then: once.
       if (isHeld || accepted.type === "error") filtered ??= batch.slice(0, index);
       else filtered?.push(accepted);
-      if (onEvent !== null && onEvent !== undefined) callListener(() => onEvent(accepted));
+      if (onEvent !== undefined) callListener(() => onEvent(accepted));
     }
     if (progress.shown) progress.shownAt ??= this.#plan.clock.now();
     return filtered ?? batch;
@@ -538,7 +541,7 @@ function failureOf(
   reply: ModelReply,
   progress: StreamProgress,
   thrown: { readonly error: unknown } | null,
-  { maxToolCalls }: RunPlan,
+  { limits: { maxToolCalls } }: RunPlan,
 ): Failure | null {
   if (reply.error !== null) return reply.error;
   if (Math.max(progress.toolCalls, reply.toolCalls.length) > maxToolCalls) {

@@ -52,7 +52,7 @@ export class Performers<Context extends CallerContext> {
 
   constructor(run: RunParts<Context>) {
     this.#run = run;
-    this.#semaphore = new Semaphore(run.plan.maxConcurrency);
+    this.#semaphore = new Semaphore(run.plan.limits.maxConcurrency);
   }
 
   /** Performs an effect. After the abort no effect is started, and the promise stays pending. */
@@ -96,7 +96,7 @@ export class Performers<Context extends CallerContext> {
       answered: transitionEvents.answeredFallback,
       hasEmitted: () => sink.hasEmitted,
       spans,
-      timeLeftMs: (plan.budgets.timeMs ?? Number.POSITIVE_INFINITY) - transitionEvents.account.timeMs,
+      timeLeftMs: (plan.limits.budgets.timeMs ?? Number.POSITIVE_INFINITY) - transitionEvents.account.timeMs,
     };
   }
 

@@ -204,10 +204,10 @@ export class ToolRun<Context extends CallerContext> {
   /** Runs the handler, directly or through the `toolExecutor` of the run. */
   async #handle(runnable: Runnable<Context>, args: JsonObject): Promise<HandlerResult> {
     const { plan, tool, context } = this.#job;
-    const { toolExecutor } = plan;
+    const { toolExecutor } = plan.options;
     const run = () => runnable.run(context);
     // An executor may be asynchronous and return the generator of a handler that yields.
-    const returned: unknown = await (toolExecutor === null || tool === null
+    const returned: unknown = await (toolExecutor === undefined || tool === null
       ? run()
       : toolExecutor(tool, args, context, run));
     const value: unknown = isGenerator(returned) ? await this.#drain(returned) : returned;
@@ -239,7 +239,7 @@ export class ToolRun<Context extends CallerContext> {
    */
   async #withTimeout(work: () => Promise<HandlerResult>): Promise<HandlerResult> {
     const { tool, plan, stop } = this.#job;
-    const timeoutMs = tool?.timeoutMs ?? plan.toolTimeout;
+    const timeoutMs = tool?.timeoutMs ?? plan.limits.toolTimeout;
     if (!Number.isFinite(timeoutMs)) return work();
     const timer = new AbortController();
     const timeout = plan.clock.sleep(timeoutMs, timer.signal).then(

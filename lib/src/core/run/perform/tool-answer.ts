@@ -13,7 +13,7 @@ import type {
   ToolMessage,
   ToolOutcome,
 } from "../../model/internal.ts";
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, RunPlan } from "../plan/plan.ts";
 import type { ToolJob } from "./tool-job.ts";
 
 import {
@@ -194,7 +194,7 @@ export class ToolAnswers<Context extends CallerContext> {
 
   /** Applies `onToolError` to a failure: continue, halt, or a replacement value. An invalid answer and an exception halt the turn. */
   async #applyOnToolError(failure: ToolFailure): Promise<Answer> {
-    const { onToolError } = this.#plan;
+    const { onToolError } = this.#plan.limits;
     if (typeof onToolError !== "function") return this.#failure(failure, onToolError === "halt");
     try {
       const answer: unknown = await onToolError(this.#call, failure);
@@ -235,14 +235,14 @@ export class ToolAnswers<Context extends CallerContext> {
   }
 
   #encode(value: unknown): ToolMessage["content"] {
-    const encode = this.#plan.encode ?? encodeAsJson;
+    const encode = this.#plan.options.toolResultEncoder ?? encodeAsJson;
     return encode({ type: "ok", value: value === undefined ? null : value });
   }
 
   /** Encodes a failure with the encoder of the run. If that encoder fails, or caused the failure, the default encoding is used. */
   #encodeFailure(given: ToolFailure): ToolMessage["content"] {
     const failure = forModel(given, this.#plan);
-    const encode = this.#plan.encode ?? encodeAsJson;
+    const encode = this.#plan.options.toolResultEncoder ?? encodeAsJson;
     try {
       if (failure.reason !== "encoding_failed") return checkedContent(encode({ type: "error", failure }));
     } catch {
@@ -285,11 +285,8 @@ function checkedContent(content: ToolMessage["content"]): ToolMessage["content"]
 }
 
 /** The failure as the model may read it (`hideErrorsFromModel`). */
-export function forModel(
-  failure: ToolFailure,
-  { hideErrorsFromModel }: { readonly hideErrorsFromModel: boolean },
-): ToolFailure {
-  if (!hideErrorsFromModel || !raisedToolReasons.has(failure.reason)) return failure;
+export function forModel(failure: ToolFailure, { options: { hideErrorsFromModel } }: RunPlan): ToolFailure {
+  if (hideErrorsFromModel !== true || !raisedToolReasons.has(failure.reason)) return failure;
   return { ...failure, message: "the tool failed", cause: null, raw: null, metadata: {} };
 }
 

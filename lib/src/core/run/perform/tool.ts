@@ -122,7 +122,7 @@ export async function performTool<Context extends CallerContext>(
 
   function returned({ outcome, content, stops }: Answer, ranWith: JsonObject | null): ToolReturned {
     return toolReturned(id, outcome, {
-      content: withEditNote(effect, cutContent(content, plan.maxToolResultLength, isStructured)),
+      content: withEditNote(effect, cutContent(content, plan.limits.maxToolResultLength, isStructured)),
       // A cancelled turn ends as cancelled: a failure that the abort may have caused does not halt it.
       stops: stops && !ports.grace.isCancelled,
       ranArguments: ranWith !== null && !isSameJson(ranWith, call.arguments) ? ranWith : null,

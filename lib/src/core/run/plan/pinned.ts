@@ -1,12 +1,13 @@
 // The pinned configuration of a turn: all of its configuration that is data. It is stored with the turn and does not change until the turn ends, so a deploy changes the next
 // turn and never an open one. Functions and adapters are not data; they come from the engine of the process that drives the turn.
 
-import type { Budgets, ChatOptions, EngineProtocol, OptionsWith } from "../../engine/internal.ts";
+import type { Budgets, ChatOptions, EngineProtocol, OnToolError, OptionsWith } from "../../engine/internal.ts";
 import type {
   ChatProtocolOptions,
   CodeProtocolOptions,
   ContextProjector,
   RequestConfig,
+  TurnPolicy,
 } from "../../kernel/internal.ts";
 import type { Environment, Json, StructuredFormat, ValidationFailure } from "../../model/internal.ts";
 import type { Result } from "../../model/internal.ts";
@@ -69,14 +70,22 @@ type ProtocolSettings = {
   readonly [Name in OptionsWith<{ readonly pinned: "protocol" }>]: ChatOptions[Name] | undefined;
 };
 
-type PinnedPolicy = {
-  readonly syncEnvironment: boolean;
-  readonly startCheckpoint: boolean;
-  readonly maxTurns: number | null;
-  readonly maxContextTokens: number | null;
-  readonly turnLimitFinalMessage: string | null;
-  readonly structuredFinalize: { readonly format: StructuredFormat; readonly nudge: string } | null;
-};
+/** The policy of the machine, without the parts that belong to the protocol. */
+type PinnedPolicy = Omit<TurnPolicy, "autonomous" | "stopAfter" | "termination">;
+
+/** The limits of a run. */
+export type Limits = { readonly [Name in keyof PinnedLimits]: Exclude<ChatOptions[Name], undefined> };
+
+/** The pinned limits, with the defaults of this release. `onToolError`: the function of the engine, if one decides. */
+export function limitsOf({ limits }: Pinned, onToolError: OnToolError = "continue"): Limits {
+  return {
+    ...limits,
+    toolTimeout: limits.toolTimeout ?? Number.POSITIVE_INFINITY,
+    maxConcurrency: limits.maxConcurrency ?? defaultMaxConcurrency,
+    maxToolCalls: limits.maxToolCalls ?? defaultMaxToolCalls,
+    onToolError: limits.onToolError ?? onToolError,
+  };
+}
 
 /** The protocol and its options. */
 export type PinnedProtocol =
@@ -141,8 +150,8 @@ export function pinnedProtocol(
  * The defaults of `maxConcurrency` and `maxToolCalls`. They are not pinned: earlier releases had no limits, and a replay of their turns is compared with the
  * configuration of today.
  */
-export const defaultMaxConcurrency = 16;
-export const defaultMaxToolCalls = 1000;
+const defaultMaxConcurrency = 16;
+const defaultMaxToolCalls = 1000;
 /** The stored form of `Infinity` for options whose `null` is the default. */
 export const noLimit = Number.MAX_SAFE_INTEGER;
 /** The default of `cancelGraceMs`, in milliseconds, as in lash. */

@@ -1,30 +1,106 @@
-// Checks the options of a call and merges the settings of model requests. The options are declared in core/engine/run-options.ts.
+// Resolves and checks the options of a run, and merges the settings of model requests. The options are declared in core/engine/run-options.ts.
 
 import type {
   Budgets,
   ChatOptions,
+  Engine,
   Hooks,
-  OnToolError,
+  OptionKind,
+  OptionRow,
+  OptionsWith,
   RequestField,
   RequestOptions,
   RunOptionName,
-  Sources,
 } from "../../engine/internal.ts";
 import type { CallerContext, JsonObject, ModelRequest } from "../../model/internal.ts";
 
 import {
-  checkedNumber,
   checkedRange,
   checkTools,
-  defaultOf,
+  configuration,
   isMisplacedParam,
   isRunOption,
-  pick,
   placeInCall,
   requestFields,
+  runOptionNames,
+  runOptionTable,
 } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
 import { describe } from "../../model/parse/reading.ts";
+
+/** The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the program has a default for it. */
+export type ResolvedOptions<Context extends CallerContext> = ChatOptions<Context> &
+  Required<Pick<ChatOptions, OptionsWith<{ readonly configure: true }>>>;
+
+/**
+ * Resolves the options of a run: those of the call, of its session, of the engine, and the defaults of the program. Options that are merged from several sources are read where they
+ * are merged: settings of requests (`requestParams`), tools, adapter options and the context.
+ */
+export function resolvedOptions<Context extends CallerContext>(
+  engine: Engine<Context>,
+  call: ChatOptions<Context>,
+  session: Partial<ChatOptions>,
+): ResolvedOptions<Context> {
+  const { instructions, toolExecutor, toolResultEncoder } = engine;
+  const fields = { instructions, toolExecutor, toolResultEncoder, ...maxTurnsOf(engine.params) };
+  const sources: readonly Source<ChatOptions<Context>>[] = [call, session, engine.options, fields];
+  const options: { -readonly [Name in RunOptionName]?: ChatOptions<Context>[Name] } = {};
+  const resolve = <Name extends RunOptionName>(name: Name): void => {
+    const source = sources.find((candidate) => (candidate[name] ?? null) !== null);
+    const value = source?.[name];
+    if (value !== undefined && value !== null) options[name] = value;
+  };
+  runOptionNames.forEach(resolve);
+  const { redact: _, ...defaults } = configuration();
+  return { ...defaults, ...options };
+}
+
+/** A source of options. `null` and `undefined` are no value. */
+type Source<Options> = { readonly [Name in keyof Options]?: Options[Name] | null };
+
+/** `maxTurns` may also be one of the engine's `params`. */
+function maxTurnsOf({ maxTurns = null }: JsonObject): { readonly maxTurns?: number } {
+  return maxTurns === null ? {} : { maxTurns: checkedRange("maxTurns", maxTurns, runOptionTable.maxTurns.number) };
+}
+
+/**
+ * Checks the values of options at run time, for callers without a compiler. Of a run that is continued, the pinned options are not read and not checked: an open turn
+ * must not fail after a deploy.
+ */
+export function checkOptions<Context extends CallerContext>(options: ChatOptions<Context>, isNew: boolean): void {
+  for (const name of runOptionNames) {
+    const value: unknown = options[name];
+    const { kind, number, words, pinned }: OptionRow = runOptionTable[name];
+    if (value === undefined || (!isNew && pinned !== "no")) continue;
+    if (number !== undefined) checkedRange(name, value, number);
+    if (kind !== undefined && !kinds[kind].fits(value)) throw invalidOption(name, kinds[kind].must, describe(value));
+    if (words !== undefined && !words.some((word) => word === value)) {
+      throw invalidOption(name, words.map((word) => JSON.stringify(word)).join(" or "), String(value));
+    }
+  }
+  if (options.tools !== undefined) checkTools("the options", options.tools);
+  checkOnToolError(options.onToolError ?? "continue");
+  checkHooks(options.hooks ?? {});
+}
+
+const kinds: { readonly [Kind in OptionKind]: { readonly must: string; readonly fits: (value: unknown) => boolean } } =
+  {
+    function: { must: "a function", fits: (value) => typeof value === "function" },
+    text: { must: "a string", fits: (value) => typeof value === "string" },
+    names: {
+      must: "names of tools",
+      fits: (value) => Array.isArray(value) && value.every((name) => typeof name === "string"),
+    },
+    // Not `instanceof`: a signal may be of another realm or of a polyfill.
+    signal: {
+      must: "an AbortSignal",
+      fits: (value) => typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value,
+    },
+  };
+
+function invalidOption(name: string, must: string, actual: string): MisuseError {
+  return new MisuseError("invalid_argument", `${name} must be ${must}, not ${actual}`, { path: [name] });
+}
 
 /** Checks the arguments of a verb at run time, for callers without a compiler. Throws `MisuseError` before the run has any effect. */
 export function checkCall(engine: unknown, options: unknown): void {
@@ -66,30 +142,11 @@ export function checkedBudgets(budgets: Budgets): Budgets {
   return budgets;
 }
 
-/** `maxTurns` of the options, then of the engine's `params`, then the default (8). */
-export function maxTurnsOf<Context extends CallerContext>(
-  sources: Sources<ChatOptions<Context>>,
-  params: JsonObject,
-): number {
-  return checkedNumber("maxTurns", pick(sources, "maxTurns") ?? params["maxTurns"] ?? defaultOf("maxTurns"));
-}
-
-/** Checks the option `onToolError`. */
-export function checkedOnToolError(policy: OnToolError): OnToolError {
-  if (policy === "continue" || policy === "halt" || typeof policy === "function") return policy;
+function checkOnToolError(policy: unknown): void {
+  if (policy === "continue" || policy === "halt" || typeof policy === "function") return;
   throw new MisuseError("invalid_argument", 'onToolError must be "continue", "halt" or a function', {
     path: ["onToolError"],
   });
-}
-
-/** Checks that the options that must be functions are functions. `null` and `undefined` are no value. */
-export function checkFunctions<Context extends CallerContext>(sources: Sources<ChatOptions<Context>>): void {
-  for (const name of functionOptions) {
-    const value: unknown = pick(sources, name);
-    if (value === undefined || typeof value === "function") continue;
-    throw new MisuseError("invalid_argument", `${name} must be a function, not ${describe(value)}`, { path: [name] });
-  }
-  checkHooks(pick(sources, "hooks") ?? {});
 }
 
 const hookNames: { readonly [Name in keyof Hooks]-?: true } = {
@@ -116,39 +173,6 @@ function checkHooks(hooks: unknown): void {
     throw new MisuseError("invalid_argument", message, { path: ["hooks", name] });
   }
 }
-
-/** Checks options of a call whose wrong type would end the run with an error of the language. `null` and `undefined` are no value. */
-export function checkTypes<Context extends CallerContext>(call: ChatOptions<Context>): void {
-  const { signal, tools, activeTools, instructions }: { readonly [Name in RunOptionName]?: unknown } = call;
-  if ((tools ?? null) !== null) checkTools("the options", tools);
-  const isNames = Array.isArray(activeTools) && activeTools.every((name) => typeof name === "string");
-  if ((activeTools ?? null) !== null && !isNames) {
-    throw new MisuseError("invalid_argument", `activeTools must be names of tools, not ${describe(activeTools)}`, {
-      path: ["activeTools"],
-    });
-  }
-  // Not `instanceof`: a signal may be of another realm or of a polyfill.
-  const isSignal = typeof signal === "object" && signal !== null && "aborted" in signal && "addEventListener" in signal;
-  if ((signal ?? null) !== null && !isSignal) {
-    throw new MisuseError("invalid_argument", `signal must be an AbortSignal, not ${describe(signal)}`, {
-      path: ["signal"],
-    });
-  }
-  if ((instructions ?? null) !== null && typeof instructions !== "string") {
-    throw new MisuseError("invalid_argument", `instructions must be a string, not ${describe(instructions)}`, {
-      path: ["instructions"],
-    });
-  }
-}
-
-const functionOptions = [
-  "haltWhen",
-  "onEvent",
-  "prepareStep",
-  "onCheckpoint",
-  "toolExecutor",
-  "toolResultEncoder",
-] as const satisfies readonly RunOptionName[];
 
 type Settings = RequestOptions & Pick<ChatOptions, "params">;
 

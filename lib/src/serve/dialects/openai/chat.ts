@@ -151,10 +151,11 @@ function replyOf({ status, headers, error }: OpenaiErrorResponse): OpenaiReply {
  * of one's own, a
  * structured finalize pass, and JSON answers of runs that may have several replies.
  */
-function encodingSettings({ engine, config, output, onCheckpoint }: Plan, request: OpenaiRequest): EncodingSettings {
+function encodingSettings({ engine, config, output, options }: Plan, request: OpenaiRequest): EncodingSettings {
   const { model, tools, responseFormat, includeUsage } = request;
   const isJson = responseFormat !== null || output !== null || engine.options.responseFormat !== undefined;
-  const severalReplies = engine.tools.length > 0 || onCheckpoint !== null || (output !== null && output.repair > 0);
+  const severalReplies =
+    engine.tools.length > 0 || options.onCheckpoint !== undefined || (output !== null && output.repair > 0);
   return {
     id: `chatcmpl-${newRequestId()}`,
     created: Math.floor(engine.clock.now() / 1000),

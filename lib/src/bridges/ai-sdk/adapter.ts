@@ -15,20 +15,14 @@
 //   4. The route of replay data is `model.provider`, the endpoint of the options, and `model.modelId`. Signatures of one cloud are not valid in another, and the names of their
 //      packages differ.
 
-import type { Adapter, AdapterCall } from "../../core/engine/internal.ts";
+import type { Adapter, AdapterCall, Rules } from "../../core/engine/internal.ts";
 import type { ModelEvent, ModelName, ModelRequest, ProviderRoute } from "../../core/model/internal.ts";
 import type { Target } from "./encode.ts";
 import type { AiSdkLanguageModel, AiSdkProvider, AiSdkStreamResult, StreamPart } from "./specification.ts";
 
-import {
-  checkCallOptions,
-  checkOptionNames,
-  checkUserContent,
-  headersOfCall,
-  modelNameFor,
-} from "../../core/adapters/internal.ts";
+import { checkCallOptions, checkUserContent, headersOfCall, modelNameFor } from "../../core/adapters/internal.ts";
 import { Deadline } from "../../core/clock/timer.ts";
-import { failureWithoutKey } from "../../core/engine/internal.ts";
+import { failureWithoutKey, anything, checkOptions, positive } from "../../core/engine/internal.ts";
 import {
   adapterFailure,
   assistant,
@@ -59,7 +53,15 @@ export type AiSdkAdapterOptions = {
   readonly timeoutMs?: number | null;
 };
 
-const optionNames = { provider: true, endpoint: true, timeoutMs: true };
+const optionRules: Rules<AiSdkAdapterOptions> = {
+  provider: anything,
+  endpoint: anything,
+  timeoutMs: {
+    must: "a number of milliseconds above 0, or null",
+    fits: (value) => value === null || positive.fits(value),
+    show: String,
+  },
+};
 const defaultTimeoutMs = 300_000;
 
 /**
@@ -96,12 +98,8 @@ export function aiSdkAdapter(
   source: AiSdkLanguageModel | AiSdkProvider | AiSdkModelFactory,
   options: AiSdkAdapterOptions = {},
 ): Adapter {
-  checkOptionNames("aiSdkAdapter", options, optionNames);
+  checkOptions("aiSdkAdapter", options, optionRules);
   const { timeoutMs = defaultTimeoutMs, endpoint = "ai-sdk" } = options;
-  if (timeoutMs !== null && !(typeof timeoutMs === "number" && timeoutMs > 0)) {
-    const message = "aiSdkAdapter: timeoutMs must be a number of milliseconds above 0, or null";
-    throw new MisuseError("invalid_argument", message, { path: ["timeoutMs"] });
-  }
   const only = isModel(source) ? checkedModel(source) : null;
   const provider = options.provider ?? only?.provider ?? "ai-sdk";
   const settings: Settings = { source, only, provider, endpoint, timeoutMs };

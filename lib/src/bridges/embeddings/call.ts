@@ -1,12 +1,26 @@
 // What a call of `embed`, `embedMany` and `rerank` does around the requests of an adapter: options, retries, costs, telemetry.
 
 import type { Clock } from "../../core/clock/clock.ts";
-import type { AdapterCall, AdapterOptions, RetryPolicy, RetrySetting } from "../../core/engine/internal.ts";
+import type {
+  AdapterCall,
+  AdapterOptions,
+  RetryPolicy,
+  RetrySetting,
+  Rule,
+  Rules,
+} from "../../core/engine/internal.ts";
 import type { JsonObject, Usage } from "../../core/model/internal.ts";
 
-import { checkOptionNames } from "../../core/adapters/internal.ts";
 import { systemClock } from "../../core/clock/clock.ts";
-import { delayBefore, emitTelemetry, isRetryable, retryPolicy, startSpan } from "../../core/engine/internal.ts";
+import {
+  anything,
+  checkOptions,
+  delayBefore,
+  emitTelemetry,
+  isRetryable,
+  retryPolicy,
+  startSpan,
+} from "../../core/engine/internal.ts";
 import { isEverturnError, MisuseError } from "../../core/model/internal.ts";
 import { newRequestId } from "../../core/run/internal.ts";
 
@@ -26,25 +40,26 @@ export type EmbeddingCallOptions = {
   readonly clock?: Clock;
 };
 
-export const callSettingNames: { readonly [Name in keyof EmbeddingCallOptions]-?: true } = {
-  retry: true,
-  apiKey: true,
-  adapterOptions: true,
-  options: true,
-  signal: true,
-  clock: true,
+const callRules: Rules<EmbeddingCallOptions> = {
+  retry: anything,
+  apiKey: anything,
+  adapterOptions: anything,
+  options: anything,
+  signal: anything,
+  clock: anything,
 };
 
 /** A call with its defaults. */
 export type Call = { readonly policy: RetryPolicy; readonly of: Omit<AdapterCall, "attempt"> };
 
-/** Checks the names of the options and fills in defaults. Throws `MisuseError`. */
+/** Checks the options and fills in defaults. `more`: the rules of the options that only this verb has. Throws `MisuseError`. */
 export function callOf<Settings extends EmbeddingCallOptions>(
   verb: string,
   settings: Settings,
-  names: { readonly [Name in keyof Settings]-?: true },
+  more: Rules<Omit<Settings, keyof EmbeddingCallOptions>>,
 ): Call {
-  checkOptionNames(verb, settings, names);
+  const rules: { readonly [name: string]: Rule } = { ...callRules, ...more };
+  checkOptions(verb, settings, rules);
   const { retry = "default", apiKey = null, adapterOptions = {}, signal, clock = systemClock } = settings;
   return {
     policy: retryPolicy(retry),
@@ -110,11 +125,4 @@ export function checkText(verb: string, text: string, path: readonly (string | n
   if (typeof text === "string" && text !== "") return;
   const what = typeof text === "string" ? "is empty" : "is not a string";
   throw new MisuseError("invalid_argument", `${verb}: ${path.join(".")} ${what}`, { path: [...path] });
-}
-
-/** Throws `MisuseError` for a number that is not a positive whole number. */
-export function checkCount(verb: string, name: string, count: number | null): void {
-  if (count === null || (Number.isSafeInteger(count) && count > 0)) return;
-  const message = `${verb}: ${name} is ${String(count)}; it must be a whole number of at least 1`;
-  throw new MisuseError("invalid_argument", message, { path: [name] });
 }

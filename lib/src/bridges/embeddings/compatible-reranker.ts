@@ -4,10 +4,11 @@ import type { JsonServer, ProviderOptions } from "../../core/adapters/internal.t
 import type { AdapterCall } from "../../core/engine/internal.ts";
 import type { RerankAnswer, Reranker, RerankRequest } from "./adapter.ts";
 
-import { checkProviderOptions, providerOptionNames } from "../../core/adapters/internal.ts";
+import { checkProviderOptions } from "../../core/adapters/internal.ts";
+import { aString } from "../../core/engine/internal.ts";
 import { usage } from "../../core/model/internal.ts";
 import { countAt, numberAt, objectAt, objectsAt, omitNullish } from "../../core/wire/internal.ts";
-import { checkAdapterOptions } from "./adapter-options.ts";
+import { modelRules } from "./adapter-options.ts";
 import { malformed, request } from "./adapter.ts";
 import { compatibleServer } from "./openai-embeddings.ts";
 
@@ -24,9 +25,7 @@ export type CompatibleRerankerOptions = ProviderOptions & {
 
 /** A reranker of any server with `POST /rerank`. The default API key is the environment variable `<NAME>_API_KEY`; none is needed. */
 export function compatibleReranker(options: CompatibleRerankerOptions): Reranker {
-  const names = { ...providerOptionNames, model: true, name: true, price: true } as const;
-  checkProviderOptions("compatibleReranker", options, names);
-  checkAdapterOptions("compatibleReranker", options);
+  checkProviderOptions("compatibleReranker", options, { ...modelRules, name: aString });
   const { model, name = "compatible", price = null, ...providerOptions } = options;
   const server = compatibleServer(name, providerOptions);
   return { provider: name, model, price, rerank: (documents, call) => rerankDocuments(server, model, documents, call) };

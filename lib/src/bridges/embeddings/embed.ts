@@ -5,9 +5,10 @@ import type { Usage } from "../../core/model/internal.ts";
 import type { Embedding, EmbeddingAdapter, EmbeddingTask } from "./adapter.ts";
 import type { Call, EmbeddingCallOptions } from "./call.ts";
 
+import { anything, atLeastOne } from "../../core/engine/internal.ts";
 import { addUsage, noUsage, orThrow } from "../../core/model/internal.ts";
 import { malformed } from "./adapter.ts";
-import { callOf, callSettingNames, checkCount, checkText, withRetries } from "./call.ts";
+import { callOf, checkText, withRetries } from "./call.ts";
 
 /** Options of {@link embed}. */
 export type EmbedOptions = EmbeddingCallOptions & {
@@ -40,12 +41,7 @@ export type EmbeddedMany = {
   readonly requests: number;
 };
 
-const embedNames: { readonly [Name in keyof EmbedOptions]-?: true } = {
-  ...callSettingNames,
-  dimensions: true,
-  task: true,
-};
-const embedManyNames: { readonly [Name in keyof EmbedManyOptions]-?: true } = { ...embedNames, maxConcurrency: true };
+const embedRules = { dimensions: atLeastOne, task: anything };
 
 /**
  * Embeds one text. Throws `AdapterError` if the request fails, `MisuseError` for an empty text or a wrong option.
@@ -61,9 +57,9 @@ const embedManyNames: { readonly [Name in keyof EmbedManyOptions]-?: true } = { 
  * ```
  */
 export async function embed(model: EmbeddingAdapter, text: string, options: EmbedOptions = {}): Promise<Embedded> {
-  const call = callOf("embed", options, embedNames);
+  const call = callOf("embed", options, embedRules);
   checkText("embed", text, ["text"]);
-  const { embeddings, usage } = await embedBatch("embed", model, [text], options, call);
+  const { embeddings, usage } = await embedBatch(model, [text], options, call);
   const [embedding] = embeddings;
   if (embedding === undefined) throw malformed(model.provider, "the answer has no embedding", null);
   return { embedding, usage };
@@ -79,8 +75,7 @@ export async function embedMany(
   options: EmbedManyOptions = {},
 ): Promise<EmbeddedMany> {
   const { maxConcurrency = 4 } = options;
-  const call = callOf("embedMany", options, embedManyNames);
-  checkCount("embedMany", "maxConcurrency", maxConcurrency);
+  const call = callOf("embedMany", options, { ...embedRules, maxConcurrency: atLeastOne });
   for (const [index, text] of texts.entries()) checkText("embedMany", text, ["texts", index]);
   const batches = batchesOf(texts, model.limits);
   // One failure ends the call, so the requests that are still in flight are aborted.
@@ -95,7 +90,7 @@ export async function embedMany(
     for (const [index, batch] of unsent) {
       // An adapter of the program may ignore the signal.
       stopped.signal.throwIfAborted();
-      results[index] = await embedBatch("embedMany", model, batch, options, ofBatch);
+      results[index] = await embedBatch(model, batch, options, ofBatch);
     }
   };
   try {
@@ -114,7 +109,6 @@ type Embeddings = { readonly embeddings: readonly Embedding[]; readonly usage: U
 
 /** Embeds the texts of one request. */
 async function embedBatch(
-  verb: string,
   model: EmbeddingAdapter,
   texts: readonly string[],
   settings: EmbedOptions,
@@ -123,7 +117,6 @@ async function embedBatch(
   const dimensions = settings.dimensions ?? null;
   const task = settings.task ?? null;
   const options = settings.options ?? {};
-  checkCount(verb, "dimensions", dimensions);
   const measured = { name: "embeddings", model, metadata: { texts: texts.length } } as const;
   return withRetries(call, measured, async (attempt) => {
     const { embeddings, usage, requestId } = await model.embed({ texts, dimensions, task, options }, attempt);

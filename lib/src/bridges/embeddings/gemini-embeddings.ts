@@ -4,15 +4,10 @@ import type { JsonServer, ProviderOptions } from "../../core/adapters/internal.t
 import type { AdapterCall } from "../../core/engine/internal.ts";
 import type { EmbeddingAdapter, EmbeddingAnswer, EmbeddingRequest, EmbeddingTask } from "./adapter.ts";
 
-import {
-  checkProviderOptions,
-  geminiServer,
-  providerOptionNames,
-  resolveBaseURL,
-} from "../../core/adapters/internal.ts";
+import { checkProviderOptions, geminiServer, resolveBaseURL } from "../../core/adapters/internal.ts";
 import { usage } from "../../core/model/internal.ts";
 import { countAt, geminiGenerateContentLoader, objectAt, objectsAt, omitNullish } from "../../core/wire/internal.ts";
-import { checkAdapterOptions, listPrice } from "./adapter-options.ts";
+import { listPrice, modelRules } from "./adapter-options.ts";
 import { checkedEmbedding, request } from "./adapter.ts";
 
 /** Options of {@link geminiEmbeddings}. */
@@ -36,8 +31,7 @@ const taskTypes: { readonly [Task in EmbeddingTask]: string } = {
  * merged into the request of each text: `{ taskType: "CLUSTERING" }`.
  */
 export function geminiEmbeddings(options: GeminiEmbeddingOptions): EmbeddingAdapter {
-  checkProviderOptions("geminiEmbeddings", options, { ...providerOptionNames, model: true, price: true });
-  checkAdapterOptions("geminiEmbeddings", options);
+  checkProviderOptions("geminiEmbeddings", options, modelRules);
   const { model, price = listPrice(prices, model), ...providerOptions } = options;
   const server: JsonServer = {
     provider: "gemini",

@@ -5,15 +5,11 @@ import type { AdapterCall } from "../../core/engine/internal.ts";
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Embedding, EmbeddingAdapter, EmbeddingAnswer, EmbeddingRequest } from "./adapter.ts";
 
-import {
-  checkProviderOptions,
-  openaiServer,
-  providerOptionNames,
-  resolveBaseURL,
-} from "../../core/adapters/internal.ts";
+import { checkProviderOptions, openaiServer, resolveBaseURL } from "../../core/adapters/internal.ts";
+import { aString, atLeastOne } from "../../core/engine/internal.ts";
 import { usage } from "../../core/model/internal.ts";
 import { countAt, objectAt, objectsAt, omitNullish, openaiChatLoader } from "../../core/wire/internal.ts";
-import { checkAdapterOptions, listPrice } from "./adapter-options.ts";
+import { listPrice, modelRules } from "./adapter-options.ts";
 import { checkedEmbedding, malformed, request } from "./adapter.ts";
 
 /** Options of {@link openaiEmbeddings}. */
@@ -49,8 +45,7 @@ const prices: { readonly [model: string]: number } = {
  * documents: the option `task` is ignored.
  */
 export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdapter {
-  checkProviderOptions("openaiEmbeddings", options, { ...providerOptionNames, model: true, price: true });
-  checkAdapterOptions("openaiEmbeddings", options);
+  checkProviderOptions("openaiEmbeddings", options, modelRules);
   const { model, price = listPrice(prices, model), ...providerOptions } = options;
   const server: JsonServer = {
     provider: "openai",
@@ -75,9 +70,7 @@ export function openaiEmbeddings(options: OpenAIEmbeddingOptions): EmbeddingAdap
  * `<NAME>_API_KEY`; none is needed.
  */
 export function compatibleEmbeddings(options: CompatibleEmbeddingOptions): EmbeddingAdapter {
-  const names = { ...providerOptionNames, model: true, name: true, price: true, maxTexts: true } as const;
-  checkProviderOptions("compatibleEmbeddings", options, names);
-  checkAdapterOptions("compatibleEmbeddings", options);
+  checkProviderOptions("compatibleEmbeddings", options, { ...modelRules, name: aString, maxTexts: atLeastOne });
   const { model, name = "compatible", price = null, maxTexts = 128, ...providerOptions } = options;
   const server = compatibleServer(name, providerOptions);
   return {

@@ -4,9 +4,10 @@ import type { Usage } from "../../core/model/internal.ts";
 import type { Reranker } from "./adapter.ts";
 import type { EmbeddingCallOptions } from "./call.ts";
 
+import { atLeastOne } from "../../core/engine/internal.ts";
 import { noUsage } from "../../core/model/internal.ts";
 import { malformed } from "./adapter.ts";
-import { callOf, callSettingNames, checkCount, checkText, withRetries } from "./call.ts";
+import { callOf, checkText, withRetries } from "./call.ts";
 
 /** Options of {@link rerank}. */
 export type RerankOptions = EmbeddingCallOptions & {
@@ -26,8 +27,6 @@ export type RankedDocument = {
 /** The documents, best first. */
 export type Reranked = { readonly ranking: readonly RankedDocument[]; readonly usage: Usage };
 
-const names: { readonly [Name in keyof RerankOptions]-?: true } = { ...callSettingNames, top: true };
-
 /** Orders documents by how well they answer the query, best first. Throws `AdapterError` if the request fails, `MisuseError` for a wrong argument. */
 export async function rerank(
   model: Reranker,
@@ -36,10 +35,9 @@ export async function rerank(
   options: RerankOptions = {},
 ): Promise<Reranked> {
   const { top = null, options: fields = {} } = options;
-  const call = callOf("rerank", options, names);
+  const call = callOf("rerank", options, { top: atLeastOne });
   checkText("rerank", query, ["query"]);
   for (const [index, document] of documents.entries()) checkText("rerank", document, ["documents", index]);
-  checkCount("rerank", "top", top);
   if (documents.length === 0) return { ranking: [], usage: noUsage };
   const request = { query, documents, top: top === null ? null : Math.min(top, documents.length), options: fields };
   const measured = { name: "rerank", model, metadata: { documents: documents.length } } as const;

@@ -9,9 +9,10 @@
 // The verdict of guards before a call is recorded (`once`), so a process that takes over does not ask them again. The record is for one request: a middleware outside that
 // calls `next` again with another request gets another verdict. Guards fail closed: one that throws fails the call.
 
-import type { Middleware, ModelCall, ToolInvocation } from "../../core/engine/internal.ts";
+import type { Middleware, ModelCall, ToolInvocation, Rules } from "../../core/engine/internal.ts";
 import type { Json, ModelEvent, ModelReply, ModelRequest, ToolOutcome } from "../../core/model/internal.ts";
 
+import { anything, checkOptions, finiteAmount, listOfFunctions, oneOf } from "../../core/engine/internal.ts";
 import {
   AdapterError,
   assistant,
@@ -24,7 +25,7 @@ import {
   user,
 } from "../../core/model/internal.ts";
 import { sha256 } from "../../durable/rows/internal.ts";
-import { checkNames, checkPositive, plainJson } from "./call-model.ts";
+import { plainJson } from "./call-model.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
 /** The verdict of a guard: `null` or `undefined` passes, a text blocks and is the reason. */
@@ -66,15 +67,15 @@ export type GuardrailOptions = {
   readonly name?: string;
 };
 
-const optionNames: { readonly [Name in keyof GuardrailOptions]-?: true } = {
-  before: true,
-  after: true,
-  beforeTool: true,
-  afterTool: true,
-  message: true,
-  onBlock: true,
-  retries: true,
-  name: true,
+const optionRules: Rules<GuardrailOptions> = {
+  before: listOfFunctions,
+  after: listOfFunctions,
+  beforeTool: listOfFunctions,
+  afterTool: listOfFunctions,
+  message: anything,
+  onBlock: oneOf(["reply", "error"]),
+  retries: finiteAmount,
+  name: anything,
 };
 
 /**
@@ -92,20 +93,9 @@ const optionNames: { readonly [Name in keyof GuardrailOptions]-?: true } = {
  * ```
  */
 export function guardrails(options: GuardrailOptions): Middleware {
-  checkNames("guardrails", options, optionNames);
+  checkOptions("guardrails", options, optionRules);
   const { before = [], after = [], beforeTool = [], afterTool = [], name = "guardrails" } = options;
   const { message = "This request was blocked.", onBlock = "reply", retries = 0 } = options;
-  for (const [field, guards] of Object.entries({ before, after, beforeTool, afterTool })) {
-    if (Array.isArray(guards) && guards.every((guard) => typeof guard === "function")) continue;
-    throw new MisuseError("invalid_argument", `guardrails: ${field} has to be a list of functions`, { path: [field] });
-  }
-  if (onBlock !== "reply" && onBlock !== "error") {
-    throw new MisuseError("invalid_argument", 'guardrails: onBlock has to be "reply" or "error"', {
-      path: ["onBlock"],
-    });
-  }
-  if (retries !== 0) checkPositive("guardrails", "retries", retries);
-
   function blocked(call: ModelCall, stage: "before" | "after", reason: string): readonly ModelEvent[] {
     call.note("blocked", { stage, reason });
     if (onBlock === "error") {

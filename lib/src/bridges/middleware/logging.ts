@@ -1,12 +1,12 @@
 // Writes a log line for every model call and tool call, to a logger with the interface of pino. Contents of messages are not logged unless `content` is set.
 
-import type { Middleware, ModelCall, ToolInvocation } from "../../core/engine/internal.ts";
+import type { Middleware, ModelCall, ToolInvocation, Rules } from "../../core/engine/internal.ts";
 import type { Failure, JsonObject, ModelReply } from "../../core/model/internal.ts";
 
-import { redacted } from "../../core/engine/internal.ts";
+import { redacted, anything, checkOptions } from "../../core/engine/internal.ts";
 import { Collector } from "../../core/kernel/internal.ts";
-import { MisuseError, toCause } from "../../core/model/internal.ts";
-import { checkNames, modelOf } from "./call-model.ts";
+import { toCause } from "../../core/model/internal.ts";
+import { modelOf } from "./call-model.ts";
 
 /** What {@link logging} writes to: a pino logger, or any object with these methods, such as `console`. */
 export type Logger = {
@@ -23,7 +23,17 @@ export type LoggingOptions = {
   readonly name?: string;
 };
 
-const optionNames: { readonly [Name in keyof LoggingOptions]-?: true } = { logger: true, content: true, name: true };
+const levels = ["debug", "info", "warn"] as const;
+
+const optionRules: Rules<LoggingOptions> = {
+  logger: {
+    must: "a logger with the methods debug, info and warn",
+    fits: (value) => levels.every((level) => typeof Object(value)[level] === "function"),
+    required: true,
+  },
+  content: anything,
+  name: anything,
+};
 
 type Level = keyof Logger;
 
@@ -45,14 +55,8 @@ type Level = keyof Logger;
  * ```
  */
 export function logging(options: LoggingOptions): Middleware {
-  checkNames("logging", options, optionNames);
+  checkOptions("logging", options, optionRules);
   const { logger, content = false, name = "logging" } = options;
-  for (const level of ["debug", "info", "warn"] as const) {
-    if (typeof logger?.[level] === "function") continue;
-    throw new MisuseError("invalid_argument", `logging: the logger has no method "${level}"`, {
-      path: ["logger", level],
-    });
-  }
   const write = (level: Level, fields: object, message: string): void => {
     try {
       logger[level](fields, message);

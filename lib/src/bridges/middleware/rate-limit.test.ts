@@ -274,7 +274,7 @@ describe("a shared limit", () => {
 
 test("refuses wrong options", () => {
   expect(() => rateLimit({})).toThrow("requestsPerMinute");
-  expect(() => rateLimit({ requestsPerMinute: 0 })).toThrow("greater than 0");
+  expect(() => rateLimit({ requestsPerMinute: 0 })).toThrow("1 or more");
   expect(() => rateLimit({ requestsPerMinute: 0.5 })).toThrow("1 or more");
-  expect(() => rateLimit(JSON.parse('{"requestsPerMinute":1,"perMinute":2}'))).toThrow('no option "perMinute"');
+  expect(() => rateLimit(JSON.parse('{"requestsPerMinute":1,"perMinute":2}'))).toThrow('unknown option "perMinute"');
 });

@@ -18,13 +18,14 @@
 //      their number has doubled.
 
 import type { Clock } from "../../core/clock/clock.ts";
-import type { Middleware, ModelCall } from "../../core/engine/internal.ts";
+import type { Middleware, ModelCall, Rules } from "../../core/engine/internal.ts";
 import type { ModelRequest, Usage } from "../../core/model/internal.ts";
 import type { HostStorage } from "../../durable/rows/internal.ts";
 
+import { anything, checkOptions, numberIn, positive } from "../../core/engine/internal.ts";
 import { AdapterError, MisuseError, parseJson } from "../../core/model/internal.ts";
 import { sha256 } from "../../durable/rows/internal.ts";
-import { checkNames, checkPositive, modelOf } from "./call-model.ts";
+import { modelOf } from "./call-model.ts";
 
 /** Options of {@link rateLimit}. At least one limit is required. */
 export type RateLimitOptions = {
@@ -44,14 +45,14 @@ export type RateLimitOptions = {
   readonly name?: string;
 };
 
-const optionNames: { readonly [Name in keyof RateLimitOptions]-?: true } = {
-  requestsPerMinute: true,
-  tokensPerMinute: true,
-  storage: true,
-  key: true,
-  estimateTokens: true,
-  maxWaitMs: true,
-  name: true,
+const optionRules: Rules<RateLimitOptions> = {
+  requestsPerMinute: numberIn({ least: 1, whole: false }),
+  tokensPerMinute: positive,
+  storage: anything,
+  key: anything,
+  estimateTokens: anything,
+  maxWaitMs: positive,
+  name: anything,
 };
 
 const windowMs = 60_000;
@@ -93,21 +94,13 @@ type Change<T> = { readonly entries: readonly Entry[] | null; readonly result: T
  * ```
  */
 export function rateLimit(options: RateLimitOptions): Middleware {
-  checkNames("rateLimit", options, optionNames);
+  checkOptions("rateLimit", options, optionRules);
   const { requestsPerMinute, tokensPerMinute, storage, key = modelOf, maxWaitMs, name = "rate_limit" } = options;
   const { estimateTokens = estimatedTokens } = options;
   if (requestsPerMinute === undefined && tokensPerMinute === undefined) {
     throw new MisuseError("invalid_argument", "rateLimit: set requestsPerMinute, tokensPerMinute, or both");
   }
-  for (const [field, value] of Object.entries({ requestsPerMinute, tokensPerMinute, maxWaitMs })) {
-    if (value !== undefined) checkPositive("rateLimit", field, value, true);
-  }
   const limits: Limits = { requests: requestsPerMinute ?? Infinity, tokens: tokensPerMinute ?? Infinity };
-  if (limits.requests < 1) {
-    throw new MisuseError("invalid_argument", "rateLimit: requestsPerMinute has to be 1 or more", {
-      path: ["requestsPerMinute"],
-    });
-  }
   const windows = storage === undefined ? memoryWindows() : storedWindows(storage, name);
   const queues = new Map<string, Promise<unknown>>();
 

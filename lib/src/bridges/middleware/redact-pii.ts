@@ -14,7 +14,7 @@
 //
 // Messages are scanned once: the result is kept by the identity of the message, so a step of a long conversation scans only what is new.
 
-import type { Middleware } from "../../core/engine/internal.ts";
+import type { Middleware, Rules } from "../../core/engine/internal.ts";
 import type {
   AssistantPart,
   Json,
@@ -28,8 +28,8 @@ import type {
 } from "../../core/model/internal.ts";
 import type { Detector, PiiKind } from "./pii-patterns.ts";
 
+import { anything, checkOptions } from "../../core/engine/internal.ts";
 import { isJsonArray, MisuseError } from "../../core/model/internal.ts";
-import { checkNames } from "./call-model.ts";
 import { detectors } from "./pii-patterns.ts";
 import { readReply, replyEvents } from "./reply-events.ts";
 
@@ -50,12 +50,12 @@ export type RedactPiiOptions = {
   readonly name?: string;
 };
 
-const optionNames: { readonly [Name in keyof RedactPiiOptions]-?: true } = {
-  kinds: true,
-  patterns: true,
-  restore: true,
-  replies: true,
-  name: true,
+const optionRules: Rules<RedactPiiOptions> = {
+  kinds: anything,
+  patterns: anything,
+  restore: anything,
+  replies: anything,
+  name: anything,
 };
 
 /** A value that was found, with its kind in upper case. */
@@ -80,7 +80,7 @@ type Rewrite = (text: string, placeholderOf: (found: Found) => string) => string
  * ```
  */
 export function redactPii(options: RedactPiiOptions = {}): Middleware {
-  checkNames("redactPii", options, optionNames);
+  checkOptions("redactPii", options, optionRules);
   const { restore = true, replies = false, name = "redact_pii" } = options;
   const rewrite = rewriterOf(options);
   const scanner = new Scanner(rewrite);

@@ -16,15 +16,16 @@
 //
 // A storage that fails is no reason to fail a call: a failed lookup is a miss, and a reply that could not be stored is returned all the same. Both are noted.
 
-import type { Middleware, ModelCall } from "../../core/engine/internal.ts";
+import type { Middleware, ModelCall, Rules } from "../../core/engine/internal.ts";
 import type { Json, ModelReply } from "../../core/model/internal.ts";
 import type { HostStorage, Key, Removal } from "../../durable/rows/internal.ts";
 
+import { anObject, anything, checkOptions, positive } from "../../core/engine/internal.ts";
 import { Collector } from "../../core/kernel/internal.ts";
-import { canonicalJson, fromTagged, MisuseError, noUsage, parseJson, toTagged } from "../../core/model/internal.ts";
+import { canonicalJson, fromTagged, noUsage, parseJson, toTagged } from "../../core/model/internal.ts";
 import { isPlainObject } from "../../core/model/parse/reading.ts";
 import { sha256 } from "../../durable/rows/internal.ts";
-import { checkNames, checkPositive, modelOf, plainJson } from "./call-model.ts";
+import { modelOf, plainJson } from "./call-model.ts";
 import { replyEvents } from "./reply-events.ts";
 
 /**
@@ -58,12 +59,12 @@ export type ResponseCacheOptions = {
   readonly name?: string;
 };
 
-const optionNames: { readonly [Name in keyof ResponseCacheOptions]-?: true } = {
-  storage: true,
-  ttlMs: true,
-  scope: true,
-  shouldStore: true,
-  name: true,
+const optionRules: Rules<ResponseCacheOptions> = {
+  storage: { ...anObject, required: true },
+  ttlMs: positive,
+  scope: { must: 'a function or "all"', fits: (value) => value === "all" || typeof value === "function" },
+  shouldStore: anything,
+  name: anything,
 };
 
 /**
@@ -85,17 +86,8 @@ const optionNames: { readonly [Name in keyof ResponseCacheOptions]-?: true } = {
  * ```
  */
 export function responseCache(options: ResponseCacheOptions): Middleware {
-  checkNames("responseCache", options, optionNames);
+  checkOptions("responseCache", options, optionRules);
   const { storage, ttlMs = 24 * 60 * 60 * 1000, scope, shouldStore, name = "response_cache" } = options;
-  checkPositive("responseCache", "ttlMs", ttlMs, true);
-  if (typeof storage !== "object" || storage === null) {
-    throw new MisuseError("invalid_argument", "responseCache: storage is missing", { path: ["storage"] });
-  }
-  if (scope !== undefined && scope !== "all" && typeof scope !== "function") {
-    throw new MisuseError("invalid_argument", 'responseCache: scope has to be a function or "all"', {
-      path: ["scope"],
-    });
-  }
   const sharers = (call: ModelCall): Json => {
     if (scope === "all") return "all";
     return scope === undefined ? [call.tenant] : [call.tenant, String(scope(call))];

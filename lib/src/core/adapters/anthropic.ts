@@ -5,9 +5,10 @@ import type { EncodedRequest } from "../wire/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { VertexOptions } from "./vertex.ts";
 
+import { anything } from "../engine/internal.ts";
 import { anthropicMessagesLoader } from "../wire/internal.ts";
+import { checkProviderOptions } from "./adapter-rules.ts";
 import { httpAdapter } from "./http-adapter.ts";
-import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 import { vertexBaseURL } from "./vertex.ts";
 
 /** Options of {@link anthropic}. */
@@ -30,8 +31,7 @@ export type AnthropicOptions = ProviderOptions & {
  * (without `/v1`, as in Anthropic's SDK).
  */
 export function anthropic(options: AnthropicOptions = {}): Adapter {
-  const names = { ...providerOptionNames, betas: true, mcpAuthorization: true, vertex: true } as const;
-  checkProviderOptions("anthropic", options, names);
+  checkProviderOptions("anthropic", options, { betas: anything, mcpAuthorization: anything, vertex: anything });
   const { betas = [], mcpAuthorization = {}, vertex, ...providerOptions } = options;
   const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...providerOptions.headers };
   const profile = {

@@ -16,6 +16,20 @@ export const openaiServer = {
   baseURL: "https://api.openai.com/v1",
   baseURLVariables: [{ name: "OPENAI_BASE_URL", path: "" }],
 } as const;
+/** The headers that select an organization and a project of OpenAI. */
+export function organizationHeaders({
+  organization,
+  project,
+}: {
+  readonly organization?: string;
+  readonly project?: string;
+}): { readonly [name: string]: string } {
+  return {
+    ...(organization === undefined ? {} : { "openai-organization": organization }),
+    ...(project === undefined ? {} : { "openai-project": project }),
+  };
+}
+
 export const geminiServer = {
   baseURL: "https://generativelanguage.googleapis.com/v1beta",
   baseURLVariables: [

@@ -9,16 +9,17 @@
 //   openrouter                   more audio formats than WAV and MP3
 //   xai                          calls of its own tools in `custom_tool_call` items (Responses API)
 
-import type { Adapter } from "../engine/internal.ts";
+import type { Adapter, Rules } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
+import type { OpenAIApi } from "./adapter-rules.ts";
 import type { KeyHeader, ProviderOptions, ProviderProfile } from "./http-adapter.ts";
-import type { OpenAIApi } from "./option-names.ts";
 
+import { aName, aString } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
 import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
+import { apiRule, checkProviderOptions, quirkRules } from "./adapter-rules.ts";
 import { httpAdapter } from "./http-adapter.ts";
 import { modelFamilies, presetNames } from "./model-name.ts";
-import { checkApi, checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openaiCompatible}. */
 export type CompatibleOptions = ProviderOptions & {
@@ -33,7 +34,7 @@ export type CompatibleOptions = ProviderOptions & {
  * environment variable `<NAME>_API_KEY`; none is needed.
  */
 export function openaiCompatible(options: CompatibleOptions & { readonly baseURL: string }): Adapter {
-  checkProviderOptions("openaiCompatible", options, { ...providerOptionNames, name: true, quirks: true });
+  checkProviderOptions("openaiCompatible", options, { name: aString, quirks: quirkRules });
   const { name = "compatible", quirks = {}, ...providerOptions } = options;
   return httpAdapter(
     {
@@ -144,9 +145,8 @@ export function preset(name: PresetName, options: ProviderOptions & { readonly a
       `preset: unknown name "${name}"; valid names are ${presetNames.join(", ")}`,
     );
   }
-  checkProviderOptions(name, options, { ...providerOptionNames, api: true });
+  checkProviderOptions(name, options, { api: apiRule });
   const { api = "chat", ...providerOptions } = options;
-  checkApi(name, api);
   const { baseURL, basePath = "", variables, auth = "bearer", keyless = false, quirks = {}, responses } = presets[name];
   if (api === "responses" && responses === undefined) {
     const message = `${name}: the preset has Chat Completions only; leave out api: "responses"`;
@@ -186,25 +186,26 @@ type AzureOptions = ProviderOptions & {
   readonly apiVersion?: string;
 };
 
+const azureRules = {
+  resource: {
+    must: "a resource name of letters, digits and hyphens",
+    fits: (value) => typeof value === "string" && /^[a-z\d-]+$/i.test(value),
+    show: JSON.stringify,
+    required: true,
+  },
+  deployment: { ...aName, must: "the name of a deployment", required: true },
+  api: apiRule,
+  apiVersion: aString,
+} satisfies Rules<Omit<AzureOptions, keyof ProviderOptions>>;
+
 /**
  * A deployment on Azure OpenAI, by Chat Completions (`/openai/deployments/<deployment>/chat/completions`, the default) or the Responses API
  * (`/openai/v1/responses`). The default API key is the environment variable `AZURE_OPENAI_API_KEY`. The name of a deployment says nothing about its model: name
  * the model itself in the engine, so that the library knows whether it reasons.
  */
 export function azure(options: AzureOptions): Adapter {
-  const names = { ...providerOptionNames, resource: true, deployment: true, api: true, apiVersion: true } as const;
-  checkProviderOptions("azure", options, names);
+  checkProviderOptions("azure", options, azureRules);
   const { resource, deployment, api = "chat", apiVersion, ...providerOptions } = options;
-  checkApi("azure", api);
-  if (typeof resource !== "string" || !/^[a-z\d-]+$/i.test(resource)) {
-    const message = `azure: resource must be a resource name of letters, digits and hyphens; it is ${JSON.stringify(resource)}`;
-    throw new MisuseError("invalid_argument", message, { path: ["resource"] });
-  }
-  if (typeof deployment !== "string" || deployment === "") {
-    throw new MisuseError("invalid_argument", "azure: deployment must be the name of a deployment", {
-      path: ["deployment"],
-    });
-  }
   const server = `https://${resource}.openai.azure.com/openai`;
   const common = {
     provider: "azure",

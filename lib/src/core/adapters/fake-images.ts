@@ -1,7 +1,7 @@
 // The scripted image adapter for tests. It plays one step a call and records the calls. It is strict: a call without a step throws, and `assertUsedUp` reports
 // steps that were never used.
 
-import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
+import type { AdapterCall, ImageAdapter, Rules } from "../engine/internal.ts";
 import type {
   FailureDetails,
   ImageAdapterErrorReason,
@@ -12,10 +12,9 @@ import type {
   ImageResponse,
   ImageUsage,
 } from "../model/internal.ts";
-import type { NamesOf } from "./option-names.ts";
 
+import { anything, checkOptions } from "../engine/internal.ts";
 import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/internal.ts";
-import { checkOptionNames } from "./option-names.ts";
 
 /** One step of a script for {@link fakeImages}: images or an error for one call, or failures before the next step. */
 export type FakeImagesStep =
@@ -51,8 +50,8 @@ export type FakeImagesAdapter = ImageAdapter & {
 
 /** An image adapter that plays a script. A call without a scripted step throws `ImageAdapterError`. */
 export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
-  const names: NamesOf<FakeImagesOptions> = { script: true, operations: true, provider: true };
-  checkOptionNames("fakeImages", options, names);
+  const rules: Rules<FakeImagesOptions> = { script: anything, operations: anything, provider: anything };
+  checkOptions("fakeImages", options, rules);
   const { provider = "fake", operations = imageOperations } = options;
   const script = checkedScript(options.script ?? []);
   const calls: FakeImagesCall[] = [];

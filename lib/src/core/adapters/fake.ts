@@ -3,7 +3,7 @@
 // It is strict: a call without a script throws, steps after an error are not played, and `assertUsedUp` reports scripts that were never used. Its events
 // satisfy the adapter suite of `everturn/testing`, except for the steps that break the contract on purpose (`cut`, `throw`).
 
-import type { Adapter, AdapterCall, Clock } from "../engine/internal.ts";
+import type { Adapter, AdapterCall, Clock, Rules } from "../engine/internal.ts";
 import type {
   AdapterErrorReason,
   AssistantMessage,
@@ -20,8 +20,8 @@ import type {
   Usage,
   Warning,
 } from "../model/internal.ts";
-import type { NamesOf } from "./option-names.ts";
 
+import { anything, checkOptions } from "../engine/internal.ts";
 import {
   adapterFailure,
   AdapterError,
@@ -33,7 +33,6 @@ import {
   toolCall,
   usage,
 } from "../model/internal.ts";
-import { checkOptionNames } from "./option-names.ts";
 import { checkUserContent } from "./user-content.ts";
 
 /** One step of a script for {@link fake}: an output, a failure or a delay. */
@@ -112,13 +111,13 @@ export type FakeOptions = {
   readonly provider?: string;
 };
 
-const optionNames: NamesOf<FakeOptions> = {
-  script: true,
-  scripts: true,
-  usage: true,
-  retryUntilCall: true,
-  clock: true,
-  provider: true,
+const optionRules: Rules<FakeOptions> = {
+  script: anything,
+  scripts: anything,
+  usage: anything,
+  retryUntilCall: anything,
+  clock: anything,
+  provider: anything,
 };
 
 /** A scripted adapter that records its calls. */
@@ -149,7 +148,7 @@ type FakeCall = { readonly request: ModelRequest; readonly call: AdapterCall };
  * ```
  */
 export function fake(options: FakeOptions = {}): FakeAdapter {
-  checkOptionNames("fake", options, optionNames);
+  checkOptions("fake", options, optionRules);
   const { provider = "fake", retryUntilCall = 1 } = options;
   const scripts = scriptsOf(options);
   const calls: FakeCall[] = [];

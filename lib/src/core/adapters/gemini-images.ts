@@ -24,10 +24,10 @@ import {
   omitNullish,
   textAt,
 } from "../wire/internal.ts";
+import { checkProviderOptions } from "./adapter-rules.ts";
 import { geminiServer, resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
-import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 const provider = "gemini";
 const operations: readonly ImageOperation[] = ["generate", "edit"];
@@ -38,7 +38,7 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
  * imageSize: "2K" } } }`.
  */
 export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
-  checkProviderOptions("geminiImages", options, providerOptionNames);
+  checkProviderOptions("geminiImages", options, {});
   const server: JsonServer = {
     provider,
     baseURL: resolveBaseURL(provider, options.baseURL, geminiServer),

@@ -5,10 +5,11 @@ import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { VertexOptions } from "./vertex.ts";
 
+import { anything } from "../engine/internal.ts";
 import { geminiGenerateContentLoader } from "../wire/internal.ts";
+import { checkProviderOptions } from "./adapter-rules.ts";
 import { geminiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
-import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 import { vertexBaseURL } from "./vertex.ts";
 
 /** Options of {@link gemini}. */
@@ -24,7 +25,7 @@ export type GeminiOptions = ProviderOptions & {
  * `GOOGLE_API_KEY`, the default base URL `GOOGLE_GEMINI_BASE_URL` (without `/v1beta`, as in Google's SDK) or `GEMINI_BASE_URL`.
  */
 export function gemini(options: GeminiOptions = {}): Adapter {
-  checkProviderOptions("gemini", options, { ...providerOptionNames, vertex: true });
+  checkProviderOptions("gemini", options, { vertex: anything });
   const { vertex, ...providerOptions } = options;
   const profile = {
     provider: "gemini",

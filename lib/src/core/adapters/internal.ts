@@ -7,7 +7,7 @@ export type { FakeOptions } from "./fake.ts";
 export { headersOfCall } from "./call-headers.ts";
 export { checkCallOptions } from "./call-options.ts";
 export { modelNameFor } from "./model-name.ts";
-export { checkOptionNames, checkProviderOptions, providerOptionNames } from "./option-names.ts";
+export { checkProviderOptions } from "./adapter-rules.ts";
 export { geminiServer, openaiServer, resolveBaseURL } from "./base-url.ts";
 export type { JsonServer } from "./json-request.ts";
 export { requestJson } from "./json-request.ts";

@@ -15,6 +15,7 @@ import type { ProviderOptions } from "./http-adapter.ts";
 import type { ImageAnswer, ImageCall } from "./image-http.ts";
 import type { JsonCallBody, JsonServer } from "./json-request.ts";
 
+import { aString } from "../engine/internal.ts";
 import { image, ImageAdapterError, imageResponse, imageToBinary, imageUsage } from "../model/internal.ts";
 import {
   countAt,
@@ -25,10 +26,10 @@ import {
   openaiResponsesLoader,
   textAt,
 } from "../wire/internal.ts";
-import { openaiServer, resolveBaseURL } from "./base-url.ts";
+import { checkProviderOptions } from "./adapter-rules.ts";
+import { openaiServer, organizationHeaders, resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
 import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
-import { checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openaiImages}. */
 export type OpenAIImagesOptions = ProviderOptions & {
@@ -46,14 +47,9 @@ const operations: readonly ImageOperation[] = ["generate", "edit"];
  * merged into the body last.
  */
 export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
-  const names = { ...providerOptionNames, organization: true, project: true } as const;
-  checkProviderOptions("openaiImages", options, names);
-  const { organization, project, ...providerOptions } = options;
-  const headers = {
-    ...(organization === undefined ? {} : { "openai-organization": organization }),
-    ...(project === undefined ? {} : { "openai-project": project }),
-    ...providerOptions.headers,
-  };
+  checkProviderOptions("openaiImages", options, { organization: aString, project: aString });
+  const { organization: _organization, project: _project, ...providerOptions } = options;
+  const headers = { ...organizationHeaders(options), ...providerOptions.headers };
   const server: JsonServer = {
     provider,
     baseURL: resolveBaseURL(provider, providerOptions.baseURL, openaiServer),

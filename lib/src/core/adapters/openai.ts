@@ -3,13 +3,13 @@
 import type { Adapter, KeySource } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions, ProviderProfile } from "./http-adapter.ts";
-import type { NamesOf } from "./option-names.ts";
 
+import { anything, aString } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
 import { openaiChatLoader, openaiResponsesLoader } from "../wire/internal.ts";
-import { openaiServer } from "./base-url.ts";
+import { apiRule, checkProviderOptions } from "./adapter-rules.ts";
+import { openaiServer, organizationHeaders } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
-import { checkApi, checkProviderOptions, providerOptionNames } from "./option-names.ts";
 
 /** Options of {@link openai}. */
 export type OpenAIOptions = ProviderOptions & {
@@ -32,39 +32,31 @@ export type OpenAIOptions = ProviderOptions & {
   readonly project?: string;
 };
 
-const optionNames: NamesOf<OpenAIOptions> = {
-  ...providerOptionNames,
-  api: true,
-  background: true,
-  mcpAuthorization: true,
-  organization: true,
-  project: true,
-};
-
 /**
  * Models of OpenAI, by the Responses API (default) or Chat Completions. The default API key is the environment
  * variable `OPENAI_API_KEY`, the default base URL `OPENAI_BASE_URL`.
  */
 export function openai(options: OpenAIOptions = {}): Adapter {
-  checkProviderOptions("openai", options, optionNames);
+  checkProviderOptions("openai", options, {
+    api: apiRule,
+    background: anything,
+    mcpAuthorization: anything,
+    organization: aString,
+    project: aString,
+  });
   const {
     api = "responses",
     background = false,
     mcpAuthorization = {},
-    organization,
-    project,
+    organization: _organization,
+    project: _project,
     ...providerOptions
   } = options;
-  checkApi("openai", api);
   if (background && api === "chat") {
     const message = 'openai: background responses need the Responses API; leave out api: "chat"';
     throw new MisuseError("invalid_argument", message, { path: ["background"] });
   }
-  const headers = {
-    ...(organization === undefined ? {} : { "openai-organization": organization }),
-    ...(project === undefined ? {} : { "openai-project": project }),
-    ...providerOptions.headers,
-  };
+  const headers = { ...organizationHeaders(options), ...providerOptions.headers };
   const chat: Quirks = { maxTokensField: "max_completion_tokens", streamUsage: true, systemRole: "developer" };
   const profile: ProviderProfile = {
     provider: "openai",

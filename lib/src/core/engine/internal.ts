@@ -10,7 +10,25 @@ export { checkTools } from "./engine.ts";
 export type { WrappedCall } from "./middleware.ts";
 export { configuration } from "./configure.ts";
 export type { CheckpointDirective, Hooks } from "./options.ts";
-export { busyPolicies, checkedNumber, checkedRange, isBusyPolicy } from "./options.ts";
+export { busyPolicies, isBusyPolicy } from "./options.ts";
+export type { Rule, Rules } from "./option-rules.ts";
+export {
+  aFunction,
+  aName,
+  anObject,
+  anything,
+  aString,
+  atLeastOne,
+  checkOptions,
+  checkRule,
+  finiteAmount,
+  listOfFunctions,
+  namesOf,
+  numberIn,
+  objectOf,
+  oneOf,
+  positive,
+} from "./option-rules.ts";
 export type {
   ChatSettings,
   DurableRefusal,
@@ -34,7 +52,7 @@ export { emitTelemetry, observeSpans, startSpan, traceOfTurn } from "./telemetry
 // model-call
 export { mergeAdapterOptions } from "./model-call/adapter.ts";
 export { missingCapabilities } from "./model-call/capability.ts";
-export { placeInCall, placeOf, isMisplacedParam } from "./option-place.ts";
+export { placeInCall, isMisplacedParam } from "./option-place.ts";
 export { withCatalogData } from "./model-call/catalog.ts";
 export type { KeySource } from "./model-call/keys.ts";
 export { environmentVariable } from "./model-call/environment-variable.ts";

@@ -26,10 +26,12 @@ import type {
   Usage,
 } from "../model/internal.ts";
 import type { AdapterOptions } from "./model-call/adapter.ts";
+import type { Rules } from "./option-rules.ts";
 import type { ToolContext } from "./tool/tool.ts";
 
 import { MisuseError } from "../model/internal.ts";
 import { isPlainObject } from "../model/parse/reading.ts";
+import { aFunction, aName, anObject, checkOptions, checkRule } from "./option-rules.ts";
 
 /**
  * Wraps the model calls and the tool calls of an engine. A middleware may change what it passes on and what it returns, answer without calling `next`, and call
@@ -118,32 +120,27 @@ export type ToolInvocation = WrappedCall & {
   readonly context: ToolContext;
 };
 
-const fields: { readonly [Field in keyof Middleware]-?: true } = { name: true, model: true, tool: true };
+const rules: Rules<Middleware> = {
+  name: { ...aName, required: true },
+  model: aFunction,
+  tool: aFunction,
+};
 
 /** Throws `MisuseError` unless the value is a list of middleware with different names. `caller` begins the message. */
 export function checkMiddleware(caller: string, list: unknown): void {
-  const wrong = (index: number | null, what: string): MisuseError =>
-    new MisuseError("invalid_argument", `${caller}: middleware${index === null ? "" : ` ${index}`} ${what}`, {
-      path: index === null ? ["middleware"] : ["middleware", index],
-    });
-  if (!Array.isArray(list)) throw wrong(null, "has to be a list");
-  const names = new Set<string>();
-  for (const [index, item] of list.entries()) {
+  checkRule(`${caller}: `, ["middleware"], list, { must: "a list", fits: Array.isArray });
+  const names = new Set<unknown>();
+  for (const [index, item] of Array.isArray(list) ? list.entries() : []) {
     const value: unknown = item;
-    if (typeof value !== "object" || value === null) throw wrong(index, "has to be an object");
-    const name: unknown = Reflect.get(value, "name");
-    if (typeof name !== "string" || name === "") throw wrong(index, "has to have a name");
+    const path = ["middleware", index];
+    checkRule(`${caller}: `, path, value, anObject);
     // An instance of a class may have fields of its own.
-    const unknownField = isPlainObject(value)
-      ? Object.keys(value).find((field) => !Object.hasOwn(fields, field))
-      : undefined;
-    if (unknownField !== undefined) throw wrong(index, `("${name}") has an unknown field "${unknownField}"`);
-    for (const field of ["model", "tool"]) {
-      const wrap: unknown = Reflect.get(value, field);
-      if (wrap !== undefined && typeof wrap !== "function")
-        throw wrong(index, `("${name}"): ${field} has to be a function`);
+    const { name, model, tool }: { readonly [field: string]: unknown } = Object(value);
+    checkOptions(caller, isPlainObject(value) ? value : { name, model, tool }, rules, path);
+    if (names.has(name)) {
+      const message = `${caller}: middleware.${index} ("${String(name)}") has the name of another one`;
+      throw new MisuseError("invalid_argument", message, { path });
     }
-    if (names.has(name)) throw wrong(index, `("${name}") has the name of another one`);
     names.add(name);
   }
 }

@@ -17,11 +17,7 @@ import type {
   ToolSpec,
   TurnCause,
 } from "../model/internal.ts";
-import type { NumberRange, NumericOption } from "./run-options.ts";
 import type { ToolContext } from "./tool/tool.ts";
-
-import { MisuseError } from "../model/internal.ts";
-import { runOptionTable } from "./run-options.ts";
 
 /** Limits of a run. A run that reaches one ends with the halted reason `budget`. No limit is set by default. */
 export type Budgets = {
@@ -137,18 +133,4 @@ export const busyPolicies = ["steer", "queue", "interrupt", "reject"] as const;
 /** Returns whether a value is a busy policy. */
 export function isBusyPolicy(value: unknown): value is WhenBusy {
   return busyPolicies.some((policy) => policy === value);
-}
-
-/** Returns the value of a numeric option. Throws `MisuseError` if it is outside the range that `runOptionTable` declares. */
-export function checkedNumber(name: NumericOption, value: unknown): number {
-  return checkedRange(name, value, runOptionTable[name].number);
-}
-
-/** Returns a number of at least `least`, and a safe integer if `whole` is set. Throws `MisuseError` otherwise. */
-export function checkedRange(name: string, value: unknown, { least, whole }: NumberRange): number {
-  if (typeof value === "number" && value >= least && (!whole || Number.isSafeInteger(value))) return value;
-  const kind = whole ? "a whole number" : "a number";
-  throw new MisuseError("invalid_argument", `${name} has to be ${kind} of ${least} or more, not ${String(value)}`, {
-    path: [name],
-  });
 }

@@ -31,6 +31,7 @@ import type {
 } from "../model/internal.ts";
 import type { AdapterOptions } from "./model-call/adapter.ts";
 import type { RetrySetting } from "./model-call/retry.ts";
+import type { NumberRange } from "./option-rules.ts";
 import type {
   Budgets,
   CheckpointDirective,
@@ -205,9 +206,6 @@ export type OptionRow = {
 
 /** What the value of an option has to be. The checks are in core/run/plan/plan-options.ts. */
 export type OptionKind = "function" | "text" | "names" | "signal";
-
-/** `least` is the smallest accepted number; `whole` rejects fractions and infinity. */
-export type NumberRange = { readonly least: number; readonly whole: boolean };
 
 /**
  * Why durable verbs refuse an option:
@@ -434,7 +432,7 @@ export const requestFields: readonly RequestField[] = runOptionNames.filter(
 );
 
 /** Options with a range of numbers. */
-export type NumericOption = OptionsWith<{ readonly number: NumberRange }>;
+type NumericOption = OptionsWith<{ readonly number: NumberRange }>;
 
 export const numericOptions: readonly NumericOption[] = runOptionNames.filter(
   (name): name is NumericOption => "number" in runOptionTable[name],

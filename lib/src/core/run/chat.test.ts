@@ -31,7 +31,7 @@ describe("[allm 40] [allm 63] maxTurns", () => {
 
   test.each([0, -1, 1.5, Number.NaN])("rejects %d", async (maxTurns) => {
     await expect(chat(playing([]).engine, "hi", { maxTurns })).rejects.toThrow(
-      /maxTurns has to be a whole number of 1 or more/,
+      /maxTurns must be a whole number of 1 or more/,
     );
   });
 

@@ -7,6 +7,7 @@ import type {
   ImageAdapter,
   RetryPolicy,
   RetrySetting,
+  Rules,
 } from "../engine/internal.ts";
 import type {
   CallerContext,
@@ -25,13 +26,14 @@ import {
   startSpan,
   emitTelemetry,
   mergeAdapterOptions,
+  anything,
+  checkOptions,
 } from "../engine/internal.ts";
 import {
   EngineError,
   ImageAdapterError,
   imageRequest,
   isEverturnError,
-  MisuseError,
   orThrow,
   validateImageRequest,
   ValidationError,
@@ -54,22 +56,22 @@ export type ImageOptions = Partial<Omit<ImageRequest, "operation" | "prompt" | "
   readonly signal?: AbortSignal;
 };
 
-const optionNames: { readonly [Name in keyof ImageOptions]-?: true } = {
-  n: true,
-  size: true,
-  quality: true,
-  style: true,
-  background: true,
-  responseFormat: true,
-  mask: true,
-  options: true,
-  metadata: true,
-  model: true,
-  requestId: true,
-  retry: true,
-  apiKey: true,
-  adapterOptions: true,
-  signal: true,
+const optionRules: Rules<ImageOptions> = {
+  n: anything,
+  size: anything,
+  quality: anything,
+  style: anything,
+  background: anything,
+  responseFormat: anything,
+  mask: anything,
+  options: anything,
+  metadata: anything,
+  model: anything,
+  requestId: anything,
+  retry: anything,
+  apiKey: anything,
+  adapterOptions: anything,
+  signal: anything,
 };
 
 /**
@@ -124,7 +126,7 @@ async function callImages(
   baseRequest: ImageRequest,
   options: ImageOptions,
 ): Promise<ImageResponse> {
-  checkNames(verb, options);
+  checkOptions(verb, options, optionRules);
   const retry = retryPolicy(options.retry ?? engine.retry);
   const request = withOptions(baseRequest, options, engine.model);
   const { operation, n } = request;
@@ -149,14 +151,6 @@ async function callImages(
     span.fail(error);
     throw error;
   }
-}
-
-function checkNames(verb: string, options: ImageOptions): void {
-  const unknownOption = Object.keys(options).find((key) => !Object.hasOwn(optionNames, key));
-  if (unknownOption === undefined) return;
-  throw new MisuseError("unknown_field", `${verb}: "${unknownOption}" is not an option of an image call`, {
-    path: [unknownOption],
-  });
 }
 
 function withOptions(request: ImageRequest, options: ImageOptions, model: ModelName | null): ImageRequest {

@@ -490,11 +490,11 @@ describe("once and note", () => {
 
 describe("engine({ middleware })", () => {
   test.each([
-    ["no list", '{"name":"a"}', "has to be a list"],
-    ["no object", "[5]", "has to be an object"],
-    ["no name", "[{}]", "has to have a name"],
-    ["an unknown field", '[{"name":"a","models":1}]', 'unknown field "models"'],
-    ["no function", '[{"name":"a","model":1}]', "model has to be a function"],
+    ["no list", '{"name":"a"}', "must be a list"],
+    ["no object", "[5]", "must be an object"],
+    ["no name", "[{}]", "name must be a name"],
+    ["an unknown field", '[{"name":"a","models":1}]', 'unknown option "middleware.0.models"'],
+    ["no function", '[{"name":"a","model":1}]', "model must be a function"],
     ["equal names", '[{"name":"a"},{"name":"a"}]', "the name of another one"],
   ])("refuses %s", (_, json, message) => {
     expect(() => engine({ middleware: JSON.parse(json) })).toThrow(message);

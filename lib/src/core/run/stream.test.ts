@@ -345,7 +345,7 @@ describe("event filters", () => {
 
 describe("[allm 42] checks before the run", () => {
   test("come in the order misuse, adapter, thread, request", async () => {
-    await expect(chat(engine(), [], { maxTurns: 0 })).rejects.toThrow(/maxTurns has to be a whole number of 1 or more/);
+    await expect(chat(engine(), [], { maxTurns: 0 })).rejects.toThrow(/maxTurns must be a whole number of 1 or more/);
     await expect(chat(engine(), [])).rejects.toMatchObject({ name: "EngineError", reason: "missing_adapter" });
     const open = [user("hi"), assistant("", { toolCalls: [{ id: "c", name: "ok", arguments: {} }] })];
     await expect(chat(playing([]).engine, open)).rejects.toMatchObject({ reason: "invalid_thread" });

@@ -619,7 +619,7 @@ test("[lash 71] calls of a serial tool run one at a time and in call order, call
   expect(log.filter((id) => ["c0", "c1", "c3"].includes(id))).toEqual(["c0", "c1", "c3"]);
   expect(log.indexOf("c2")).toBeLessThan(log.indexOf("c1"));
   expect(result.steps[0]?.toolResults.map(({ content }) => content)).toEqual(["c0", "c1", "c2", "c3", "c4"]);
-  expect(() => tracked("bad", JSON.parse('"sometimes"'))).toThrow(/concurrency has to be "parallel" or "serial"/);
+  expect(() => tracked("bad", JSON.parse('"sometimes"'))).toThrow(/concurrency must be "parallel" or "serial"/);
 });
 
 describe("activeTools", () => {

@@ -15,7 +15,7 @@ import type {
   Usage,
 } from "../model/internal.ts";
 
-import { checkedNumber, toJsonSchema } from "../engine/internal.ts";
+import { checkRule, numberIn, runOptionTable, toJsonSchema } from "../engine/internal.ts";
 import { outcomeOfText } from "../kernel/internal.ts";
 import {
   addMessage,
@@ -87,7 +87,8 @@ export function withPendingOutput<Context extends CallerContext>(
   const { pendingOutput } = session;
   const schema = output === undefined ? (pendingOutput?.schema ?? null) : toJsonSchema(output, "output");
   if (schema === null) return session;
-  const repairs = repair === undefined ? (pendingOutput?.repair ?? null) : checkedNumber("repair", repair);
+  if (repair !== undefined) checkRule("", ["repair"], repair, numberIn(runOptionTable.repair.number));
+  const repairs = repair ?? pendingOutput?.repair ?? null;
   return { ...session, pendingOutput: { schema, repair: repairs } };
 }
 

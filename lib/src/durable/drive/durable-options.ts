@@ -9,9 +9,10 @@ import type { DurableOptions, MessageOptions, SessionFields, StartOptions, VerbO
 
 import {
   busyPolicies,
-  checkedNumber,
   isBusyPolicy,
+  checkRule,
   isRunOption,
+  numberIn,
   numericOptions,
   runOptionTable,
   toJsonSchema,
@@ -120,7 +121,7 @@ function stored(
   }
   for (const name of numericOptions) {
     const value = values[name];
-    if (value !== undefined && value !== null) checkedNumber(name, value);
+    if (value !== undefined && value !== null) checkRule("", [name], value, numberIn(runOptionTable[name].number));
   }
   const storable: { [name: string]: unknown } = {};
   for (const [name, value] of Object.entries(options)) {

@@ -175,8 +175,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 56"],
       defect: "an invalid onToolError is accepted",
-      from: 'if (policy === "continue" || policy === "halt" || typeof policy === "function") return;',
-      to: "if (policy !== null) return;",
+      from: 'value === "halt" || typeof value === "function"',
+      to: 'value === "halt" || value !== null',
     },
     {
       rows: ["allm 63"],

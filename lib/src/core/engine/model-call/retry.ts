@@ -10,8 +10,9 @@
 // turn does not start the count again) and core/run/images.ts (image calls). Tool calls have a separate policy, `ToolRetryPolicy` in tool/tool.ts.
 
 import type { Failure } from "../../model/internal.ts";
+import type { Rule, Rules } from "../option-rules.ts";
 
-import { MisuseError } from "../../model/internal.ts";
+import { anything, checkOptions, checkRule, finiteAmount } from "../option-rules.ts";
 
 /**
  * How failed model calls are retried: `default` is the default policy, `false` disables retries, an object changes
@@ -50,33 +51,28 @@ export const defaultRetryPolicy: RetryPolicy = {
   afterOutput: false,
 };
 
+const settingRule: Rule = {
+  must: '"default", false, or an object with fields of a policy',
+  fits: (value) => typeof value === "object" && value !== null,
+};
+
+const policyRules: Rules<RetryPolicy> = {
+  maxAttempts: finiteAmount,
+  baseDelayMs: finiteAmount,
+  maxDelayMs: finiteAmount,
+  jitterMs: finiteAmount,
+  retryOn: anything,
+  respectRetryAfter: anything,
+  afterOutput: anything,
+};
+
 /** Converts a setting to a complete policy. Throws `MisuseError` for a field that a policy does not have and for an invalid number. */
 export function retryPolicy(setting: RetrySetting): RetryPolicy {
   if (setting === false) return { ...defaultRetryPolicy, maxAttempts: 1 };
   if (setting === "default") return defaultRetryPolicy;
-  if (typeof setting !== "object" || setting === null) {
-    throw new MisuseError(
-      "invalid_argument",
-      'retry has to be "default", false, or an object with fields of a policy',
-      {
-        path: ["retry"],
-      },
-    );
-  }
-  const unknownField = Object.keys(setting).find((key) => !Object.hasOwn(defaultRetryPolicy, key));
-  if (unknownField !== undefined) {
-    throw new MisuseError("unknown_field", `retry: a retry policy has no field "${unknownField}"`, {
-      path: ["retry", unknownField],
-    });
-  }
+  checkRule("", ["retry"], setting, settingRule);
+  checkOptions("retry", setting, policyRules);
   const policy = { ...defaultRetryPolicy, ...setting };
-  for (const key of ["maxAttempts", "baseDelayMs", "maxDelayMs", "jitterMs"] as const) {
-    if (!Number.isFinite(policy[key]) || policy[key] < 0) {
-      throw new MisuseError("invalid_argument", `retry: ${key} has to be a number of 0 or more`, {
-        path: ["retry", key],
-      });
-    }
-  }
   return policy.maxAttempts < 1 ? { ...policy, maxAttempts: 1 } : policy;
 }
 

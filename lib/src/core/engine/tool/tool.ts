@@ -21,10 +21,12 @@ import type {
 } from "../../model/internal.ts";
 import type { CallerContext, ChatResult, MessageInput, Thread } from "../../model/internal.ts";
 import type { Engine } from "../engine.ts";
+import type { Rule, Rules } from "../option-rules.ts";
 import type { ChatSettings } from "../run-options.ts";
 import type { AnySchema, JsonSchema, OutputSchema, StandardSchema } from "./schema.ts";
 
 import { MisuseError, orThrow, toolSpec, validateTool } from "../../model/internal.ts";
+import { aFunction, anything, checkOptions, numberIn, objectOf, oneOf } from "../option-rules.ts";
 import { checkJsonSchema, checkStandard, isStandardSchema, toJsonSchema } from "./schema.ts";
 
 /** A tool with its handler. `Context` is the part of the caller's context that the handler needs. */
@@ -159,24 +161,36 @@ export type ToolDefinition<Input = unknown, Context extends CallerContext = Call
   readonly providerOptions?: ToolProviderOptions;
 };
 
-/** For callers without a compiler: a misspelt `needsApproval` must not be ignored. */
-const definitionFields: {
-  readonly [Field in keyof ToolDefinition<JsonObject, CallerContext, unknown> | "schema"]-?: true;
-} = {
-  name: true,
-  description: true,
-  schema: true,
-  handler: true,
-  manual: true,
-  needsApproval: true,
-  replay: true,
-  timeoutMs: true,
-  concurrency: true,
-  retry: true,
-  toModel: true,
-  outputSchema: true,
-  metadata: true,
-  providerOptions: true,
+const retryTypes: readonly unknown[] = ["never", "safe", "idempotent"];
+
+const definitionRules: Rules<ToolDefinition<JsonObject, CallerContext, unknown> & { readonly schema: AnySchema }> = {
+  name: anything,
+  description: anything,
+  schema: anything,
+  handler: aFunction,
+  manual: anything,
+  needsApproval: anything,
+  replay: anything,
+  timeoutMs: anything,
+  concurrency: oneOf(["parallel", "serial"]),
+  retry: {
+    must: '{ type: "never" }, "safe" or "idempotent"',
+    fits: (value) =>
+      typeof value === "object" && value !== null && "type" in value && retryTypes.some((type) => type === value.type),
+  },
+  toModel: anything,
+  outputSchema: anything,
+  metadata: anything,
+  providerOptions: anything,
+};
+
+const delay: Rule = { ...numberIn({ least: 0, whole: false }), required: true };
+
+const backoffRules: Rules<Exclude<ToolRetryPolicy, { readonly type: "never" }>> = {
+  type: anything,
+  maxAttempts: { ...numberIn({ least: 1, whole: true }), required: true },
+  baseDelayMs: delay,
+  maxDelayMs: delay,
 };
 
 /**
@@ -208,22 +222,20 @@ export function tool<Output, Result, Context extends CallerContext>(
     | (ToolDefinition<JsonObject, Context, Result> & { readonly schema: JsonSchema }),
 ): Tool<Context> {
   const { name, description, schema, manual = false, replay = "never", metadata = {} } = definition;
-  const unknownField = Object.keys(definition).find((field) => !Object.hasOwn(definitionFields, field));
-  if (unknownField !== undefined) {
-    const message = `tool "${name}": a tool has no field "${unknownField}"; its fields are ${Object.keys(definitionFields).join(", ")}`;
-    throw new MisuseError("unknown_field", message, { path: [unknownField] });
-  }
-  const parameters = toJsonSchema(schema, `tool "${name}"`);
+  const { timeoutMs = null, concurrency = "parallel", retry = { type: "never" }, handler, toModel = null } = definition;
+  const caller = `tool "${name}"`;
+  checkOptions(caller, definition, definitionRules);
+  if (retry.type !== "never") checkOptions(caller, { retry }, { retry: objectOf(backoffRules) });
+  const parameters = toJsonSchema(schema, caller);
   if (![parameters["type"] ?? "object"].flat().includes("object")) {
-    const message = `tool "${name}": the schema is of type ${String(parameters["type"])}, but arguments are always an object; use an object with a field for the value`;
+    const message = `${caller}: the schema is of type ${String(parameters["type"])}, but arguments are always an object; use an object with a field for the value`;
     throw new MisuseError("invalid_argument", message, { path: ["schema"] });
   }
   const spec = toolSpec({
     name,
     description,
     schema: parameters,
-    outputSchema:
-      definition.outputSchema === undefined ? null : toJsonSchema(definition.outputSchema, `tool "${name}"`),
+    outputSchema: definition.outputSchema === undefined ? null : toJsonSchema(definition.outputSchema, caller),
     manual,
     needsApproval: definition.needsApproval !== undefined && definition.needsApproval !== false,
     replay,
@@ -231,24 +243,13 @@ export function tool<Output, Result, Context extends CallerContext>(
     ...(definition.providerOptions === undefined ? {} : { providerOptions: definition.providerOptions }),
   });
   orThrow(validateTool(spec));
-  const { handler, toModel = null, timeoutMs = null, concurrency = "parallel" } = definition;
-  if (concurrency !== "parallel" && concurrency !== "serial") {
-    throw new MisuseError("invalid_argument", `tool "${name}": concurrency has to be "parallel" or "serial"`, {
-      path: ["concurrency"],
-    });
-  }
-  if (handler !== undefined && typeof handler !== "function") {
-    throw new MisuseError("invalid_argument", `tool "${name}": the handler has to be a function`, {
-      path: ["handler"],
-    });
-  }
   return {
     ...spec,
     hasHandler: handler !== undefined,
     timeoutMs,
     approval: approvalOf(definition.needsApproval ?? false),
     concurrency,
-    retry: checkedRetry(name, definition.retry ?? { type: "never" }),
+    retry,
     prepare: isStandard(definition)
       ? (args) => prepareStandard(definition, args)
       : (args) => preparePlain(definition, args),
@@ -258,24 +259,6 @@ export function tool<Output, Result, Context extends CallerContext>(
 
 function approvalOf(needsApproval: unknown): NonNullable<Tool["approval"]> {
   return typeof needsApproval === "function" ? "sometimes" : needsApproval === false ? "never" : "always";
-}
-
-/** Validates a retry policy, for callers without a compiler. */
-function checkedRetry(name: string, retry: ToolRetryPolicy): ToolRetryPolicy {
-  const refuse = (path: readonly string[], message: string) =>
-    new MisuseError("invalid_argument", `tool "${name}": ${message}`, { path: ["retry", ...path] });
-  if (typeof retry !== "object" || retry === null || !["never", "safe", "idempotent"].includes(retry.type)) {
-    throw refuse([], 'retry has to be { type: "never" }, "safe" or "idempotent"');
-  }
-  if (retry.type === "never") return retry;
-  const { maxAttempts, baseDelayMs, maxDelayMs } = retry;
-  if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
-    throw refuse(["maxAttempts"], "retry.maxAttempts has to be a whole number of 1 or more");
-  }
-  for (const [field, value] of Object.entries({ baseDelayMs, maxDelayMs })) {
-    if (!Number.isFinite(value) || value < 0) throw refuse([field], `retry.${field} has to be a number of 0 or more`);
-  }
-  return retry;
 }
 
 type Standard<Output, Context extends CallerContext, Result> = ToolDefinition<Output, Context, Result> & {

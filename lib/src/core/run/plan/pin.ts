@@ -17,7 +17,7 @@ import { clientTools, hostedTools, isOwnProtocol, resolveModel, specOf, toJsonSc
 import { withoutForcedChoice } from "../../kernel/internal.ts";
 import { MisuseError, request as modelRequest, ValidationError } from "../../model/internal.ts";
 import { defaultCancelGraceMs, noLimit, pinnedProtocol } from "./pinned.ts";
-import { checkedBudgets, requestParams } from "./plan-options.ts";
+import { requestParams } from "./plan-options.ts";
 
 /** What the configuration follows from, besides the engine. */
 type PinSources<Context extends CallerContext> = Pick<PlanDetails, "verb" | "request" | "messages" | "turnCauses"> & {
@@ -69,7 +69,7 @@ export function pin<Context extends CallerContext>(engine: Engine<Context>, sour
     protocol: pinnedProtocol(engine.protocol, { mode, onUnknownTool, onEmptyReply }, stopAfter),
     projector: engine.projector === null ? null : { name: engine.projector.name, version: engine.projector.version },
     limits: {
-      budgets: checkedBudgets(options.budgets ?? {}),
+      budgets: options.budgets ?? {},
       toolTimeout: Number.isFinite(options.toolTimeout) ? options.toolTimeout : null,
       cancelGraceMs: options.cancelGraceMs ?? defaultCancelGraceMs,
       maxConcurrency: maxConcurrency === undefined ? null : Math.min(maxConcurrency, noLimit),

@@ -10,23 +10,30 @@ import type {
   OptionsWith,
   RequestField,
   RequestOptions,
+  Rule,
+  Rules,
   RunOptionName,
 } from "../../engine/internal.ts";
 import type { CallerContext, JsonObject, ModelRequest } from "../../model/internal.ts";
 
 import {
-  checkedRange,
+  aFunction,
+  aString,
+  checkOptions,
+  checkRule,
   checkTools,
   configuration,
   isMisplacedParam,
   isRunOption,
+  numberIn,
+  objectOf,
+  oneOf,
   placeInCall,
   requestFields,
   runOptionNames,
   runOptionTable,
 } from "../../engine/internal.ts";
 import { MisuseError } from "../../model/internal.ts";
-import { describe } from "../../model/parse/reading.ts";
 
 /** The options of a run, each from the first source that sets it. An option that no source sets is absent, unless the program has a default for it. */
 export type ResolvedOptions<Context extends CallerContext> = ChatOptions<Context> &
@@ -59,48 +66,61 @@ export function resolvedOptions<Context extends CallerContext>(
 type Source<Options> = { readonly [Name in keyof Options]?: Options[Name] | null };
 
 /** `maxTurns` may also be one of the engine's `params`. */
-function maxTurnsOf({ maxTurns = null }: JsonObject): { readonly maxTurns?: number } {
-  return maxTurns === null ? {} : { maxTurns: checkedRange("maxTurns", maxTurns, runOptionTable.maxTurns.number) };
+function maxTurnsOf({ maxTurns }: JsonObject): { readonly maxTurns?: number } {
+  if (maxTurns === undefined || maxTurns === null) return {};
+  checkRule("", ["maxTurns"], maxTurns, numberIn(runOptionTable.maxTurns.number));
+  return { maxTurns: Number(maxTurns) };
 }
 
 /**
  * Checks the values of options at run time, for callers without a compiler. Of a run that is continued, the pinned options are not read and not checked: an open turn
  * must not fail after a deploy.
  */
-export function checkOptions<Context extends CallerContext>(options: ChatOptions<Context>, isNew: boolean): void {
+export function checkValues<Context extends CallerContext>(options: ChatOptions<Context>, isNew: boolean): void {
   for (const name of runOptionNames) {
     const value: unknown = options[name];
     const { kind, number, words, pinned }: OptionRow = runOptionTable[name];
     if (value === undefined || (!isNew && pinned !== "no")) continue;
-    if (number !== undefined) checkedRange(name, value, number);
-    if (kind !== undefined && !kinds[kind].fits(value)) throw invalidOption(name, kinds[kind].must, describe(value));
-    if (words !== undefined && !words.some((word) => word === value)) {
-      throw invalidOption(name, words.map((word) => JSON.stringify(word)).join(" or "), String(value));
-    }
+    if (number !== undefined) checkRule("", [name], value, numberIn(number));
+    if (words !== undefined) checkRule("", [name], value, oneOf(words));
+    if (kind !== undefined) checkRule("", [name], value, kinds[kind]);
   }
   if (options.tools !== undefined) checkTools("the options", options.tools);
-  checkOnToolError(options.onToolError ?? "continue");
-  checkHooks(options.hooks ?? {});
+  checkRule("", ["onToolError"], options.onToolError ?? "continue", toolErrorRule);
+  checkOptions("options", { hooks: options.hooks }, { hooks: objectOf(hookRules) });
+  if (isNew) checkOptions("options", { budgets: options.budgets }, { budgets: objectOf(budgetRules) });
 }
 
-const kinds: { readonly [Kind in OptionKind]: { readonly must: string; readonly fits: (value: unknown) => boolean } } =
-  {
-    function: { must: "a function", fits: (value) => typeof value === "function" },
-    text: { must: "a string", fits: (value) => typeof value === "string" },
-    names: {
-      must: "names of tools",
-      fits: (value) => Array.isArray(value) && value.every((name) => typeof name === "string"),
-    },
-    // Not `instanceof`: a signal may be of another realm or of a polyfill.
-    signal: {
-      must: "an AbortSignal",
-      fits: (value) => typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value,
-    },
-  };
+const kinds: { readonly [Kind in OptionKind]: Rule } = {
+  function: aFunction,
+  text: aString,
+  names: {
+    must: "names of tools",
+    fits: (value) => Array.isArray(value) && value.every((name) => typeof name === "string"),
+  },
+  // Not `instanceof`: a signal may be of another realm or of a polyfill.
+  signal: {
+    must: "an AbortSignal",
+    fits: (value) => typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value,
+  },
+};
 
-function invalidOption(name: string, must: string, actual: string): MisuseError {
-  return new MisuseError("invalid_argument", `${name} must be ${must}, not ${actual}`, { path: [name] });
-}
+const toolErrorRule: Rule = {
+  must: '"continue", "halt" or a function',
+  fits: (value) => value === "continue" || value === "halt" || typeof value === "function",
+};
+
+const functionOrNull: Rule = { must: "a function", fits: (value) => value === null || typeof value === "function" };
+
+/** A misspelt hook is refused: a gate that is never called would let every tool call through. */
+const hookRules: Rules<Hooks> = {
+  beforeTool: functionOrNull,
+  afterTool: functionOrNull,
+  beforeTurn: functionOrNull,
+  afterTurn: functionOrNull,
+  beforeStep: functionOrNull,
+  afterStep: functionOrNull,
+};
 
 /** Checks the arguments of a verb at run time, for callers without a compiler. Throws `MisuseError` before the run has any effect. */
 export function checkCall(engine: unknown, options: unknown): void {
@@ -123,56 +143,9 @@ export function checkCall(engine: unknown, options: unknown): void {
   }
 }
 
-const budgetNames: { readonly [Name in keyof Budgets]-?: true } = {
-  steps: true,
-  tokens: true,
-  cost: true,
-  timeMs: true,
-  noProgress: true,
-};
+const limit = numberIn({ least: 0, whole: false });
 
-/** Checks names and values of budgets: each must be a number of at least 0. */
-export function checkedBudgets(budgets: Budgets): Budgets {
-  for (const [name, value] of Object.entries(budgets)) {
-    if (!Object.hasOwn(budgetNames, name)) {
-      throw new MisuseError("unknown_field", `budgets: there is no budget "${name}"`, { path: ["budgets", name] });
-    }
-    checkedRange(`budgets.${name}`, value, { least: 0, whole: false });
-  }
-  return budgets;
-}
-
-function checkOnToolError(policy: unknown): void {
-  if (policy === "continue" || policy === "halt" || typeof policy === "function") return;
-  throw new MisuseError("invalid_argument", 'onToolError must be "continue", "halt" or a function', {
-    path: ["onToolError"],
-  });
-}
-
-const hookNames: { readonly [Name in keyof Hooks]-?: true } = {
-  beforeTool: true,
-  afterTool: true,
-  beforeTurn: true,
-  afterTurn: true,
-  beforeStep: true,
-  afterStep: true,
-};
-
-/** A misspelt hook is refused: a gate that is never called would let every tool call through. */
-function checkHooks(hooks: unknown): void {
-  if (typeof hooks !== "object" || hooks === null || Array.isArray(hooks)) {
-    throw new MisuseError("invalid_argument", `hooks must be an object, not ${describe(hooks)}`, { path: ["hooks"] });
-  }
-  for (const [name, hook] of Object.entries(hooks)) {
-    if (!Object.hasOwn(hookNames, name)) {
-      const message = `hooks: there is no hook "${name}"; the hooks are ${Object.keys(hookNames).join(", ")}`;
-      throw new MisuseError("unknown_field", message, { path: ["hooks", name] });
-    }
-    if (hook === undefined || hook === null || typeof hook === "function") continue;
-    const message = `hooks: ${name} must be a function, not ${describe(hook)}`;
-    throw new MisuseError("invalid_argument", message, { path: ["hooks", name] });
-  }
-}
+const budgetRules: Rules<Budgets> = { steps: limit, tokens: limit, cost: limit, timeMs: limit, noProgress: limit };
 
 type Settings = RequestOptions & Pick<ChatOptions, "params">;
 

@@ -72,7 +72,7 @@ import {
 import { newRequestId } from "../request-id.ts";
 import { pin } from "./pin.ts";
 import { configOf, limitsOf } from "./pinned.ts";
-import { checkCall, checkOptions, resolvedOptions } from "./plan-options.ts";
+import { checkCall, checkValues, resolvedOptions } from "./plan-options.ts";
 
 /** The input of a run: text, messages, or a thread. */
 export type RunInput = string | Thread | readonly MessageInput[];
@@ -164,7 +164,7 @@ export function planRun<Context extends CallerContext>(
   checkCall(engine, callOptions);
   const isNew = details.pinned === undefined;
   const options = resolvedOptions(engine, callOptions, details.session ?? {});
-  checkOptions(options, isNew);
+  checkValues(options, isNew);
   const { adapter, catalog, clock, middleware, protocol } = engine;
   if (adapter === null) {
     throw new EngineError("missing_adapter", {

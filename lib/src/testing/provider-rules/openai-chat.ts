@@ -6,11 +6,10 @@ import type { SchemaPlaces } from "./openai-schema.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
 import { limitRule } from "./field-limits.ts";
+import { maxCount, maximum, maxLength, nameLimits, required, settingLimits, specification } from "./openai-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
 import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
-
-const specification = "https://github.com/openai/openai-openapi/blob/master/openapi.yaml";
 
 const question: JsonObject = { role: "user", content: "Hi." };
 const base: JsonObject = { model: "gpt-5.4", messages: [question] };
@@ -41,32 +40,11 @@ function formatNamed(name: string): ProviderRequest {
   return body({ response_format: { type: "json_schema", json_schema: { name, schema: { type: "object" } } } });
 }
 
-function numbered(count: number): readonly string[] {
-  return Array.from({ length: count }, (_, index) => `k${index}`);
-}
-
-function metadataOf(count: number): ProviderRequest {
-  return body({ metadata: Object.fromEntries(numbered(count).map((key) => [key, "v"])) });
-}
-
-function toolsOf(count: number): ProviderRequest {
-  return body({ tools: numbered(count).map((name) => ({ type: "function", function: { name } })) });
-}
-
-function callsOf(count: number): ProviderRequest {
-  const ids = numbered(count);
-  return conversation(calling(...ids), ...ids.map((id) => ({ ...result, tool_call_id: id })));
-}
+const toolName = "tools[type=function].function.name";
+const formatName = "response_format.json_schema.name";
 
 const limits: readonly FieldLimit[] = [
-  {
-    name: "messages_required",
-    source: specification,
-    path: "messages",
-    constraint: { type: "required" },
-    refused: { body: { model: "gpt-5.4" } },
-    accepted: { body: base },
-  },
+  required("messages_required", "messages", { body: { model: "gpt-5.4" } }, { body: base }),
   {
     name: "messages_empty",
     source: specification,
@@ -75,158 +53,53 @@ const limits: readonly FieldLimit[] = [
     refused: body({ messages: [] }),
     accepted: body({ messages: [question] }),
   },
-  {
-    name: "tool_name_required",
-    source: specification,
-    path: "tools[type=function].function.name",
-    constraint: { type: "required" },
-    refused: body({ tools: [{ type: "function", function: { parameters: { type: "object", properties: {} } } }] }),
-    accepted: body({ tools: [weather] }),
-  },
-  {
-    name: "tool_name_pattern",
-    source: "https://github.com/brekkylab/ailoy/pull/109",
-    path: "tools[type=function].function.name",
-    constraint: { type: "pattern", pattern: "^[a-zA-Z0-9_-]+$" },
-    refused: toolNamed("the weather"),
-    accepted: toolNamed("the_weather-1"),
-  },
-  {
-    name: "tool_name_length",
-    source: specification,
-    path: "tools[type=function].function.name",
-    constraint: { type: "max_length", max: 64 },
-    refused: toolNamed("n".repeat(65)),
-    accepted: toolNamed("n".repeat(64)),
-  },
-  {
-    name: "tool_count",
-    source: "https://github.com/julep-ai/julep/issues/330",
-    path: "tools",
-    constraint: { type: "max_items", max: 128 },
-    refused: toolsOf(129),
-    accepted: toolsOf(128),
-  },
-  {
-    name: "call_count",
-    source: "https://github.com/gptscript-ai/gptscript/issues/547",
-    path: "messages[].tool_calls",
-    constraint: { type: "max_items", max: 128 },
-    refused: callsOf(129),
-    accepted: callsOf(128),
-  },
-  {
-    name: "call_id_length",
-    source: "https://github.com/jin-bo/agentao/pull/321",
-    path: "messages[].tool_calls[].id",
-    constraint: { type: "max_length", max: 64 },
-    refused: conversation(calling("c".repeat(65)), { ...result, tool_call_id: "c".repeat(65) }),
-    accepted: conversation(calling("c".repeat(64)), { ...result, tool_call_id: "c".repeat(64) }),
-  },
-  {
-    name: "result_id_required",
-    source: specification,
-    path: "messages[role=tool].tool_call_id",
-    constraint: { type: "required" },
-    refused: conversation(calling("call_1"), result, { role: "tool", content: "Sunny." }),
-    accepted: conversation(calling("call_1"), result),
-  },
-  {
-    name: "format_name_required",
-    source: specification,
-    path: "response_format.json_schema.name",
-    constraint: { type: "required" },
-    refused: body({ response_format: { type: "json_schema", json_schema: { schema: { type: "object" } } } }),
-    accepted: formatNamed("n"),
-  },
-  {
-    name: "format_name_pattern",
-    source: specification,
-    path: "response_format.json_schema.name",
-    constraint: { type: "pattern", pattern: "^[a-zA-Z0-9_-]+$" },
-    refused: formatNamed("a.b"),
-    accepted: formatNamed("a_b"),
-  },
-  {
-    name: "format_name_length",
-    source: specification,
-    path: "response_format.json_schema.name",
-    constraint: { type: "max_length", max: 64 },
-    refused: formatNamed("n".repeat(65)),
-    accepted: formatNamed("n".repeat(64)),
-  },
-  {
-    name: "stop_count",
-    source: specification,
-    path: "stop",
-    constraint: { type: "max_items", max: 4 },
-    refused: body({ stop: ["a", "b", "c", "d", "e"] }),
-    accepted: body({ stop: ["a", "b", "c", "d"] }),
-  },
-  {
-    name: "metadata_count",
-    source: specification,
-    path: "metadata",
-    constraint: { type: "max_properties", max: 16 },
-    refused: metadataOf(17),
-    accepted: metadataOf(16),
-  },
-  {
-    name: "temperature_minimum",
-    source: specification,
-    path: "temperature",
-    constraint: { type: "min", min: 0 },
-    refused: body({ temperature: -0.1 }),
-    accepted: body({ temperature: 0 }),
-  },
-  {
-    name: "temperature_maximum",
-    source: specification,
-    path: "temperature",
-    constraint: { type: "max", max: 2 },
-    refused: body({ temperature: 2.1 }),
-    accepted: body({ temperature: 2 }),
-  },
-  {
-    name: "top_p_maximum",
-    source: specification,
-    path: "top_p",
-    constraint: { type: "max", max: 1 },
-    refused: body({ top_p: 1.1 }),
-    accepted: body({ top_p: 1 }),
-  },
-  {
-    name: "top_logprobs_maximum",
-    source: specification,
-    path: "top_logprobs",
-    constraint: { type: "max", max: 20 },
-    refused: body({ top_logprobs: 21 }),
-    accepted: body({ top_logprobs: 20 }),
-  },
-  {
-    name: "frequency_penalty_maximum",
-    source: specification,
-    path: "frequency_penalty",
-    constraint: { type: "max", max: 2 },
-    refused: body({ frequency_penalty: 2.1 }),
-    accepted: body({ frequency_penalty: 2 }),
-  },
-  {
-    name: "presence_penalty_maximum",
-    source: specification,
-    path: "presence_penalty",
-    constraint: { type: "max", max: 2 },
-    refused: body({ presence_penalty: 2.1 }),
-    accepted: body({ presence_penalty: 2 }),
-  },
-  {
-    name: "safety_identifier_length",
-    source: specification,
-    path: "safety_identifier",
-    constraint: { type: "max_length", max: 64 },
-    refused: body({ safety_identifier: "u".repeat(65) }),
-    accepted: body({ safety_identifier: "u".repeat(64) }),
-  },
+  required(
+    "tool_name_required",
+    toolName,
+    body({ tools: [{ type: "function", function: { parameters: { type: "object", properties: {} } } }] }),
+    body({ tools: [weather] }),
+  ),
+  ...nameLimits("tool_name", toolName, 64, toolNamed, "https://github.com/brekkylab/ailoy/pull/109"),
+  maxCount(
+    "tool_count",
+    "tools",
+    "max_items",
+    128,
+    (names) => body({ tools: names.map((name) => ({ type: "function", function: { name } })) }),
+    "https://github.com/julep-ai/julep/issues/330",
+  ),
+  maxCount(
+    "call_count",
+    "messages[].tool_calls",
+    "max_items",
+    128,
+    (ids) => conversation(calling(...ids), ...ids.map((id) => ({ ...result, tool_call_id: id }))),
+    "https://github.com/gptscript-ai/gptscript/issues/547",
+  ),
+  maxLength(
+    "call_id_length",
+    "messages[].tool_calls[].id",
+    64,
+    (id) => conversation(calling(id), { ...result, tool_call_id: id }),
+    "https://github.com/jin-bo/agentao/pull/321",
+  ),
+  required(
+    "result_id_required",
+    "messages[role=tool].tool_call_id",
+    conversation(calling("call_1"), result, { role: "tool", content: "Sunny." }),
+    conversation(calling("call_1"), result),
+  ),
+  required(
+    "format_name_required",
+    formatName,
+    body({ response_format: { type: "json_schema", json_schema: { schema: { type: "object" } } } }),
+    formatNamed("n"),
+  ),
+  ...nameLimits("format_name", formatName, 64, formatNamed),
+  maxCount("stop_count", "stop", "max_items", 4, (stop) => body({ stop })),
+  ...settingLimits(body),
+  maximum("frequency_penalty", 2, body),
+  maximum("presence_penalty", 2, body),
 ];
 
 const histories: readonly ProviderRule[] = [
@@ -361,32 +234,9 @@ function resultsAfter(messages: readonly JsonObject[], index: number): readonly 
 }
 
 const places: SchemaPlaces = {
-  sites: (body) => {
-    const format = objectOf(objectOf(body["response_format"])?.["json_schema"]);
-    const schema = objectOf(format?.["schema"]);
-    const outputs =
-      format === null || schema === null
-        ? []
-        : [
-            {
-              schema,
-              label: `response_format '${textOrEmpty(format["name"])}'`,
-              param: "response_format",
-              isStrict: format["strict"] === true,
-              isFunction: false,
-            },
-          ];
-    const tools = valuesAt(body, "tools[type=function].function").flatMap(({ path, value }) => {
-      const tool = objectOf(value);
-      const parameters = objectOf(tool?.["parameters"]);
-      if (tool === null || parameters === null) return [];
-      const label = `function '${textOrEmpty(tool["name"])}'`;
-      return [
-        { schema: parameters, label, param: `${path}.parameters`, isStrict: tool["strict"] === true, isFunction: true },
-      ];
-    });
-    return [...outputs, ...tools];
-  },
+  format: "response_format.json_schema",
+  formatParam: "response_format",
+  functions: "tools[type=function].function",
   output: (schema) => ({
     ...base,
     response_format: { type: "json_schema", json_schema: { name: "n", schema, strict: true } },

@@ -6,11 +6,10 @@ import type { SchemaPlaces } from "./openai-schema.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
 import { limitRule } from "./field-limits.ts";
+import { maxLength, nameLimits, required, settingLimits, specification } from "./openai-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
-import { objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
-
-const specification = "https://github.com/openai/openai-openapi/blob/master/openapi.yaml";
+import { objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
 
 const question: JsonObject = { role: "user", content: "Hi." };
 const base: JsonObject = { model: "gpt-5.4", input: "Hi." };
@@ -43,132 +42,47 @@ function toolNamed(name: string): ProviderRequest {
   return body({ tools: [{ ...weather, name }] });
 }
 
-function metadataOf(count: number): ProviderRequest {
-  return body({ metadata: Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, "v"])) });
+function formatNamed(name: string): ProviderRequest {
+  return body({ text: { format: { type: "json_schema", name, schema: { type: "object" } } } });
 }
 
+const toolName = "tools[type=function].name";
+
 const limits: readonly FieldLimit[] = [
-  {
-    name: "tool_name_required",
-    source: specification,
-    path: "tools[type=function].name",
-    constraint: { type: "required" },
-    refused: body({ tools: [{ type: "function", parameters: { type: "object", properties: {} }, strict: false }] }),
-    accepted: body({ tools: [weather] }),
-  },
-  {
-    name: "tool_name_pattern",
-    source: specification,
-    path: "tools[type=function].name",
-    constraint: { type: "pattern", pattern: "^[a-zA-Z0-9_-]+$" },
-    refused: toolNamed("the weather"),
-    accepted: toolNamed("the_weather-1"),
-  },
-  {
-    name: "tool_name_length",
-    source: specification,
-    path: "tools[type=function].name",
-    constraint: { type: "max_length", max: 128 },
-    refused: toolNamed("n".repeat(129)),
-    accepted: toolNamed("n".repeat(128)),
-  },
-  {
-    name: "format_name_required",
-    source: specification,
-    path: "text.format[type=json_schema].name",
-    constraint: { type: "required" },
-    refused: body({ text: { format: { type: "json_schema", schema: { type: "object" } } } }),
-    accepted: body({ text: { format: { type: "json_schema", name: "n", schema: { type: "object" } } } }),
-  },
-  {
-    name: "format_name_pattern",
-    source: specification,
-    path: "text.format.name",
-    constraint: { type: "pattern", pattern: "^[a-zA-Z0-9_-]+$" },
-    refused: body({ text: { format: { type: "json_schema", name: "a.b", schema: { type: "object" } } } }),
-    accepted: body({ text: { format: { type: "json_schema", name: "a_b", schema: { type: "object" } } } }),
-  },
-  {
-    name: "format_name_length",
-    source: specification,
-    path: "text.format.name",
-    constraint: { type: "max_length", max: 64 },
-    refused: body({ text: { format: { type: "json_schema", name: "n".repeat(65), schema: { type: "object" } } } }),
-    accepted: body({ text: { format: { type: "json_schema", name: "n".repeat(64), schema: { type: "object" } } } }),
-  },
-  {
-    name: "call_id_length",
-    source: "https://github.com/AnswerDotAI/fastllm/issues/45",
-    path: "input[].call_id",
-    constraint: { type: "max_length", max: 64 },
-    refused: conversation({ ...call, call_id: "c".repeat(65) }, { ...output, call_id: "c".repeat(65) }),
-    accepted: conversation({ ...call, call_id: "c".repeat(64) }, { ...output, call_id: "c".repeat(64) }),
-  },
-  {
-    name: "reasoning_summary_required",
-    source: specification,
-    path: "input[type=reasoning].summary",
-    constraint: { type: "required" },
-    refused: conversation({ type: "reasoning", id: "rs_1" }, call, output),
-    accepted: conversation(reasoning, call, output),
-  },
-  {
-    name: "output_required",
-    source: specification,
-    path: "input[type=function_call_output].output",
-    constraint: { type: "required" },
-    refused: conversation(call, { type: "function_call_output", call_id: "call_1" }),
-    accepted: conversation(call, output),
-  },
-  {
-    name: "metadata_count",
-    source: specification,
-    path: "metadata",
-    constraint: { type: "max_properties", max: 16 },
-    refused: metadataOf(17),
-    accepted: metadataOf(16),
-  },
-  {
-    name: "temperature_minimum",
-    source:
-      "https://github.com/pydantic/pydantic-ai/blob/main/tests/models/cassettes/test_openai_responses/test_openai_responses_model_http_error.yaml",
-    path: "temperature",
-    constraint: { type: "min", min: 0 },
-    refused: body({ temperature: -0.1 }),
-    accepted: body({ temperature: 0 }),
-  },
-  {
-    name: "temperature_maximum",
-    source: specification,
-    path: "temperature",
-    constraint: { type: "max", max: 2 },
-    refused: body({ temperature: 2.1 }),
-    accepted: body({ temperature: 2 }),
-  },
-  {
-    name: "top_p_maximum",
-    source: specification,
-    path: "top_p",
-    constraint: { type: "max", max: 1 },
-    refused: body({ top_p: 1.1 }),
-    accepted: body({ top_p: 1 }),
-  },
-  {
-    name: "top_logprobs_maximum",
-    source: specification,
-    path: "top_logprobs",
-    constraint: { type: "max", max: 20 },
-    refused: body({ top_logprobs: 21 }),
-    accepted: body({ top_logprobs: 20 }),
-  },
-  {
-    name: "safety_identifier_length",
-    source: specification,
-    path: "safety_identifier",
-    constraint: { type: "max_length", max: 64 },
-    refused: body({ safety_identifier: "u".repeat(65) }),
-    accepted: body({ safety_identifier: "u".repeat(64) }),
-  },
+  required(
+    "tool_name_required",
+    toolName,
+    body({ tools: [{ type: "function", parameters: { type: "object", properties: {} }, strict: false }] }),
+    body({ tools: [weather] }),
+  ),
+  ...nameLimits("tool_name", toolName, 128, toolNamed),
+  required(
+    "format_name_required",
+    "text.format[type=json_schema].name",
+    body({ text: { format: { type: "json_schema", schema: { type: "object" } } } }),
+    formatNamed("n"),
+  ),
+  ...nameLimits("format_name", "text.format.name", 64, formatNamed),
+  maxLength(
+    "call_id_length",
+    "input[].call_id",
+    64,
+    (id) => conversation({ ...call, call_id: id }, { ...output, call_id: id }),
+    "https://github.com/AnswerDotAI/fastllm/issues/45",
+  ),
+  required(
+    "reasoning_summary_required",
+    "input[type=reasoning].summary",
+    conversation({ type: "reasoning", id: "rs_1" }, call, output),
+    conversation(reasoning, call, output),
+  ),
+  required(
+    "output_required",
+    "input[type=function_call_output].output",
+    conversation(call, { type: "function_call_output", call_id: "call_1" }),
+    conversation(call, output),
+  ),
+  ...settingLimits(body),
 ];
 
 /** Items of earlier requests that are neither in the body nor known. */
@@ -341,32 +255,9 @@ const histories: readonly ProviderRule[] = [
 ];
 
 const places: SchemaPlaces = {
-  sites: (body) => {
-    const format = objectOf(objectOf(body["text"])?.["format"]);
-    const schema = objectOf(format?.["schema"]);
-    const outputs =
-      format === null || schema === null
-        ? []
-        : [
-            {
-              schema,
-              label: `response_format '${textOrEmpty(format["name"])}'`,
-              param: "text.format.schema",
-              isStrict: format["strict"] === true,
-              isFunction: false,
-            },
-          ];
-    const tools = valuesAt(body, "tools[type=function]").flatMap(({ path, value }) => {
-      const tool = objectOf(value);
-      const parameters = objectOf(tool?.["parameters"]);
-      if (tool === null || parameters === null) return [];
-      const label = `function '${textOrEmpty(tool["name"])}'`;
-      return [
-        { schema: parameters, label, param: `${path}.parameters`, isStrict: tool["strict"] === true, isFunction: true },
-      ];
-    });
-    return [...outputs, ...tools];
-  },
+  format: "text.format",
+  formatParam: "text.format.schema",
+  functions: "tools[type=function]",
   output: (schema) => ({ ...base, text: { format: { type: "json_schema", name: "n", schema, strict: true } } }),
   tool: (parameters, strict) => ({ ...base, tools: [{ ...weather, parameters, strict }] }),
   outputCode: "invalid_json_schema",

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from "../../core/model/internal.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 import type { Subschema } from "./schema-walk.ts";
 
-import { listOf, objectOf } from "./rule.ts";
+import { listOf, objectOf, textOrEmpty, valuesAt } from "./rule.ts";
 import { hasType, subschemasOf } from "./schema-walk.ts";
 
 /** A schema in a request. */
@@ -22,7 +22,11 @@ type SchemaSite = {
 
 /** Where an API has schemas, and how a request with one schema looks. */
 export type SchemaPlaces = {
-  readonly sites: (body: JsonObject) => readonly SchemaSite[];
+  /** The path of the format of the output, and its name in `error.param`. */
+  readonly format: string;
+  readonly formatParam: string;
+  /** The path of the functions. */
+  readonly functions: string;
   /** A request for structured output in strict mode. */
   readonly output: (schema: JsonObject) => JsonObject;
   /** A request with a function. */
@@ -225,6 +229,25 @@ const rows: readonly SchemaRow[] = [
   },
 ];
 
+/** The schema that a format or a function holds; none for other values. */
+function siteOf(value: Json | undefined, key: string, kind: string, param: string): readonly SchemaSite[] {
+  const owner = objectOf(value);
+  const schema = objectOf(owner?.[key]);
+  if (owner === null || schema === null) return [];
+  const label = `${kind} '${textOrEmpty(owner["name"])}'`;
+  return [{ schema, label, param, isStrict: owner["strict"] === true, isFunction: kind === "function" }];
+}
+
+/** The schemas of a request. */
+function sitesOf({ format, formatParam, functions }: SchemaPlaces, body: JsonObject): readonly SchemaSite[] {
+  return [
+    ...valuesAt(body, format).flatMap(({ value }) => siteOf(value, "schema", "response_format", formatParam)),
+    ...valuesAt(body, functions).flatMap(({ path, value }) =>
+      siteOf(value, "parameters", "function", `${path}.parameters`),
+    ),
+  ];
+}
+
 /** The rules of the table for one API. */
 export function openaiSchemaRules(places: SchemaPlaces): readonly ProviderRule[] {
   return rows.map(({ name, source, scope, find, refused, accepted }) => {
@@ -237,8 +260,7 @@ export function openaiSchemaRules(places: SchemaPlaces): readonly ProviderRule[]
       source,
       ...(code === null ? {} : { code }),
       find: ({ body }) =>
-        places
-          .sites(body)
+        sitesOf(places, body)
           .filter(({ isStrict, isFunction }) => (scope === "strict" ? isStrict : isFunction))
           // The root of the parameters is checked by the rules of functions.
           .filter(({ isFunction }) => !(name === "strict_root_object" && isFunction))

@@ -18,7 +18,7 @@ const names = {
   "openai-chat": `
     messages_required messages_empty tool_name_required tool_name_pattern tool_name_length tool_count call_count call_id_length result_id_required
     format_name_required format_name_pattern format_name_length stop_count metadata_count temperature_minimum temperature_maximum top_p_maximum
-    top_logprobs_maximum frequency_penalty_maximum presence_penalty_maximum safety_identifier_length strict_root_object strict_closed_objects
+    top_logprobs_maximum safety_identifier_length frequency_penalty_maximum presence_penalty_maximum strict_root_object strict_closed_objects
     strict_required_fields strict_without_oneOf strict_without_allOf strict_without_not strict_without_dependentRequired
     strict_without_dependentSchemas strict_without_if strict_without_then strict_without_else strict_without_propertyNames strict_levels
     strict_properties strict_enum_values function_object function_without_union function_properties function_array_items call_without_result

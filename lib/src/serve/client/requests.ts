@@ -8,7 +8,7 @@ import type { CallOptions, ClientOptions, UserInput } from "./types.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
 import { MisuseError } from "../../core/model/internal.ts";
-import { noBody } from "../contract/internal.ts";
+import { withoutBody } from "../contract/internal.ts";
 import { checkedRetry } from "./backoff.ts";
 import { checkedToken, readJson, send } from "./sender.ts";
 
@@ -94,7 +94,7 @@ export function call<Path extends string, Query, Body, Result>(
     repeat: once ? "at_most_once" : "idempotent",
     signal: signal ?? null,
     answers: Object.keys(answers.responses).map(Number),
-    ...(Object.is(body, noBody) ? {} : { body: given }),
+    ...(Object.is(body, withoutBody) ? {} : { body: given }),
   } as const;
   return send(sender, request, read, backoff);
 }

@@ -9,7 +9,7 @@ export type {
   ResponseDescription,
   Uses,
 } from "./operation.ts";
-export { noBody } from "./operation.ts";
+export { withoutBody } from "./operation.ts";
 export type { Completed, ExportedTurn } from "./results.ts";
 export { resultRef, resultSchemas } from "./results.ts";
 export type { ScenarioView, ServerView } from "./server-view.ts";

@@ -48,7 +48,7 @@ export type Operation<Path extends string, Query, Body, Result, Use extends Uses
 };
 
 type Fields<Query, Body, Result, Use> = Declared<Query, Result, Use> & {
-  /** `noBody`: none is read. */
+  /** `withoutBody`: the request has none. */
   readonly body: (parts: BodyParts) => BodySchema<Body>;
 };
 
@@ -74,13 +74,13 @@ type Declared<Query, Result, Use> = {
 export type AnyOperation = Operation<string, unknown, unknown, unknown, Uses>;
 
 /** The body of an operation that has none. */
-export const noBody = (): BodySchema<null> => ({ shape: () => null, schema: {} });
+export const withoutBody = (): BodySchema<null> => ({ shape: () => null, schema: {} });
 
 export function get<const Path extends string, Result, Use extends Uses = "page", Query = object>(
   path: Path,
   fields: Declared<Query, Result, Use>,
 ): Operation<Path, Query, null, Result, Use> {
-  return { ...fields, method: "GET", path, body: noBody };
+  return { ...fields, method: "GET", path, body: withoutBody };
 }
 
 export function post<const Path extends string, Result, Body, Use extends Uses>(
@@ -94,7 +94,7 @@ export function remove<const Path extends string, Result, Use extends Uses = "pa
   path: Path,
   fields: Declared<object, Result, Use>,
 ): Operation<Path, object, null, Result, Use> {
-  return { ...fields, method: "DELETE", path, body: noBody };
+  return { ...fields, method: "DELETE", path, body: withoutBody };
 }
 
 /** JSON responses with this result: a description of each status. */

@@ -5,7 +5,7 @@
 
 import type { BodyParts } from "./operation.ts";
 
-import { eventStream, get, json, noBody, post, remove, turnAnswers } from "./operation.ts";
+import { eventStream, get, json, withoutBody, post, remove, turnAnswers } from "./operation.ts";
 import {
   arraySchema,
   booleanSchema,
@@ -176,7 +176,7 @@ export const turnOperations = {
     idempotent: "always",
     // The token answers the call without authentication, so a caller that may not decide about the call gets none.
     drives: true,
-    body: noBody,
+    body: withoutBody,
     answers: json("TokenAnswer", { 201: "The token." }),
   }),
   complete: post("/complete", {

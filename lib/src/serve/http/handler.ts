@@ -20,7 +20,7 @@
 //      At most `startsPerTick` requests of a tenant begin in one tick of the event loop (tenant-ticks.ts).
 //   8. The body, with its limits of size and time (input.ts), then `Idempotency-Key` and path parameters with their length limit. The length
 //      limit and the rejection of `.` and `..` as new ids (path traversal) keep every id addressable.
-//   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the caller (access.ts), takes a stream or turn slot (limits.ts), calls the runtime. A route that reads or returns what may
+//   9. The route: checks body and query against its schema, uses sessions as the rules `owns` and `decide` allow the caller (access.ts), takes the slots that its operation declares (routes/operation-route.ts, limits.ts), calls the runtime. What reads or returns what may
 //      be large (pages, results of turns, the row of a session before a turn starts, the newest message of a chat) waits for a page slot first, which it holds until its response counts in the budget of
 //      unread responses (byte-budget.ts): at most 2 pages of a tenant, and 8 of the process, are read and rendered at the same time.
 //  10. Streams (sse.ts): backpressure, heartbeats, disconnection of slow clients. The SSE `id` is a cursor; `Last-Event-ID`
@@ -40,7 +40,7 @@
 //      names the caller.
 //   3. Every acquired slot is released, also when a route throws or a client disconnects.
 //   4. Responses contain no cause, provider message or storage message (failure.ts), except turn records with `records: true`.
-//   5. The served routes and the OpenAPI document come from one table.
+//   5. The served routes and the OpenAPI document come from the same declarations (serve/contract), and so do the requests of the client.
 
 import type { Clock } from "../../core/clock/clock.ts";
 import type { Runtime } from "../../durable/internal.ts";

@@ -12,7 +12,7 @@ import type { HttpLimits } from "../limits.ts";
 import type { Route, RouteCall } from "./route.ts";
 
 import { isPlainObject } from "../../../core/model/parse/reading.ts";
-import { noBody } from "../../contract/internal.ts";
+import { withoutBody } from "../../contract/internal.ts";
 import { checkEngineOf } from "../auth.ts";
 import { HttpError } from "../failure.ts";
 import { readBody, readQuery } from "../input.ts";
@@ -89,7 +89,7 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
         description,
         schema: type,
       })),
-      body: operation.body === noBody ? null : schema.schema,
+      body: operation.body === withoutBody ? null : schema.schema,
       keyed: idempotent === "key",
       pool: uses === "cancel" ? "cancel" : "requests",
       handle: async (call) => {

@@ -1,5 +1,5 @@
-// The route table's types: a route is a method, a path, what it accepts and returns, and its handler. The handler serves this
-// table and the OpenAPI document is generated from it, so the two cannot differ.
+// The definition of a route: a method, a path, what it accepts and returns, and its handler. The handler serves a table of routes, of which the OpenAPI document is generated. Routes of the API are
+// made from operations (operation-route.ts); those of dialects are written with the functions of this file.
 
 import type { Clock } from "../../../core/clock/clock.ts";
 import type { JsonObject } from "../../../core/model/internal.ts";

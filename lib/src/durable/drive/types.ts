@@ -43,7 +43,7 @@ export type RuntimeOptions = {
    * How often a turn may be taken over after an expired lease without adding a journal row. A whole number of 1 or more; default: 5.
    * At the limit the turn is parked, and its failure (`takeover_limit`) names the effects that were open. The limit stops a tool that
    * ends or blocks its process from doing so to all processes. From the second takeover on, the process drives nothing else until the turn has
-   * recorded something, for at most one lease time; a turn that was driven beside others is parked at four times the limit only, because one of those may
+   * recorded something, for at most one lease time, which doubles with each takeover up to ten minutes; a turn that was driven beside others is parked at four times the limit only, because one of those may
    * have ended the process. With 1, a turn is parked at its first takeover, whatever ended the process.
    */
   readonly maxTakeovers?: number;

@@ -19,6 +19,21 @@ const packages = fileURLToPath(new URL("../../../node_modules", import.meta.url)
 const project = join(place.folder, "My App");
 const node = (...argv: readonly string[]) => promisify(execFile)(process.execPath, argv, { cwd: project });
 
+/** The paths of modules and of all that they import, fetched as a browser does. Imports of packages are those of the import map. */
+async function modulesOf(url: string, paths: readonly string[]): Promise<readonly string[]> {
+  const found = new Set(paths);
+  for (const path of found) {
+    const response = await fetch(`${url}${path}`);
+    expect([path, response.headers.get("content-type")]).toEqual([path, "text/javascript; charset=utf-8"]);
+    const imported = [...(await response.text()).matchAll(/^(?:import|export)\b[^"]*\bfrom "([^"]+)"/gm)];
+    for (const [, name = ""] of imported) {
+      if (name.startsWith(".")) found.add(new URL(name, `${url}${path}`).pathname);
+      else expect(["everturn/client", "everturn/model"]).toContain(name);
+    }
+  }
+  return [...found];
+}
+
 describe("the project of everturn init", () => {
   it("is created, trusted, and never overwrites a file", async () => {
     const { code, stdout } = await place.run(["init", "My App"]);
@@ -86,13 +101,6 @@ describe("the project of everturn init", () => {
     expect(tests.stdout).toMatch(/[#ℹ] pass 1\n[#ℹ] fail 0\n/);
   }, 120_000);
 
-  it("has a page that shows the same characters as code points as visibleText", () => {
-    const pattern = (path: string) => /^const invisible = .*$/m.exec(readFileSync(path, "utf8"))?.[0];
-    const library = fileURLToPath(new URL("../../../lib/src/core/model/message/visible-text.ts", import.meta.url));
-    expect(pattern(join(project, "public/chat.js"))).toMatch(/^const invisible = \/./);
-    expect(pattern(join(project, "public/chat.js"))).toBe(pattern(library));
-  });
-
   it("serves the page and the sessions, and runs the tool after its approval", async () => {
     const child = place.start(["serve", "--config", join(project, "everturn.config.ts"), "--port", "0"]);
     const output = await says(child.stdout, /The page is at http:\S+\n/);
@@ -101,7 +109,12 @@ describe("the project of everturn init", () => {
     const token = readFileSync(join(place.folder, "everturn", "token"), "utf8").trim();
     const page = await (await fetch(url)).text();
     expect(page).toContain(`<script type="module" src="chat.js"></script>`);
-    expect((await fetch(`${url}/chat.js`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    const imports = await modulesOf(
+      url,
+      [...page.matchAll(/": "(\S+\.js)"/g)].map(([, path = ""]) => path),
+    );
+    expect(imports).toEqual(expect.arrayContaining(["/everturn/client.js", "/everturn/model.js"]));
+    expect((await modulesOf(url, ["/chat.js"])).toSorted()).toEqual(["/chat.js", "/server.js", "/view.js"]);
     const client = createClient({ url, token });
     await (
       await client.start("book_table", { id: "s1" })

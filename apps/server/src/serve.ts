@@ -43,7 +43,7 @@ import { MisuseError } from "everturn/model";
 import { errorResponse, LoginCodes, withLogin } from "./login.ts";
 import { RequestLog } from "./request-log.ts";
 import { isEventStream, sendStream } from "./send-stream.ts";
-import { withStaticFiles } from "./static-files.ts";
+import { withPage } from "./static-files.ts";
 import { isStudioBuilt, withStudio } from "./studio-files.ts";
 
 /** Options of {@link startServer}: those of the handler, and where the process listens. */
@@ -70,7 +70,7 @@ export type ServerOptions = Omit<
    * `address`.
    */
   readonly connectionsPerAddress?: number;
-  /** A folder whose files are served without authentication, before the routes of the API. Default: none. */
+  /** A folder whose files are served without authentication, before the routes of the API, with the modules of the package at `/everturn/`. Default: none. */
   readonly staticFolder?: string;
   /** Whether the studio is served at `/studio/`, without authentication: the page contains no secret, and the API that it calls needs the token. Default: false. */
   readonly studio?: boolean;
@@ -155,7 +155,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   });
   const hasStudio = studio && isStudioBuilt();
   const pages = hasStudio ? withStudio(api, { hosts }) : api;
-  const served = staticFolder === undefined ? pages : withStaticFiles(pages, { folder: staticFolder, hosts });
+  const served = staticFolder === undefined ? pages : withPage(pages, { folder: staticFolder, hosts });
   // Set when the port is known: codes are valid for one port.
   let codes: LoginCodes | null = null;
   const handler = auth === "none" ? withoutProxies(served) : withLogin(served, () => codes);

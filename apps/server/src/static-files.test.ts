@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { withStaticFiles } from "./static-files.ts";
+import { withPage, withStaticFiles } from "./static-files.ts";
 
 const base = mkdtempSync(join(tmpdir(), "static-"));
 const folder = join(base, "public");
@@ -54,6 +54,23 @@ describe("static files", () => {
     expect(await get("/", { method: "POST" })).toBe("api");
     expect(await get("/", {}, "evil.example")).toBe("api");
     expect(await get("/", { method: "HEAD" })).toBe("");
+  });
+
+  it("are served below a prefix, and the modules of the package beside a page", async () => {
+    const api = async () => new Response("api", { status: 404 });
+    const below = withStaticFiles(api, { folder, prefix: "/app/", hosts: null });
+    const read = async (handler: typeof serve, path: string) =>
+      (await handler(new Request(`http://localhost${path}`))).text();
+    expect(await Promise.all(["/app/", "/app/docs", "/docs", "/app"].map((path) => read(below, path)))).toEqual([
+      "home",
+      "docs",
+      "api",
+      "api",
+    ]);
+    const page = withPage(api, { folder, hosts: null });
+    expect(await read(page, "/docs")).toBe("docs");
+    expect(await read(page, "/everturn/client.js")).toMatch(/export \{[^}]*\bconversation\b/);
+    expect(await read(page, "/everturn/none.js")).toBe("api");
   });
 
   it("reads a large file as its client accepts it", async () => {

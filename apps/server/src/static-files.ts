@@ -11,15 +11,23 @@ import type { FileHandle } from "node:fs/promises";
 
 import { open, realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
+import { fileURLToPath } from "node:url";
 
 type Handler = (request: Request) => Promise<Response>;
 
 export type StaticOptions = {
   /** The absolute path of the folder. */
   readonly folder: string;
+  /** The path at which the files are served, with a slash at its end. Default: `/`. */
+  readonly prefix?: string;
   /** The allowlist of host names, without port; `null`: all. */
   readonly hosts: readonly string[] | null;
 };
+
+/** The built modules of the package. The bundle that has this file is one of them; the sources are in apps/server/src. */
+const modulesFolder = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "../../../lib/dist/" : "./", import.meta.url),
+);
 
 const contentTypes: { readonly [extension: string]: string } = {
   ".html": "text/html; charset=utf-8",
@@ -44,12 +52,12 @@ export function contentTypeOf(path: string): string {
 }
 
 /** A handler that serves the files of the folder, and passes every other request on. */
-export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptions): Handler {
+export function withStaticFiles(handler: Handler, { folder, prefix = "/", hosts }: StaticOptions): Handler {
   return async (request) => {
     const { pathname, hostname } = new URL(request.url);
     const isReading = request.method === "GET" || request.method === "HEAD";
     if (!isReading || (hosts !== null && !hosts.includes(hostname.toLowerCase()))) return handler(request);
-    const path = await fileAt(folder, pathname);
+    const path = pathname.startsWith(prefix) ? await fileAt(folder, pathname.slice(prefix.length)) : null;
     if (path === null) return handler(request);
     const { size } = await stat(path);
     const headers = {
@@ -61,6 +69,14 @@ export function withStaticFiles(handler: Handler, { folder, hosts }: StaticOptio
     };
     return new Response(request.method === "HEAD" || size === 0 ? null : fileStream(path, size), { headers });
   };
+}
+
+/** A handler that serves the page of a user, and for its imports the modules of the package at `/everturn/`, for example `/everturn/client.js`. */
+export function withPage(handler: Handler, options: StaticOptions): Handler {
+  return withStaticFiles(
+    withStaticFiles(handler, { ...options, folder: modulesFolder, prefix: "/everturn/" }),
+    options,
+  );
 }
 
 /** The content of a file, read as the client accepts it. `size` bytes at most, as stated in `content-length`, also if the file grows meanwhile. */

@@ -166,7 +166,7 @@ else {
     );
     // After a request that failed, no earlier one is under way.
     await browser.evaluate("dispatchEvent(new Event('online'))");
-    await browser.until("document.querySelector('.failure')?.textContent === 'offline'");
+    await browser.until("document.querySelector('#status').textContent === 'connecting …'");
     const [seen] = await pendingOf("repeated");
     const elsewhere = await sessions.decide("repeated", seen?.id ?? "", { type: "approve" });
     await runsOf(2);
@@ -175,7 +175,7 @@ else {
     assert.ok((await text(".approval")).includes("the landlord"));
     await browser.evaluate(`${approve}.click()`);
     await browser.until("document.querySelector('.approval')?.textContent.includes('ATTACKER')");
-    assert.match(await text(".failure"), /Changed since it was shown: its arguments, the call itself/);
+    assert.match(await text(".failure"), /not the one that was decided about: arguments, wait changed/);
     assert.equal(await browser.evaluate("document.querySelectorAll('.approval').length"), 1);
     assert.deepEqual(ran.slice(1), [first]);
     console.log("a call that has changed is not approved, and the page says what changed");

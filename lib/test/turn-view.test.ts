@@ -225,18 +225,21 @@ describe("the view of a turn", () => {
       const view = viewOf(events.slice(0, end + 1));
       const { blocks, messages } = view.snapshot;
       const callIds = blocks.flatMap(({ type, part }) => (type === "call" ? [part] : []));
-      expect(view.add(reset("retry"))).toEqual([{ type: "discarded", blocks, callIds }]);
+      expect(view.add(reset("retry"))).toEqual([{ type: "discarded", blocks, reply: null, callIds }]);
       expect(blocks.length).toBeGreaterThan(0);
       expect([view.snapshot.blocks, view.snapshot.messages]).toEqual([[], messages]);
     }
   });
 
   test("discards the open step if it is restarted, and no earlier one", () => {
-    const reply = (text: string, id: string) =>
-      completed(assistant(text, { toolCalls: [{ id, name: "weather", arguments: {} }] }));
+    const assistantMessage = (text: string, id: string) =>
+      assistant(text, { toolCalls: [{ id, name: "weather", arguments: {} }] });
+    const reply = (text: string, id: string) => completed(assistantMessage(text, id));
     const view = viewOf([reply("one", "a"), reply("two", "b")]);
     expect([...view.snapshot.calls.keys()]).toEqual(["b"]);
-    expect(view.add(reset("restart"))).toEqual([{ type: "discarded", blocks: [], callIds: ["b"] }]);
+    expect(view.add(reset("restart"))).toEqual([
+      { type: "discarded", blocks: [], reply: assistantMessage("two", "b"), callIds: ["b"] },
+    ]);
     expect(view.snapshot.messages.map(({ content }) => content)).toEqual(["one"]);
     expect(view.snapshot.calls.size).toBe(0);
   });

@@ -132,6 +132,7 @@ export class ChatView {
       case "arguments":
       case "call":
       case "part":
+      case "call_changed":
         return "";
     }
   }

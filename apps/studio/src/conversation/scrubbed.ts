@@ -2,13 +2,13 @@
 
 import type { ConversationState } from "./session-store.ts";
 import type { TurnTimeline } from "everturn/client";
-import type { Message } from "everturn/model";
+import type { Message, TurnCall } from "everturn/model";
 
 import { messageText } from "everturn/model";
 
 import { beginning } from "../parts/text.ts";
 import { conversationAt } from "../timeline/state-at.ts";
-import { callKey } from "./session-store.ts";
+import { callKey, unanswered } from "./session-store.ts";
 
 /** A conversation at a moment, and the text of the reply that was arriving; `null`: none was. */
 export type Scrubbed = { readonly state: ConversationState; readonly partial: string | null };
@@ -28,8 +28,8 @@ export function scrubbed(state: ConversationState, timeline: TurnTimeline, at: n
   const reply = lastReply(messages, shown);
   const calls = new Map(state.calls);
   for (const [key, call] of calls) calls.set(key, { ...call, answer: null });
-  for (const id of runningCalls) calls.set(callKey(reply, id), { ...unanswered, state: "running" });
-  for (const id of waitingCalls) calls.set(callKey(reply, id), { ...unanswered, state: "waits" });
+  for (const id of runningCalls) calls.set(callKey(reply, id), stateOf(id, "running"));
+  for (const id of waitingCalls) calls.set(callKey(reply, id), stateOf(id, "waiting"));
   const arriving = partial === null ? undefined : state.messages.get(partial.index);
   const whole = arriving === undefined ? "" : messageText(arriving);
   return {
@@ -38,7 +38,9 @@ export function scrubbed(state: ConversationState, timeline: TurnTimeline, at: n
   };
 }
 
-const unanswered = { progress: null, durationMs: null, attempts: 1, arguments: null, answer: null } as const;
+function stateOf(id: string, state: TurnCall["state"]): TurnCall {
+  return { ...unanswered, id, name: "", state, attempts: 1 };
+}
 
 function lastReply(messages: ReadonlyMap<number, Message>, length: number): number {
   for (let index = length - 1; index >= 0; index -= 1) {

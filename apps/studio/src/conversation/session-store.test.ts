@@ -1,7 +1,7 @@
 import type { RuntimeEvent, SessionView } from "../data/types.ts";
 import type { Message, TurnEvent } from "everturn/model";
 
-import { assistant, newSession, toolResult, usage, user } from "everturn/model";
+import { assistant, newSession, toolResult, TurnView, usage, user } from "everturn/model";
 import { describe, expect, test } from "vitest";
 
 import { wholeText } from "./open-text.ts";
@@ -12,6 +12,7 @@ import {
   emptyConversation,
   lastTurnOf,
   missingAtEnd,
+  seenEvents,
   waitingCallsOf,
   withEvents,
   withHead,
@@ -80,6 +81,19 @@ function completed(message: Extract<Message, { role: "assistant" }>): RuntimeEve
 
 const started = addMessages(withHead(emptyConversation("s1"), head(1, "t1")), 0, [user("Order 1042 came broken")]);
 
+/** The events that led to a state of a test. */
+const earlier = new WeakMap<typeof started, readonly RuntimeEvent[]>();
+
+/** The state after events of a turn, with the view of those that led to it. */
+function withRuntimeEvents(state: typeof started, turnId: string, events: readonly RuntimeEvent[]): typeof started {
+  const view = new TurnView();
+  const before = earlier.get(state) ?? [];
+  seenEvents(view, before);
+  const next = withEvents(state, turnId, seenEvents(view, events));
+  if (next !== state) earlier.set(next, [...before, ...events]);
+  return next;
+}
+
 function openText(state: typeof started): string {
   return (state.turn?.open?.parts ?? []).map((part) => (part.type === "text" ? wholeText(part.text) : "")).join("|");
 }
@@ -103,25 +117,25 @@ test("a fork has no last turn until it has messages of its own", () => {
 
 describe("the open turn", () => {
   test("appends deltas to the open reply and repeats no text that is there already", () => {
-    const state = withEvents(started, "t1", [text("Hello ", 0), text("world", 6), text("lo world!", 3)]);
+    const state = withRuntimeEvents(started, "t1", [text("Hello ", 0), text("world", 6), text("lo world!", 3)]);
     expect(openText(state)).toBe("Hello world!");
     expect(state.calls).toBe(started.calls);
   });
 
   test("replaces the open reply by the completed message", () => {
-    const state = withEvents(started, "t1", [text("Hel", 0), completed(assistant("Hello"))]);
+    const state = withRuntimeEvents(started, "t1", [text("Hel", 0), completed(assistant("Hello"))]);
     expect(state.turn?.open).toBeNull();
     expect(state.turn?.items).toEqual([{ type: "message", index: 1, message: assistant("Hello") }]);
   });
 
   test("ignores events of another turn", () => {
-    expect(withEvents(started, "t0", [text("old", 0)])).toBe(started);
+    expect(withRuntimeEvents(started, "t0", [text("old", 0)])).toBe(started);
   });
 
   test("shows progress, duration and answer of a call, under the reply that made it", () => {
     const reply = assistant("", { toolCalls: [call] });
     const ofAttempt = { effectId: null, attempt: null };
-    const running = withEvents(started, "t1", [
+    const running = withRuntimeEvents(started, "t1", [
       completed(reply),
       live({
         type: "tool_execution_started",
@@ -136,7 +150,7 @@ describe("the open turn", () => {
       state: "running",
       progress: { done: 1, total: 3 },
     });
-    const ended = withEvents(running, "t1", [
+    const ended = withRuntimeEvents(running, "t1", [
       live({
         type: "tool_execution_completed",
         id: "call-1",
@@ -154,7 +168,7 @@ describe("the open turn", () => {
       }),
     ]);
     expect(ended.calls.get(callKey(1, "call-1"))).toMatchObject({
-      state: "ok",
+      state: "succeeded",
       durationMs: 612,
       answer: { content: "paid" },
     });
@@ -170,13 +184,13 @@ describe("the open turn", () => {
       code: null,
       ranArguments: null,
     });
-    const state = withEvents(started, "t1", [completed(reply), answer, completed(reply)]);
+    const state = withRuntimeEvents(started, "t1", [completed(reply), answer, completed(reply)]);
     expect(state.calls.get(callKey(1, "call-1"))?.answer?.content).toBe("first");
     expect(state.calls.has(callKey(3, "call-1"))).toBe(false);
   });
 
   test("finds the reply of a running call when its messages are loaded after the events", () => {
-    const opened = withEvents(withHead(emptyConversation("s1"), head(2, "t1")), "t1", [
+    const opened = withRuntimeEvents(withHead(emptyConversation("s1"), head(2, "t1")), "t1", [
       live({
         type: "tool_execution_started",
         id: "call-1",
@@ -204,25 +218,31 @@ describe("the open turn", () => {
 
   test("keeps the text of a crashed attempt until the reply that replaces it is complete", () => {
     const reset = live({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null });
-    const crashed = withEvents(started, "t1", [text("I am asking for the ref", 0), reset, text("I am", 0, 2)]);
+    const crashed = withRuntimeEvents(started, "t1", [text("I am asking for the ref", 0), reset, text("I am", 0, 2)]);
     expect(openText(crashed)).toBe("I am");
     expect(crashed.turn?.items).toMatchObject([
       { note: { type: "discarded", reason: "recovery", text: "I am asking for the ref", isReplaced: false } },
     ]);
-    const replaced = withEvents(crashed, "t1", [completed(assistant("I am asking for the refund."))]);
+    const replaced = withRuntimeEvents(crashed, "t1", [completed(assistant("I am asking for the refund."))]);
     expect(replaced.turn?.items).toMatchObject([{ note: { isReplaced: true } }, { type: "message", index: 1 }]);
+  });
+
+  test("has no reply twice after its step was restarted", () => {
+    const reset = live({ type: "step_reset", reason: "restart", withdrawn: [], effectId: null, attempt: null });
+    const state = withRuntimeEvents(started, "t1", [completed(assistant("one")), reset, completed(assistant("two"))]);
+    expect(state.turn?.items).toMatchObject([{ type: "message", index: 1, message: { content: "two" } }]);
   });
 
   test("shows input that was accepted at a checkpoint, and not the input that started the turn", () => {
     const input = (checkpoint: "after_work" | null): RuntimeEvent =>
       live({ type: "input_accepted", turnId: "t1", checkpoint, inputs: [{ id: null, message: user("in euros") }] });
-    expect(withEvents(started, "t1", [input(null)]).turn?.items).toEqual([]);
-    expect(withEvents(started, "t1", [input("after_work")]).turn?.items).toHaveLength(1);
+    expect(withRuntimeEvents(started, "t1", [input(null)]).turn?.items).toEqual([]);
+    expect(withRuntimeEvents(started, "t1", [input("after_work")]).turn?.items).toHaveLength(1);
   });
 });
 
 describe("the end of a turn", () => {
-  const streamed = withEvents(started, "t1", [
+  const streamed = withRuntimeEvents(started, "t1", [
     live({ type: "step_reset", reason: "recovery", withdrawn: [], effectId: null, attempt: null }),
     completed(assistant("Hello")),
     live({ type: "turn_started", turnId: "t1", sessionId: "s1" }),

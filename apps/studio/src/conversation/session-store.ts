@@ -3,18 +3,18 @@
 //
 // Theory of operation
 //   Committed messages are addressed by their index in the session, `0` to `length - 1`. Any page of them may be missing and is read when it comes into view.
-//   The events of the open turn become items after them: replies, input that was accepted, retries, discarded attempts, failures. A delta appends to the open
-//   reply; `message_completed` replaces it. When the turn has ended, the head of the session has the new length, and once the messages up to that length are
+//   The events of the open turn become items after them: replies, input that was accepted, retries, discarded attempts, failures. A `TurnView` folds the events; this
+//   file places what they changed (`seenEvents`). When the turn has ended, the head of the session has the new length, and once the messages up to that length are
 //   loaded, `settle` drops the items. What the messages do not contain, the discarded text and the durations of tool calls, is kept beside them.
 //
 // Invariants
-//   1. An event changes the state once: the feed hands out events in order, each once, and a new stream of a turn starts with `startTurn`.
+//   1. An event changes the state once: the feed hands out events in order, each once, and a new stream of a turn starts with a new `TurnView`.
 //   2. The text of a discarded attempt stays visible until the reply that replaces it is complete (`isReplaced`).
 //   3. A delta costs the same whatever came before it (open-text.ts).
 
 import type { PendingCall, RuntimeEvent, SessionView } from "../data/types.ts";
 import type { OpenText } from "./open-text.ts";
-import type { Failure, Json, JsonObject, Message, ToolMessage, Warning } from "everturn/model";
+import type { Failure, Message, ToolMessage, TurnCall, TurnChange, TurnEvent, TurnView, Warning } from "everturn/model";
 
 import { appendText, emptyText, wholeText } from "./open-text.ts";
 
@@ -30,7 +30,7 @@ export type ConversationState = {
   /** The open turn; `null`: none is open. */
   readonly turn: LiveTurn | null;
   /** What is known about calls from events: state, progress, duration, answer, by {@link callKey}. Kept after the turn has ended. */
-  readonly calls: ReadonlyMap<string, CallState>;
+  readonly calls: ReadonlyMap<string, TurnCall>;
   /** Notes by the index of the message that they precede, kept after their turn has ended. */
   readonly notes: ReadonlyMap<number, readonly LiveNote[]>;
 };
@@ -43,7 +43,6 @@ type LiveTurn = {
   readonly items: readonly LiveItem[];
   readonly open: OpenReply | null;
   readonly hasEnded: boolean;
-  readonly step: number;
 };
 
 /** One row of the open turn. `index` is the index that the message will have. */
@@ -83,21 +82,13 @@ type OpenPart =
   /** `length`: the number of characters of the arguments that have arrived. */
   | { readonly type: "call"; readonly key: string; readonly name: string; readonly length: number };
 
-/** A call of a tool as its events show it. */
-export type CallState = {
-  readonly state: "called" | "running" | "ok" | "failed" | "waits" | "cancelled";
-  /** The last progress that the tool has reported; `null`: none. */
-  readonly progress: Json;
-  readonly durationMs: number | null;
-  /** How often the handler has been started. */
-  readonly attempts: number;
-  /** The arguments that the handler was started with, which may be edited; `null`: it was not started. */
-  readonly arguments: JsonObject | null;
-  /** The answer as the model sees it; `null`: there is none yet, or it is a committed message. */
-  readonly answer: ToolAnswer | null;
-};
+/** An event, and what it changed in the view of its turn. */
+type SeenEvent = { readonly event: TurnEvent; readonly changes: readonly TurnChange[] };
 
-export type ToolAnswer = Pick<ToolMessage, "content" | "status" | "code" | "ranArguments">;
+/** Adds events to the view of their turn. */
+export function seenEvents(view: TurnView, events: readonly RuntimeEvent[]): readonly SeenEvent[] {
+  return events.map((added) => ({ event: added.event, changes: view.add(added) }));
+}
 
 /**
  * Identifies a call in the session: the index of the reply and the id of the call. The id alone does not: some providers count calls from zero in each reply.
@@ -188,10 +179,10 @@ function withOpenCalls(state: ConversationState): ConversationState {
     next.delete(key);
     next.set(callKey(reply, id.join("/")), call);
   }
-  for (const { id, decision } of head.session.pendingToolCalls) {
+  for (const { id, name, decision } of head.session.pendingToolCalls) {
     const approved = decision?.type === "approve" ? (decision.arguments ?? decision.prepared ?? null) : null;
     if (approved === null) continue;
-    const call = next.get(callKey(reply, id)) ?? newCall;
+    const call = next.get(callKey(reply, id)) ?? { ...unanswered, id, name, state: "called" };
     next.set(callKey(reply, id), { ...call, arguments: call.arguments ?? approved });
   }
   return { ...state, calls: next };
@@ -224,24 +215,19 @@ function loadedUntil(messages: ReadonlyMap<number, Message>, from: number, until
 }
 
 function newTurn(turnId: string, base: number): LiveTurn {
-  return { turnId, base, items: [], open: null, hasEnded: false, step: 0 };
+  return { turnId, base, items: [], open: null, hasEnded: false };
 }
 
 /** A turn and the calls while a group of events is applied. Each list is copied at most once for a group, so a group costs the number of its events. */
 type Draft = {
   items: LiveItem[];
-  calls: Map<string, CallState>;
+  calls: Map<string, TurnCall>;
   open: OpenReply | null;
   hasEnded: boolean;
-  step: number;
 };
 
 /** Applies events of a turn, in order. Events of a turn that is not open are ignored. */
-export function withEvents(
-  state: ConversationState,
-  turnId: string,
-  events: readonly RuntimeEvent[],
-): ConversationState {
+export function withEvents(state: ConversationState, turnId: string, events: readonly SeenEvent[]): ConversationState {
   const { turn } = state;
   if (turn === null || turn.turnId !== turnId) return state;
   const isOnlyText = events.every(({ event }) => event.type === "text_delta" || event.type === "reasoning_delta");
@@ -250,46 +236,81 @@ export function withEvents(
     items: isOnlyText ? [] : [...turn.items],
     calls: isOnlyText ? new Map() : new Map(state.calls),
   };
-  for (const event of events) applyEvent(state, turn, draft, event);
-  const { open, hasEnded, step } = draft;
+  for (const { event, changes } of events) {
+    if (event.type === "retry_scheduled") discardOpen(turn, draft, "retry");
+    for (const change of changes) applyChange(state, turn, draft, change, event);
+    const item = itemOf(event);
+    if (item !== null) addItems(turn, draft, item);
+    if (event.type === "message_started") draft.open ??= { parts: [] };
+    if (event.type === "chat_completed") [draft.open, draft.hasEnded] = [null, true];
+  }
+  const { open, hasEnded } = draft;
   if (isOnlyText) return { ...state, turn: { ...turn, open } };
-  return { ...state, calls: draft.calls, turn: { ...turn, items: draft.items, open, hasEnded, step } };
+  return { ...state, calls: draft.calls, turn: { ...turn, items: draft.items, open, hasEnded } };
 }
 
-function applyEvent(state: ConversationState, { base }: LiveTurn, draft: Draft, { event, delta }: RuntimeEvent): void {
-  const addItem = (item: { type: "message"; message: Message } | { type: "note"; note: LiveNote }): void => {
-    draft.items.push({ ...item, index: nextIndex(base, draft.items) });
-  };
-  const changeCall = (id: string, changes: Partial<CallState>): void => {
-    const key = callKey(replyIndex(state, base, draft.items), id);
-    draft.calls.set(key, { ...(draft.calls.get(key) ?? newCall), ...changes });
-  };
+/** A row without its place. */
+type NewItem =
+  | { readonly type: "message"; readonly message: Message }
+  | { readonly type: "note"; readonly note: LiveNote };
+
+function addItems({ base }: LiveTurn, draft: Draft, items: readonly NewItem[]): void {
+  for (const item of items) draft.items.push({ ...item, index: nextIndex(base, draft.items) });
+}
+
+/** The rows of an event that is not part of a reply or a call; `null`: it has none. */
+function itemOf(event: TurnEvent): readonly NewItem[] | null {
   switch (event.type) {
-    case "message_started":
-      draft.open ??= { parts: [] };
-      return;
-    case "text_delta":
-    case "reasoning_delta": {
-      const type = event.type === "text_delta" ? "text" : "reasoning";
-      const key = delta?.part ?? `${type}/${event.id ?? "0"}`;
-      draft.open = withDelta(draft.open, { type, key, delta: event.delta, offset: delta?.offset ?? null });
+    case "warning":
+      return [{ type: "note", note: { type: "warning", warning: event.warning } }];
+    case "error":
+      return [{ type: "note", note: { type: "failure", failure: event.error } }];
+    case "retry_scheduled": {
+      const { error: failure, delayMs, attempt } = event;
+      return [{ type: "note", note: { type: "retry", failure, delayMs, attempt: attempt?.n ?? null } }];
+    }
+    case "input_accepted":
+      // Input that a turn was started with is committed with its start.
+      return event.checkpoint === null ? null : event.inputs.map(({ message }) => ({ type: "message", message }));
+    default:
+      return null;
+  }
+}
+
+function applyChange(
+  state: ConversationState,
+  turn: LiveTurn,
+  draft: Draft,
+  change: TurnChange,
+  event: TurnEvent,
+): void {
+  const parts = draft.open?.parts ?? [];
+  switch (change.type) {
+    case "text":
+    case "reasoning": {
+      const { type, part: key, delta } = change;
+      const position = parts.findIndex((part) => part.key === key);
+      const existing = parts[position];
+      const text = appendText(existing === undefined || existing.type === "call" ? emptyText : existing.text, delta);
+      draft.open = {
+        parts: position === -1 ? [...parts, { type, key, text }] : parts.with(position, { type, key, text }),
+      };
       return;
     }
-    case "tool_call_started": {
-      const parts = draft.open?.parts ?? [];
-      if (parts.some(({ key }) => key === event.id)) return;
-      draft.open = { parts: [...parts, { type: "call", key: event.id, name: event.name, length: 0 }] };
+    case "call_started":
+      draft.open = { parts: [...parts, { type: "call", key: change.id, name: change.name, length: 0 }] };
       return;
-    }
-    case "tool_call_delta": {
-      const parts = draft.open?.parts ?? [];
-      const position = parts.findIndex(({ key }) => key === event.id);
+    case "arguments": {
+      const position = parts.findIndex(({ key }) => key === change.id);
       const part = parts[position];
       if (part?.type !== "call") return;
-      draft.open = { parts: parts.with(position, { ...part, length: part.length + event.argumentsDelta.length }) };
+      draft.open = { parts: parts.with(position, { ...part, length: part.length + change.delta.length }) };
       return;
     }
-    case "message_completed":
+    case "call":
+    case "part":
+      return;
+    case "reply":
       // The reply replaces the open one, and what was discarded before it.
       draft.open = null;
       draft.items = draft.items.map((item) =>
@@ -297,98 +318,27 @@ function applyEvent(state: ConversationState, { base }: LiveTurn, draft: Draft, 
           ? { ...item, note: { ...item.note, isReplaced: true } }
           : item,
       );
-      addItem({ type: "message", message: event.message });
+      addItems(turn, draft, [{ type: "message", message: change.message }]);
       return;
-    case "warning":
-      addItem({ type: "note", note: { type: "warning", warning: event.warning } });
+    case "call_changed":
+      draft.calls.set(callKey(replyIndex(state, turn.base, draft.items), change.call.id), change.call);
       return;
-    case "error":
-      addItem({ type: "note", note: { type: "failure", failure: event.error } });
-      return;
-    case "retry_scheduled": {
-      discardOpen("retry");
-      const attempt = event.attempt?.n ?? null;
-      addItem({ type: "note", note: { type: "retry", failure: event.error, delayMs: event.delayMs, attempt } });
+    case "discarded": {
+      const { reply } = change;
+      if (reply !== null) draft.items = draft.items.filter((item) => item.type !== "message" || item.message !== reply);
+      if (event.type === "step_reset") discardOpen(turn, draft, event.reason);
       return;
     }
-    case "step_reset":
-      discardOpen(event.reason);
-      return;
-    case "tool_execution_started": {
-      const call = draft.calls.get(callKey(replyIndex(state, base, draft.items), event.id));
-      changeCall(event.id, {
-        state: "running",
-        progress: null,
-        attempts: (call?.attempts ?? 0) + 1,
-        arguments: event.arguments,
-      });
-      return;
-    }
-    case "tool_progress":
-      changeCall(event.id, { progress: event.progress });
-      return;
-    case "tool_execution_completed":
-      changeCall(event.id, { durationMs: event.durationMs, state: stateOfOutcome(event.result.type) });
-      return;
-    case "tool_result_encoded":
-      changeCall(event.id, answered(event));
-      return;
-    case "tool_halt":
-      changeCall(event.toolCallId, answered(event));
-      return;
-    case "ask_user_requested":
-    case "approval_requested":
-      changeCall(event.toolCallId, { state: "waits" });
-      return;
-    case "input_accepted":
-      // Input that a turn was started with is committed with its start.
-      if (event.checkpoint === null) return;
-      for (const { message } of event.inputs) addItem({ type: "message", message });
-      return;
-    case "step_completed":
-      draft.step += 1;
-      return;
-    case "chat_completed":
-      draft.hasEnded = true;
-      draft.open = null;
-      return;
-    default:
-      return;
-  }
-
-  /** The text of the open reply is discarded, because another attempt follows. */
-  function discardOpen(reason: Extract<LiveNote, { type: "discarded" }>["reason"]): void {
-    const parts = draft.open?.parts ?? [];
-    const text = parts.reduce((whole, part) => (part.type === "text" ? whole + wholeText(part.text) : whole), "");
-    draft.open = null;
-    if (text === "" && reason !== "recovery") return;
-    addItem({ type: "note", note: { type: "discarded", reason, text, isReplaced: false, line: null } });
   }
 }
 
-/** Appends to a part of the open reply. Text that is already there, as its offset shows, is not repeated. */
-function withDelta(
-  open: OpenReply | null,
-  {
-    type,
-    key,
-    delta,
-    offset,
-  }: {
-    readonly type: "text" | "reasoning";
-    readonly key: string;
-    readonly delta: string;
-    readonly offset: number | null;
-  },
-): OpenReply {
-  const parts = open?.parts ?? [];
-  const position = parts.findIndex((part) => part.key === key);
-  const existing = parts[position];
-  if (existing === undefined || existing.type === "call") {
-    return { parts: [...parts, { type, key, text: appendText(emptyText, delta) }] };
-  }
-  const fresh = offset === null ? delta : delta.slice(Math.max(0, existing.text.length - offset));
-  return { parts: parts.with(position, { ...existing, text: appendText(existing.text, fresh) }) };
+/** The text of the open reply is discarded, because another attempt follows. */
+function discardOpen(turn: LiveTurn, draft: Draft, reason: Extract<LiveNote, { type: "discarded" }>["reason"]): void {
+  const parts = draft.open?.parts ?? [];
+  const text = parts.reduce((whole, part) => (part.type === "text" ? whole + wholeText(part.text) : whole), "");
+  draft.open = null;
+  if (text === "" && reason !== "recovery") return;
+  addItems(turn, draft, [{ type: "note", note: { type: "discarded", reason, text, isReplaced: false, line: null } }]);
 }
 
 /** The index of the next message of a turn: each reply is followed by one message for each of its calls. */
@@ -410,26 +360,14 @@ function replyIndex({ messages }: ConversationState, base: number, items: readon
   return unknownReply;
 }
 
-const newCall: CallState = {
-  state: "called",
+/** A call of which nothing is known but its state. */
+export const unanswered: Omit<TurnCall, "id" | "name" | "state"> = {
   progress: null,
   durationMs: null,
   attempts: 0,
   arguments: null,
   answer: null,
 };
-
-function answered({ content, status, code, ranArguments }: ToolAnswer): Partial<CallState> {
-  const answer = { content, status, code, ranArguments };
-  if (status === "awaiting_user") return { answer, state: "waits" };
-  return { answer, state: status === "success" ? "ok" : status === "cancelled" ? "cancelled" : "failed" };
-}
-
-function stateOfOutcome(type: string): CallState["state"] {
-  if (type === "success" || type === "halt") return "ok";
-  if (type === "cancelled") return "cancelled";
-  return type === "failure" ? "failed" : "waits";
-}
 
 /** How far the answers of a reply, and the replies of waiting calls, are searched: a question is followed by the answers of the other calls and one message. */
 const maxSearched = 100;

@@ -2,8 +2,7 @@
 
 import type { PendingCall } from "../data/types.ts";
 import type { CallTime } from "./message-row.tsx";
-import type { CallState, ToolAnswer } from "./session-store.ts";
-import type { Json, ToolCall } from "everturn/model";
+import type { Json, ToolCall, TurnCall } from "everturn/model";
 import type { ReactNode } from "react";
 
 import { visibleText } from "everturn/model";
@@ -31,8 +30,8 @@ export const ToolCard = memo(function ToolCard({
 }: {
   readonly call: ToolCall;
   /** What events have reported; `null`: nothing since the page was opened. */
-  readonly live: CallState | null;
-  readonly answer: ToolAnswer | null;
+  readonly live: TurnCall | null;
+  readonly answer: TurnCall["answer"];
   /** Why the call waits; `null`: it does not. */
   readonly pending: PendingCall | null;
   /** Whether the form for the answer is in this card. */
@@ -179,8 +178,8 @@ function progressText(progress: Json): string {
 }
 
 function signOf(
-  live: CallState | null,
-  answer: ToolAnswer | null,
+  live: TurnCall | null,
+  answer: TurnCall["answer"],
   pending: PendingCall | null,
   time: number | null,
 ): { readonly text: string; readonly kind: string } {
@@ -195,8 +194,8 @@ function signOf(
   }
   if (answer?.status === "awaiting_user") return { text: "asked", kind: "wait" };
   if (live?.state === "running") return { text: "running", kind: "tool" };
-  if (live?.state === "waits") return { text: "waits", kind: "wait" };
-  if (live?.state === "ok") return { text: time === null ? "done" : duration(time), kind: "tool" };
+  if (live?.state === "waiting") return { text: "waits", kind: "wait" };
+  if (live?.state === "succeeded") return { text: time === null ? "done" : duration(time), kind: "tool" };
   return { text: "called", kind: "" };
 }
 

@@ -4,12 +4,13 @@ import type { FeedState } from "../data/session-feed.ts";
 import type { ConversationState } from "./session-store.ts";
 import type { EverturnClient } from "everturn/client";
 
+import { TurnView } from "everturn/model";
 import { createContext, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
 
 import { useConnection } from "../data/connection.tsx";
 import { followSession } from "../data/session-feed.ts";
 import { notifyError } from "../shell/toasts.tsx";
-import { addMessages, emptyConversation, missingAtEnd, withEvents, withHead } from "./session-store.ts";
+import { addMessages, emptyConversation, missingAtEnd, seenEvents, withEvents, withHead } from "./session-store.ts";
 
 const pageSize = 50;
 
@@ -62,6 +63,8 @@ function createStore(
   sessionId: string,
 ): { readonly store: ConversationStore; readonly follow: () => () => void } {
   let state = emptyConversation(sessionId);
+  /** The turn whose events were read last. */
+  let seen = { turnId: "", view: new TurnView() };
   let feedState: FeedState = "loading";
   const listeners = new Set<() => void>();
   const loading = new Set<number>();
@@ -110,13 +113,17 @@ function createStore(
   const follow = (): (() => void) => {
     // A new subscription gets the events of the open turn from the beginning.
     state = { ...state, turn: null };
+    seen = { turnId: "", view: new TurnView() };
     return followSession(client, sessionId, {
       onHead: (head) => {
         set(withHead(state, head));
         const missing = missingAtEnd(state);
         if (missing !== null) load(missing.from, missing.until);
       },
-      onEvents: (turnId, events) => set(withEvents(state, turnId, events)),
+      onEvents: (turnId, events) => {
+        if (seen.turnId !== turnId) seen = { turnId, view: new TurnView() };
+        set(withEvents(state, turnId, seenEvents(seen.view, events)));
+      },
       onState: (next) => {
         feedState = next;
         publish();

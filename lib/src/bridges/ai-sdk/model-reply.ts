@@ -107,6 +107,7 @@ export class Reply {
       case "call":
       case "part":
       case "reply":
+      case "call_changed":
         return [];
     }
   }

@@ -110,8 +110,15 @@ export type TurnChange =
   | { readonly type: "part"; readonly part: ImagePart | FilePart | ToolResultPart }
   /** The reply is complete. All its text, calls and parts have been reported before, at their places. */
   | { readonly type: "reply"; readonly message: AssistantMessage }
-  /** The open reply was discarded, and with a restart of the step its complete reply; another attempt follows. `callIds`: their calls. */
-  | { readonly type: "discarded"; readonly blocks: readonly TurnBlock[]; readonly callIds: readonly string[] };
+  /** A call was started, has reported progress, was answered, waits, or gets no further events. */
+  | { readonly type: "call_changed"; readonly call: TurnCall }
+  /** The open reply was discarded; another attempt follows. `reply`: the complete reply of a step that is restarted; otherwise `null`. `callIds`: the calls of both. */
+  | {
+      readonly type: "discarded";
+      readonly blocks: readonly TurnBlock[];
+      readonly reply: AssistantMessage | null;
+      readonly callIds: readonly string[];
+    };
 
 /** A block while it grows. Appending to a string is constant in time; it is copied when the text is read. `isWhole`: no text of the arguments is missing. */
 type OpenBlock =
@@ -237,20 +244,20 @@ export class TurnView {
         const text = event.response.finishReason === "error" ? (replyText(event.response) ?? "") : "";
         const hasReply = this.#step.messages.length > 0 && !this.#step.isOver;
         const changes = hasReply || text === "" ? [] : this.#complete(assistant(text));
-        this.#endCalls(event.pendingToolCalls, "failed");
+        const ended = this.#endCalls(event.pendingToolCalls, "failed");
         this.#step.isOver = true;
         this.#steps += 1;
         this.#discardReply();
-        return changes;
+        return [...changes, ...ended];
       }
       case "chat_completed": {
         const { outcome, finalResponse, pendingToolCalls } = event.result;
         const isCancelled = outcome.type === "cancelled";
         const changes = isCancelled ? this.#completeCancelled(finalResponse?.message ?? null) : [];
-        this.#endCalls(pendingToolCalls, isCancelled ? "cancelled" : "failed");
+        const ended = this.#endCalls(pendingToolCalls, isCancelled ? "cancelled" : "failed");
         this.#result = event.result;
         this.#discardReply();
-        return changes;
+        return [...changes, ...ended];
       }
       case "text_completed":
       case "reasoning_completed":
@@ -374,18 +381,19 @@ export class TurnView {
     const openIds = blocks.flatMap(({ type, part }) => (type === "call" ? [part] : []));
     const isWithdrawn = isRestart && !this.#step.isOver;
     const callIds = isWithdrawn ? [...new Set([...this.#step.calls.keys(), ...openIds])] : openIds;
+    const reply = this.#step.messages.find((message) => message.role === "assistant") ?? null;
     this.#discardReply();
     if (isWithdrawn) this.#step = newStep();
-    return { type: "discarded", blocks, callIds };
+    return { type: "discarded", blocks, reply: isWithdrawn ? reply : null, callIds };
   }
 
   /** The calls that have not been answered wait for an answer, or get no further events. */
-  #endCalls(pending: readonly PendingToolCall[], state: "failed" | "cancelled"): void {
+  #endCalls(pending: readonly PendingToolCall[], state: "failed" | "cancelled"): readonly TurnChange[] {
     const waiting = new Set(pending.map(({ id }) => id));
-    for (const call of this.#step.calls.values()) {
-      if (call.state !== "called" && call.state !== "running") continue;
-      this.#change(call.id, null, { state: waiting.has(call.id) ? "waiting" : state });
-    }
+    const unanswered = [...this.#step.calls.values()].filter(
+      (call) => call.state === "called" || call.state === "running",
+    );
+    return unanswered.flatMap(({ id }) => this.#change(id, null, { state: waiting.has(id) ? "waiting" : state }));
   }
 
   /** The first event of a reply ends the step before it, or the answers to calls of an earlier turn, with which a turn may start. */
@@ -418,10 +426,10 @@ export class TurnView {
     });
   }
 
-  #change(id: string, name: string | null, changes: Partial<TurnCall>): readonly [] {
-    const call = this.call(id) ?? { ...newCall, id, name: name ?? "" };
-    this.#step.calls.set(id, { ...call, ...changes });
-    return [];
+  #change(id: string, name: string | null, changes: Partial<TurnCall>): readonly TurnChange[] {
+    const call = { ...(this.call(id) ?? { ...newCall, id, name: name ?? "" }), ...changes };
+    this.#step.calls.set(id, call);
+    return [{ type: "call_changed", call }];
   }
 }
 

@@ -105,11 +105,11 @@ export class AgUiTranslator {
     // A complete reply is sent in the order of rule 3.
     const ordered =
       event.type === "message_completed" ? changes.toSorted((left, right) => rankOf(left) - rankOf(right)) : changes;
-    return [...ordered.flatMap((change) => this.#change(change, event)), ...this.#translate(event)];
+    return [...ordered.flatMap((change) => this.#change(change)), ...this.#translate(event)];
   };
 
   /** The events for a change of the reply. */
-  #change(change: TurnChange, event: TurnEvent): readonly AgUiEvent[] {
+  #change(change: TurnChange): readonly AgUiEvent[] {
     switch (change.type) {
       case "text":
         return [...this.#openStep(), ...this.#text(change.delta)];
@@ -126,11 +126,12 @@ export class AgUiTranslator {
         if (!change.isReported && !change.providerExecuted) this.#open.isChanged = true;
         return [];
       case "part":
+      case "call_changed":
         return [];
       case "reply":
         return [...this.#openStep(), ...this.#settle(change.message)];
       case "discarded":
-        return this.#reset(change.callIds, event.type === "step_reset" && event.reason === "restart");
+        return this.#reset(change.callIds, change.reply !== null);
     }
   }
 

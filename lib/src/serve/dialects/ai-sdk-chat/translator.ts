@@ -149,6 +149,8 @@ export class UiTranslator {
       }
       case "reply":
         return [...this.#openStep(), ...this.#endBlocks()];
+      case "call_changed":
+        return [];
       case "discarded":
         return this.#reset(change.callIds);
     }

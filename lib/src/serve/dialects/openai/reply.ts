@@ -227,6 +227,7 @@ export class ChunkEncoder {
       case "call":
       case "part":
       case "reply":
+      case "call_changed":
         return [];
     }
   }

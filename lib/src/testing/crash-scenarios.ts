@@ -81,6 +81,15 @@ const waitingTool = (process: CrashableProcess): Tool =>
     return "waited";
   });
 
+/** A tool that runs until the turn is cancelled. */
+const abortedTool = (process: CrashableProcess): Tool =>
+  simpleTool("wait", "safe", async (_, { signal }) => {
+    process.reach("waiting");
+    await aborted(signal);
+    // A result within the cancel grace would be in the baseline and not in the runs that crash before it is recorded.
+    throw signal.reason;
+  });
+
 const of = (adapter: Adapter, fields: Omit<EngineFields, "context" | "adapter" | "model"> = {}): Engine =>
   engine({ adapter, model: "fake:m", ...fields });
 
@@ -312,15 +321,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     "a turn that is cancelled",
     (process) =>
       of(inOrder(calls(0, "look"), calls(1, "wait"), say("Never said."), say("Another time.")), {
-        tools: [
-          ...all,
-          simpleTool("wait", "safe", async (_, { signal }) => {
-            process.reach("waiting");
-            await aborted(signal);
-            // A result within the cancel grace would be in the baseline and not in the runs that crash before it is recorded.
-            throw signal.reason;
-          }),
-        ],
+        tools: [...all, abortedTool(process)],
       }),
     {
       script: async ({ runtime, process, untilIdle }) => {
@@ -357,15 +358,7 @@ export const crashScenarios: readonly CrashScenario[] = [
     "a message that interrupts a turn, and one that is queued after it",
     (process) =>
       of(inOrder(calls(0, "look"), calls(1, "wait"), say("Interrupted."), say("Queued.")), {
-        tools: [
-          ...all,
-          simpleTool("wait", "safe", async (_, { signal }) => {
-            process.reach("waiting");
-            await aborted(signal);
-            // A result within the cancel grace would be in the baseline and not in the runs that crash before it is recorded.
-            throw signal.reason;
-          }),
-        ],
+        tools: [...all, abortedTool(process)],
       }),
     {
       script: async ({ runtime, process, untilIdle }) => {

@@ -43,11 +43,7 @@ export function line(event: TurnEvent): string {
       return `${event.type} ${event.response.finishReason ?? "unknown"}`;
     case "chat_completed":
       return `${event.type} ${event.result.haltedReason}`;
-    case "message_started":
-    case "usage":
-    case "raw_chunk":
-    case "turn_started":
-    case "input_accepted":
+    default:
       return event.type;
   }
 }

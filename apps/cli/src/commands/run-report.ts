@@ -99,27 +99,7 @@ function noticeOf(event: TurnEvent, { dim, red, green, yellow }: Colours): strin
       return dim(`! ${safeLine(event.warning.message)}`);
     case "step_reset":
       return yellow(`↻ the reply starts again (${event.reason}); discard the part printed above`);
-    case "input_accepted":
-    case "message_started":
-    case "text_delta":
-    case "text_completed":
-    case "reasoning_delta":
-    case "reasoning_completed":
-    case "tool_call_started":
-    case "tool_call_delta":
-    case "tool_call_completed":
-    case "usage":
-    case "message_completed":
-    case "raw_chunk":
-    case "error":
-    case "tool_progress":
-    case "tool_result_encoded":
-    case "ask_user_requested":
-    case "approval_requested":
-    case "tool_halt":
-    case "turn_started":
-    case "step_completed":
-    case "chat_completed":
+    default:
       return null;
   }
 }

@@ -138,24 +138,7 @@ export class ScenarioRunner {
         return screen.line("retry", `${event.error.message}; retry in ${seconds(event.delayMs)}`, "warm");
       case "error":
         return screen.line("error", event.error.message, "bad");
-      case "message_started":
-      case "text_completed":
-      case "reasoning_delta":
-      case "reasoning_completed":
-      case "tool_call_started":
-      case "tool_call_delta":
-      case "tool_call_completed":
-      case "usage":
-      case "raw_chunk":
-      case "tool_execution_started":
-      case "tool_result_encoded":
-      case "ask_user_requested":
-      case "approval_requested":
-      case "tool_halt":
-      case "turn_started":
-      case "input_accepted":
-      case "step_completed":
-      case "chat_completed":
+      default:
         return undefined;
     }
   }

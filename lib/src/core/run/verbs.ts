@@ -10,10 +10,8 @@ import type {
   Engine,
   GenerateOptions,
   GenerateSettings,
-  JsonSchema,
   OpenSpan,
   OutputSchema,
-  StandardSchema,
   StepOptions,
   StepSettings,
 } from "../engine/internal.ts";
@@ -70,16 +68,11 @@ export function streamGenerate<Context extends CallerContext>(
  * Makes one model call. A failure during the call is in `error` of the reply; misuse and missing configuration are
  * thrown.
  */
-export function generate<Context extends CallerContext, Output>(
+export function generate<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   input: GenerateInput,
-  options: GenerateSettings & { readonly output: StandardSchema<Output> },
+  options: GenerateSettings & { readonly output: OutputSchema<Output> },
 ): Promise<WithOutput<ModelReply, Output>>;
-export function generate<Context extends CallerContext>(
-  engine: Engine<Context>,
-  input: GenerateInput,
-  options: GenerateSettings & { readonly output: JsonSchema },
-): Promise<WithOutput<ModelReply, Json>>;
 export function generate<Context extends CallerContext>(
   engine: Engine<Context>,
   input: GenerateInput,
@@ -107,16 +100,11 @@ export function streamStep<Context extends CallerContext>(
  * Runs one step: a model reply and its tool calls. Throws `UnknownToolError` for a call of a tool that does not
  * exist, unless `onUnknownTool` is `"answer"`.
  */
-export function step<Context extends CallerContext, Output>(
+export function step<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   input: RunInput,
-  options: StepSettings<Context> & { readonly output: StandardSchema<Output> },
+  options: StepSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<WithOutput<StepResult, Output>>;
-export function step<Context extends CallerContext>(
-  engine: Engine<Context>,
-  input: RunInput,
-  options: StepSettings<Context> & { readonly output: JsonSchema },
-): Promise<WithOutput<StepResult, Json>>;
 export function step<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,
@@ -158,16 +146,11 @@ export function stream<Context extends CallerContext>(
  * result.steps.length; // => 2
  * ```
  */
-export function chat<Context extends CallerContext, Output>(
+export function chat<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   input: RunInput,
-  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+  options: ChatSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<WithOutput<ChatResult, Output>>;
-export function chat<Context extends CallerContext>(
-  engine: Engine<Context>,
-  input: RunInput,
-  options: ChatSettings<Context> & { readonly output: JsonSchema },
-): Promise<WithOutput<ChatResult, Json>>;
 export function chat<Context extends CallerContext>(
   engine: Engine<Context>,
   input: RunInput,

@@ -13,7 +13,7 @@
 //
 //   Nothing is stored here. `runtime/` has durable verbs of the same names.
 
-import type { AnySchema, ChatOptions, ChatSettings, Engine, JsonSchema, StandardSchema } from "../engine/internal.ts";
+import type { AnySchema, ChatOptions, ChatSettings, Engine, OutputSchema } from "../engine/internal.ts";
 import type {
   CallerContext,
   ChatResult,
@@ -81,16 +81,11 @@ export function streamStart<Context extends CallerContext>(
  * Starts a session from text, messages or a thread, or runs a session that waits for nothing. Throws `MisuseError`
  * if the session waits for something, `SessionError` if its status is `error`.
  */
-export function start<Context extends CallerContext, Output>(
+export function start<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
-  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+  options: ChatSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<RunWithOutput<Context, Output>>;
-export function start<Context extends CallerContext>(
-  engine: Engine<Context>,
-  input: SessionInput<Context>,
-  options: ChatSettings<Context> & { readonly output: JsonSchema },
-): Promise<RunWithOutput<Context, Json>>;
 export function start<Context extends CallerContext>(
   engine: Engine<Context>,
   input: SessionInput<Context>,
@@ -120,18 +115,12 @@ export function streamReply<Context extends CallerContext>(
  * Adds a user message and runs the session. If the session asked a question, the message is the answer. Throws
  * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
  */
-export function reply<Context extends CallerContext, Output>(
+export function reply<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   session: Session<Context>,
   text: string,
-  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+  options: ChatSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<RunWithOutput<Context, Output>>;
-export function reply<Context extends CallerContext>(
-  engine: Engine<Context>,
-  session: Session<Context>,
-  text: string,
-  options: ChatSettings<Context> & { readonly output: JsonSchema },
-): Promise<RunWithOutput<Context, Json>>;
 export function reply<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -164,18 +153,12 @@ export function streamContinue<Context extends CallerContext>(
  * Continues the session, with a message or without one, for example after pending calls were answered. Throws
  * `MisuseError` while calls are pending, `SessionError` if the status is `error`.
  */
-export function continueSession<Context extends CallerContext, Output>(
+export function continueSession<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   session: Session<Context>,
   message: Message | null,
-  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+  options: ChatSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<RunWithOutput<Context, Output>>;
-export function continueSession<Context extends CallerContext>(
-  engine: Engine<Context>,
-  session: Session<Context>,
-  message: Message | null,
-  options: ChatSettings<Context> & { readonly output: JsonSchema },
-): Promise<RunWithOutput<Context, Json>>;
 export function continueSession<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,
@@ -217,16 +200,11 @@ export function streamStep<Context extends CallerContext>(
  * Runs one step of the session: a model reply and its tool calls. Throws `MisuseError` if the session waits for
  * something, `SessionError` if its status is `error`.
  */
-export function step<Context extends CallerContext, Output>(
+export function step<Context extends CallerContext, Output = Json>(
   engine: Engine<Context>,
   session: Session<Context>,
-  options: ChatSettings<Context> & { readonly output: StandardSchema<Output> },
+  options: ChatSettings<Context> & { readonly output: OutputSchema<Output> },
 ): Promise<SessionStepResult<Context, WithOutput<StepResult, Output>>>;
-export function step<Context extends CallerContext>(
-  engine: Engine<Context>,
-  session: Session<Context>,
-  options: ChatSettings<Context> & { readonly output: JsonSchema },
-): Promise<SessionStepResult<Context, WithOutput<StepResult, Json>>>;
 export function step<Context extends CallerContext>(
   engine: Engine<Context>,
   session: Session<Context>,

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../core/model/internal.ts";
 import type { Finding, ProviderRequest, ProviderRule } from "./rule.ts";
 
-import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
+import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt, findingIf, findingUnless } from "./rule.ts";
 import { subschemasOf } from "./schema-walk.ts";
 
 const functions = "https://ai.google.dev/api/caching#FunctionDeclaration";
@@ -164,9 +164,11 @@ export const geminiRules: readonly ProviderRule[] = [
     name: "contents_required",
     source: "https://ai.google.dev/api/generate-content",
     find: ({ body }) =>
-      listOf(body["contents"]).length === 0
-        ? [{ path: "contents", message: "* GenerateContentRequest.contents: contents is not specified\n" }]
-        : [],
+      findingIf(
+        listOf(body["contents"]).length === 0,
+        "contents",
+        "* GenerateContentRequest.contents: contents is not specified\n",
+      ),
     refused: body({ contents: [] }),
     accepted: body({}),
   },
@@ -175,14 +177,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://github.com/vercel/ai/issues/3775",
     find: ({ body }) =>
       objectsOf(body["contents"]).flatMap((content, index) =>
-        listOf(content["parts"]).length === 0
-          ? [
-              {
-                path: `contents[${index}].parts`,
-                message: `* GenerateContentRequest.contents[${index}].parts: contents.parts must not be empty.\n`,
-              },
-            ]
-          : [],
+        findingIf(
+          listOf(content["parts"]).length === 0,
+          `contents[${index}].parts`,
+          `* GenerateContentRequest.contents[${index}].parts: contents.parts must not be empty.\n`,
+        ),
       ),
     refused: conversation([model(), question]),
     accepted: conversation([model({ text: "Hello." }), question]),
@@ -193,14 +192,11 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) =>
       valuesAt(body, "contents[].parts[]").flatMap(({ path, value }) => {
         const part = objectOf(value) ?? {};
-        return Object.keys(part).some((field) => dataFields.includes(camelCase(field)))
-          ? []
-          : [
-              {
-                path,
-                message: `* GenerateContentRequest.${path}.data: required oneof field 'data' must have one initialized field\n`,
-              },
-            ];
+        return findingUnless(
+          Object.keys(part).some((field) => dataFields.includes(camelCase(field))),
+          path,
+          `* GenerateContentRequest.${path}.data: required oneof field 'data' must have one initialized field\n`,
+        );
       }),
     refused: conversation([model({ thought: true }), question]),
     accepted: conversation([model({ text: "Hm.", thought: true }), question]),
@@ -210,9 +206,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://github.com/the-open-agent/openagent/issues/1666",
     find: ({ body }) =>
       objectsOf(body["contents"]).flatMap(({ role }, index) =>
-        role === undefined || role === "user" || role === "model" || role === "function"
-          ? []
-          : [{ path: `contents[${index}].role`, message: "Please use a valid role: user, model." }],
+        findingUnless(
+          role === undefined || role === "user" || role === "model" || role === "function",
+          `contents[${index}].role`,
+          "Please use a valid role: user, model.",
+        ),
       ),
     refused: conversation([{ role: "assistant", parts: [{ text: "Hello." }] }, question]),
     accepted: conversation([model({ text: "Hello." }), question]),
@@ -222,9 +220,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://github.com/Chevey339/kelivo/issues/543",
     find: ({ body }) =>
       valuesAt(body, "contents[].parts[]").flatMap(({ path, value }) =>
-        objectOf(value)?.["id"] === undefined
-          ? []
-          : [{ path, message: `Invalid JSON payload received. Unknown name "id" at '${path}': Cannot find field.` }],
+        findingUnless(
+          objectOf(value)?.["id"] === undefined,
+          path,
+          `Invalid JSON payload received. Unknown name "id" at '${path}': Cannot find field.`,
+        ),
       ),
     refused: conversation([model({ ...call, id: "call_1" }), user(response)]),
     accepted: conversation([
@@ -240,15 +240,11 @@ export const geminiRules: readonly ProviderRule[] = [
       return contents.flatMap((content, index): readonly Finding[] => {
         const next = contents[index + 1];
         const calls = contentParts(content, "functionCall").length;
-        return calls === 0 || next === undefined || contentParts(next, "functionResponse").length === calls
-          ? []
-          : [
-              {
-                path: `contents[${index + 1}]`,
-                message:
-                  "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
-              },
-            ];
+        return findingUnless(
+          calls === 0 || next === undefined || contentParts(next, "functionResponse").length === calls,
+          `contents[${index + 1}]`,
+          "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
+        );
       });
     },
     refused: conversation([model(call, { functionCall: { name: "time", args: {} } }), user(response)]),
@@ -260,15 +256,12 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) => {
       const contents = turnsOf(body);
       return contents.flatMap((content, index): readonly Finding[] =>
-        contentParts(content, "functionResponse").length === 0 ||
-        contentParts(contents[index - 1], "functionCall").length > 0
-          ? []
-          : [
-              {
-                path: `contents[${index}]`,
-                message: "Please ensure that function response turn comes immediately after a function call turn.",
-              },
-            ],
+        findingUnless(
+          contentParts(content, "functionResponse").length === 0 ||
+            contentParts(contents[index - 1], "functionCall").length > 0,
+          `contents[${index}]`,
+          "Please ensure that function response turn comes immediately after a function call turn.",
+        ),
       );
     },
     refused: conversation([user(response)]),
@@ -280,15 +273,12 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) => {
       const contents = turnsOf(body);
       return contents.flatMap((content, index): readonly Finding[] =>
-        contentParts(content, "functionCall").length === 0 || (index > 0 && contents[index - 1]?.["role"] !== "model")
-          ? []
-          : [
-              {
-                path: `contents[${index}]`,
-                message:
-                  "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
-              },
-            ],
+        findingUnless(
+          contentParts(content, "functionCall").length === 0 ||
+            (index > 0 && contents[index - 1]?.["role"] !== "model"),
+          `contents[${index}]`,
+          "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+        ),
       );
     },
     refused: body({ contents: [model(call), user(response)] }),
@@ -327,14 +317,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: functions,
     find: ({ body }) =>
       declarationsOf(body).flatMap(({ path, declared }) =>
-        /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/.test(textOrEmpty(declared["name"]))
-          ? []
-          : [
-              {
-                path: `${path}.name`,
-                message: `* GenerateContentRequest.${path}.name: Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:) or dashes (-), with a maximum length of 128.\n`,
-              },
-            ],
+        findingUnless(
+          /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/.test(textOrEmpty(declared["name"])),
+          `${path}.name`,
+          `* GenerateContentRequest.${path}.name: Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:) or dashes (-), with a maximum length of 128.\n`,
+        ),
       ),
     refused: declaring({ name: "n".repeat(129) }),
     accepted: declaring({ name: "n".repeat(128) }),
@@ -344,9 +331,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: functions,
     find: ({ body }) =>
       declarationsOf(body).flatMap(({ path, declared }) =>
-        declared["parameters"] === undefined || declared["parametersJsonSchema"] === undefined
-          ? []
-          : [{ path, message: "`parameters_json_schema` is mutually exclusive with `parameters`." }],
+        findingUnless(
+          declared["parameters"] === undefined || declared["parametersJsonSchema"] === undefined,
+          path,
+          "`parameters_json_schema` is mutually exclusive with `parameters`.",
+        ),
       ),
     refused: declaring({
       parameters: { type: "OBJECT", properties: { city: { type: "STRING" } } },
@@ -363,14 +352,11 @@ export const geminiRules: readonly ProviderRule[] = [
         const isTyped = schema === null || ["type", "$ref", "anyOf", "oneOf", "allOf"].some((key) => key in schema);
         const isObject = schema === null || /^object$/i.test(textOrEmpty(schema["type"] ?? "object"));
         const name = textOrEmpty(declared["name"]);
-        return isTyped && isObject
-          ? []
-          : [
-              {
-                path,
-                message: `Unable to submit request because \`${name}\` functionDeclaration \`parameters\` schema should be of type OBJECT.`,
-              },
-            ];
+        return findingUnless(
+          isTyped && isObject,
+          path,
+          `Unable to submit request because \`${name}\` functionDeclaration \`parameters\` schema should be of type OBJECT.`,
+        );
       }),
     refused: declaring({ parametersJsonSchema: { properties: { city: { type: "string" } } } }),
     accepted: declaring({ parametersJsonSchema: { type: "object", properties: { city: { type: "string" } } } }),
@@ -380,15 +366,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://ai.google.dev/api/generate-content#generationconfig",
     find: ({ body }) => {
       const config = objectOf(body["generationConfig"]);
-      return config?.["responseSchema"] === undefined || config["responseJsonSchema"] === undefined
-        ? []
-        : [
-            {
-              path: "generation_config.response_json_schema",
-              message:
-                "If `response_json_schema` is set, `response_schema` must be omitted, but `response_mime_type` is required.",
-            },
-          ];
+      return findingUnless(
+        config?.["responseSchema"] === undefined || config["responseJsonSchema"] === undefined,
+        "generation_config.response_json_schema",
+        "If `response_json_schema` is set, `response_schema` must be omitted, but `response_mime_type` is required.",
+      );
     },
     refused: body({
       generationConfig: {
@@ -407,14 +389,11 @@ export const geminiRules: readonly ProviderRule[] = [
     find: ({ body }) => {
       const config = objectOf(body["generationConfig"]);
       const hasSchema = config?.["responseJsonSchema"] !== undefined || config?.["responseSchema"] !== undefined;
-      return config === null || !hasSchema || config["responseMimeType"] !== undefined
-        ? []
-        : [
-            {
-              path: "generation_config.response_mime_type",
-              message: "If a schema is set, a compatible `response_mime_type` must also be set.",
-            },
-          ];
+      return findingUnless(
+        config === null || !hasSchema || config["responseMimeType"] !== undefined,
+        "generation_config.response_mime_type",
+        "If a schema is set, a compatible `response_mime_type` must also be set.",
+      );
     },
     refused: body({ generationConfig: { responseJsonSchema: { type: "string" } } }),
     accepted: body({
@@ -452,14 +431,11 @@ export const geminiRules: readonly ProviderRule[] = [
       openApiSchemas(body).flatMap(({ path, schema }) =>
         subschemasOf(schema).flatMap((each) => {
           const place = schemaPlace(path, schema, each.context);
-          return Array.isArray(each.schema["type"])
-            ? [
-                {
-                  path: place,
-                  message: `Invalid JSON payload received. Unknown name "type" at '${place}': Proto field is not repeating, cannot start list.`,
-                },
-              ]
-            : [];
+          return findingIf(
+            Array.isArray(each.schema["type"]),
+            place,
+            `Invalid JSON payload received. Unknown name "type" at '${place}': Proto field is not repeating, cannot start list.`,
+          );
         }),
       ),
     refused: declaring({ parameters: { type: "OBJECT", properties: { city: { type: ["STRING", "NULL"] } } } }),
@@ -470,14 +446,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://github.com/googleapis/python-genai/issues/867",
     find: (request) => {
       const type = objectOf(request.body["generationConfig"])?.["responseMimeType"];
-      return isBeforeGemini3(request) && type === "application/json" && declarationsOf(request.body).length > 0
-        ? [
-            {
-              path: "generation_config.response_mime_type",
-              message: "Function calling with a response mime type: 'application/json' is unsupported",
-            },
-          ]
-        : [];
+      return findingIf(
+        isBeforeGemini3(request) && type === "application/json" && declarationsOf(request.body).length > 0,
+        "generation_config.response_mime_type",
+        "Function calling with a response mime type: 'application/json' is unsupported",
+      );
     },
     refused: body(
       { tools: [{ functionDeclarations: [declaration] }], generationConfig: { responseMimeType: "application/json" } },
@@ -493,9 +466,11 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://github.com/symfony/ai/issues/803",
     find: (request) => {
       const hosted = objectsOf(request.body["tools"]).some((tool) => tool["functionDeclarations"] === undefined);
-      return isBeforeGemini3(request) && hosted && declarationsOf(request.body).length > 0
-        ? [{ path: "tools", message: "Tool use with function calling is unsupported" }]
-        : [];
+      return findingIf(
+        isBeforeGemini3(request) && hosted && declarationsOf(request.body).length > 0,
+        "tools",
+        "Tool use with function calling is unsupported",
+      );
     },
     refused: body({ tools: [{ functionDeclarations: [declaration] }, { googleSearch: {} }] }, "gemini-2.5-flash"),
     accepted: body({ tools: [{ functionDeclarations: [declaration] }, { googleSearch: {} }] }),
@@ -505,9 +480,7 @@ export const geminiRules: readonly ProviderRule[] = [
     source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal-function-responses",
     find: ({ body }) =>
       valuesAt(body, "contents[].parts[].functionResponse.parts[].inlineData.mimeType").flatMap(({ path, value }) =>
-        mediaInResponses.has(textOrEmpty(value))
-          ? []
-          : [{ path, message: `Unsupported MIME type: ${textOrEmpty(value)}` }],
+        findingUnless(mediaInResponses.has(textOrEmpty(value)), path, `Unsupported MIME type: ${textOrEmpty(value)}`),
       ),
     refused: conversation([model(call), user(responseWith("audio/wav"))]),
     accepted: conversation([model(call), user(responseWith("image/webp"))]),

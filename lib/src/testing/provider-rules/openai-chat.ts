@@ -9,7 +9,7 @@ import { limitRule } from "./field-limits.ts";
 import { maxCount, maximum, maxLength, nameLimits, required, settingLimits, specification } from "./openai-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
-import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
+import { listOf, objectOf, objectsOf, textOrEmpty, valuesAt, findingIf, findingUnless } from "./rule.ts";
 
 const question: JsonObject = { role: "user", content: "Hi." };
 const base: JsonObject = { model: "gpt-5.4", messages: [question] };
@@ -132,15 +132,11 @@ const histories: readonly ProviderRule[] = [
       return messages.flatMap((message, index): readonly Finding[] => {
         if (message["role"] !== "tool") return [];
         const before = messages.slice(0, index).findLast(({ role }) => role !== "tool");
-        return listOf(before?.["tool_calls"]).length > 0
-          ? []
-          : [
-              {
-                path: `messages.[${index}].role`,
-                message:
-                  "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
-              },
-            ];
+        return findingUnless(
+          listOf(before?.["tool_calls"]).length > 0,
+          `messages.[${index}].role`,
+          "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+        );
       });
     },
     refused: conversation(result),
@@ -153,14 +149,11 @@ const histories: readonly ProviderRule[] = [
     find: ({ body }) =>
       valuesAt(body, "messages[role=tool]").flatMap(({ path, value }) => {
         const parts = objectsOf(objectOf(value)?.["content"]);
-        return parts.every(({ type }) => type === "text" || type === "image_url")
-          ? []
-          : [
-              {
-                path,
-                message: `Invalid '${path}'. Content blocks are expected to be either text or image_url type.`,
-              },
-            ];
+        return findingUnless(
+          parts.every(({ type }) => type === "text" || type === "image_url"),
+          path,
+          `Invalid '${path}'. Content blocks are expected to be either text or image_url type.`,
+        );
       }),
     refused: conversation(calling("call_1"), {
       ...result,
@@ -174,9 +167,11 @@ const histories: readonly ProviderRule[] = [
     code: "invalid_value",
     find: ({ body }) =>
       valuesAt(body, "messages[].content[type=input_audio].input_audio.format").flatMap(({ path, value }) =>
-        value === "wav" || value === "mp3"
-          ? []
-          : [{ path, message: `Invalid value: '${textOrEmpty(value)}'. Supported values are: 'wav' and 'mp3'.` }],
+        findingUnless(
+          value === "wav" || value === "mp3",
+          path,
+          `Invalid value: '${textOrEmpty(value)}'. Supported values are: 'wav' and 'mp3'.`,
+        ),
       ),
     refused: body({ messages: [{ role: "user", content: [audioOf("ogg")] }] }),
     accepted: body({ messages: [{ role: "user", content: [audioOf("mp3")] }] }),
@@ -188,14 +183,11 @@ const histories: readonly ProviderRule[] = [
     find: ({ body }) =>
       valuesAt(body, "messages[].content[type=file].file.file_data").flatMap(({ path, value }) => {
         const type = /^data:([^;,]*)/.exec(textOrEmpty(value))?.[1];
-        return type === undefined || type === "application/pdf"
-          ? []
-          : [
-              {
-                path,
-                message: `Invalid file data: '${path}'. Expected a base64-encoded data URL with an application/pdf MIME type (e.g. 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '${type}'.`,
-              },
-            ];
+        return findingUnless(
+          type === undefined || type === "application/pdf",
+          path,
+          `Invalid file data: '${path}'. Expected a base64-encoded data URL with an application/pdf MIME type (e.g. 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '${type}'.`,
+        );
       }),
     refused: body({ messages: [{ role: "user", content: [fileOf("audio/ogg")] }] }),
     accepted: body({ messages: [{ role: "user", content: [fileOf("application/pdf")] }] }),
@@ -204,15 +196,11 @@ const histories: readonly ProviderRule[] = [
     name: "parallel_calls_without_tools",
     source: "https://github.com/camel-ai/camel/pull/3706",
     find: ({ body }) =>
-      (body["parallel_tool_calls"] ?? null) !== null && listOf(body["tools"]).length === 0
-        ? [
-            {
-              path: "parallel_tool_calls",
-              message:
-                "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.",
-            },
-          ]
-        : [],
+      findingIf(
+        (body["parallel_tool_calls"] ?? null) !== null && listOf(body["tools"]).length === 0,
+        "parallel_tool_calls",
+        "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.",
+      ),
     refused: body({ parallel_tool_calls: false }),
     accepted: body({ parallel_tool_calls: false, tools: [weather] }),
   },

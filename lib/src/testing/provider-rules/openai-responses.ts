@@ -9,7 +9,7 @@ import { limitRule } from "./field-limits.ts";
 import { maxLength, nameLimits, required, settingLimits, specification } from "./openai-limits.ts";
 import { openaiSchemaRules } from "./openai-schema.ts";
 import { openaiWords } from "./openai-words.ts";
-import { objectsOf, textOrEmpty, valuesAt } from "./rule.ts";
+import { objectsOf, textOrEmpty, valuesAt, findingIf, findingUnless } from "./rule.ts";
 
 const question: JsonObject = { role: "user", content: "Hi." };
 const base: JsonObject = { model: "gpt-5.4", input: "Hi." };
@@ -199,9 +199,11 @@ const histories: readonly ProviderRule[] = [
     code: "invalid_value",
     find: ({ body }) =>
       valuesAt(body, "input[type=function_call].id").flatMap(({ path, value }) =>
-        typeof value === "string" && !value.startsWith("fc")
-          ? [{ path, message: `Invalid '${path}': '${value}'. Expected an ID that begins with 'fc'.` }]
-          : [],
+        findingIf(
+          typeof value === "string" && !value.startsWith("fc"),
+          path,
+          `Invalid '${path}': '${value}'. Expected an ID that begins with 'fc'.`,
+        ),
       ),
     refused: conversation({ ...call, id: "call_1" }, output),
     accepted: conversation({ ...call, id: "fc_9" }, output),
@@ -211,15 +213,11 @@ const histories: readonly ProviderRule[] = [
     source: specification,
     code: "mutually_exclusive_parameters",
     find: ({ body }) =>
-      typeof body["previous_response_id"] === "string" && (body["conversation"] ?? null) !== null
-        ? [
-            {
-              path: "previous_response_id",
-              message:
-                "Mutually exclusive parameters: 'conversation'. Ensure you are only providing one of: 'previous_response_id' or 'conversation'.",
-            },
-          ]
-        : [],
+      findingIf(
+        typeof body["previous_response_id"] === "string" && (body["conversation"] ?? null) !== null,
+        "previous_response_id",
+        "Mutually exclusive parameters: 'conversation'. Ensure you are only providing one of: 'previous_response_id' or 'conversation'.",
+      ),
     refused: body({ previous_response_id: "resp_1", conversation: "conv_1" }),
     accepted: body({ previous_response_id: "resp_1" }),
   },
@@ -234,14 +232,11 @@ const histories: readonly ProviderRule[] = [
         ...valuesAt(body, "input[].content[type=input_file].file_data"),
       ].flatMap(({ path, value }) => {
         const type = /^data:(audio\/[^;,]+)/.exec(textOrEmpty(value))?.[1];
-        return type === undefined
-          ? []
-          : [
-              {
-                path,
-                message: `Invalid file data: '${path}'. Expected a base64-encoded data URL with a valid file MIME type (e.g. 'data:text/plain;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '${type}'. Please see https://platform.openai.com/docs/assistants/tools/file-search#supported-files for supported file types.`,
-              },
-            ];
+        return findingUnless(
+          type === undefined,
+          path,
+          `Invalid file data: '${path}'. Expected a base64-encoded data URL with a valid file MIME type (e.g. 'data:text/plain;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '${type}'. Please see https://platform.openai.com/docs/assistants/tools/file-search#supported-files for supported file types.`,
+        );
       }),
     refused: conversation(call, {
       ...output,

@@ -51,6 +51,16 @@ export type ProviderRule = {
   readonly accepted: ProviderRequest;
 };
 
+/** One finding if the request is wrong, otherwise none. */
+export function findingIf(isWrong: boolean, path: string, message: string): readonly Finding[] {
+  return isWrong ? [{ path, message }] : [];
+}
+
+/** One finding unless the request is right. */
+export function findingUnless(isRight: boolean, path: string, message: string): readonly Finding[] {
+  return findingIf(!isRight, path, message);
+}
+
 /** A value in a request body, with its path. */
 export type Located = { readonly path: string; readonly value: Json | undefined };
 

@@ -15,6 +15,7 @@ import type {
 
 import { anything, checkOptions } from "../engine/internal.ts";
 import { ImageAdapterError, imageOperations, imageResponse, imageUsage, MisuseError } from "../model/internal.ts";
+import { isStepOf } from "./fake.ts";
 
 /** One step of a script for {@link fakeImages}: images or an error for one call, or failures before the next step. */
 export type FakeImagesStep =
@@ -114,7 +115,7 @@ export function fakeImages(options: FakeImagesOptions = {}): FakeImagesAdapter {
 
 function checkedScript(script: readonly FakeImagesStep[]): readonly FakeImagesStep[] {
   const unchecked: unknown = script;
-  if (!Array.isArray(unchecked) || !unchecked.every(isStep)) {
+  if (!Array.isArray(unchecked) || !unchecked.every((step) => isStepOf(stepTypes, step))) {
     throw new MisuseError("invalid_argument", "fakeImages: script must be a list of steps");
   }
   for (const [index, step] of script.entries()) {
@@ -124,16 +125,6 @@ function checkedScript(script: readonly FakeImagesStep[]): readonly FakeImagesSt
     });
   }
   return script;
-}
-
-function isStep(step: unknown): boolean {
-  return (
-    typeof step === "object" &&
-    step !== null &&
-    "type" in step &&
-    typeof step.type === "string" &&
-    Object.hasOwn(stepTypes, step.type)
-  );
 }
 
 const stepTypes: { readonly [T in FakeImagesStep["type"]]: true } = {

@@ -203,7 +203,10 @@ function scriptsOf({ script, scripts }: FakeOptions): readonly FakeScript[] {
     throw new MisuseError("invalid_argument", "fake: set either script or scripts, not both");
   }
   const all: unknown = scripts ?? (script === undefined ? [] : [script]);
-  if (!Array.isArray(all) || !all.every((item) => Array.isArray(item) && item.every(isStep))) {
+  if (
+    !Array.isArray(all) ||
+    !all.every((item) => Array.isArray(item) && item.every((step) => isStepOf(stepTypes, step)))
+  ) {
     throw new MisuseError("invalid_argument", "fake: script must be a list of steps, and scripts a list of such lists");
   }
   const lateIndex = all.findIndex((item: FakeScript) => item.slice(1).some(({ type }) => type === "preflight_error"));
@@ -215,14 +218,10 @@ function scriptsOf({ script, scripts }: FakeOptions): readonly FakeScript[] {
   return all;
 }
 
-function isStep(step: unknown): step is FakeStep {
-  return (
-    typeof step === "object" &&
-    step !== null &&
-    "type" in step &&
-    typeof step.type === "string" &&
-    Object.hasOwn(stepTypes, step.type)
-  );
+/** Is the value an object with one of these types? */
+export function isStepOf(types: object, step: unknown): boolean {
+  const type: unknown = typeof step === "object" && step !== null && "type" in step ? step.type : null;
+  return typeof type === "string" && Object.hasOwn(types, type);
 }
 
 /** All types of steps; the compiler keeps the list complete. */

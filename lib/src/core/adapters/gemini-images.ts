@@ -1,6 +1,6 @@
 // The adapter of Gemini's image models: `generateContent` with the response modalities TEXT and IMAGE.
 
-import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
+import type { ImageAdapter } from "../engine/internal.ts";
 import type {
   ImageContent,
   ImageOperation,
@@ -26,8 +26,16 @@ import {
 } from "../wire/internal.ts";
 import { checkProviderOptions } from "./adapter-rules.ts";
 import { geminiServer, resolveBaseURL } from "./base-url.ts";
-import { checkCallOptions } from "./call-options.ts";
-import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
+import {
+  checkOperation,
+  imageAdapter,
+  mimeTypeOf,
+  modelOf,
+  refuseUrls,
+  requestError,
+  requiredMimeType,
+  unreadableImage,
+} from "./image-http.ts";
 
 const provider = "gemini";
 const operations: readonly ImageOperation[] = ["generate", "edit"];
@@ -47,30 +55,15 @@ export function geminiImages(options: ProviderOptions = {}): ImageAdapter {
     options,
     codec: geminiGenerateContentLoader,
   };
-  return {
-    provider,
-    operations,
-    checkOptions: (callOptions) => checkCallOptions(provider, callOptions),
-    generate: (request, call) => generate(server, request, call),
-  };
-}
-
-async function generate(server: JsonServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
-  const encoded = encode(request);
-  return decode(await requestImages(server, encoded, call), request, encoded.model);
+  return imageAdapter(server, operations, encode, decode);
 }
 
 /** Encodes a request. Throws `ImageAdapterError` for what the models do not support. */
 function encode(request: ImageRequest): ImageCall {
   const model = modelOf(request, provider);
   checkOperation(provider, model, request, operations);
-  const { prompt, n, size, inputImages, mask, responseFormat, options } = request;
-  if (responseFormat === "url")
-    throw requestError(
-      "unsupported_feature",
-      provider,
-      `${model} returns image data and no URLs; leave out responseFormat: "url"`,
-    );
+  const { prompt, n, size, inputImages, mask, options } = request;
+  refuseUrls(request, provider, model);
   if (mask !== null)
     throw requestError("unsupported_feature", provider, `${model} takes no mask; describe the edit in the prompt`);
   const ratio = aspectRatio(size);
@@ -100,15 +93,8 @@ function modelPath(model: string): string {
 function partOf(image: ImageContent): JsonObject {
   const { source, mimeType } = image;
   switch (source.type) {
-    case "base64": {
-      const type = mimeTypeOf(image);
-      if (type !== null) return { inlineData: { mimeType: type, data: source.data } };
-      throw requestError(
-        "invalid_request",
-        provider,
-        "an image has no MIME type, and none can be detected from its data; set mimeType",
-      );
-    }
+    case "base64":
+      return { inlineData: { mimeType: requiredMimeType(image, provider), data: source.data } };
     case "url": {
       const [, type, data] = /^data:([^;,]+);base64,(.*)$/s.exec(source.url) ?? [];
       if (type !== undefined && data !== undefined) return { inlineData: { mimeType: mimeType ?? type, data } };
@@ -117,13 +103,9 @@ function partOf(image: ImageContent): JsonObject {
     }
     case "provider_file":
       if (source.provider === provider) return { fileData: omitNullish({ mimeType, fileUri: source.id }) };
-      throw requestError(
-        "unsupported_feature",
-        provider,
-        `the image was uploaded to ${source.provider}; send its data`,
-      );
+      throw unreadableImage(source, provider);
     case "file":
-      throw requestError("unsupported_feature", provider, "the image is a file on disk; read it and send its data");
+      throw unreadableImage(source, provider);
   }
 }
 

@@ -1,6 +1,6 @@
 // What the image adapters share: requests whose failures are `ImageAdapterError`s. The key is removed from errors and from `raw`.
 
-import type { AdapterCall, Timeouts } from "../engine/internal.ts";
+import type { AdapterCall, ImageAdapter, Timeouts } from "../engine/internal.ts";
 import type {
   Failure,
   FailureDetails,
@@ -9,6 +9,7 @@ import type {
   ImageContent,
   ImageOperation,
   ImageRequest,
+  ImageResponse,
   Json,
   JsonObject,
 } from "../model/internal.ts";
@@ -16,6 +17,7 @@ import type { JsonCall, JsonServer } from "./json-request.ts";
 
 import { defaultTimeouts, redacted } from "../engine/internal.ts";
 import { EngineError, ImageAdapterError, imageAdapterFailure, isJsonArray } from "../model/internal.ts";
+import { checkCallOptions } from "./call-options.ts";
 import { requestJson } from "./json-request.ts";
 import { modelNameFor } from "./model-name.ts";
 
@@ -31,11 +33,30 @@ export type ImageAnswer = {
   readonly requestId: string | null;
 };
 
+/** An adapter whose operations are one request each. `encode` throws `ImageAdapterError` for what the model does not support. */
+export function imageAdapter(
+  server: JsonServer,
+  operations: readonly ImageOperation[],
+  encode: (request: ImageRequest) => ImageCall,
+  decode: (answer: ImageAnswer, request: ImageRequest, model: string) => ImageResponse,
+): ImageAdapter {
+  const { provider } = server;
+  return {
+    provider,
+    operations,
+    checkOptions: (options) => checkCallOptions(provider, options),
+    generate: async (request, call) => {
+      const encoded = encode(request);
+      return decode(await requestImages(server, encoded, call), request, encoded.model);
+    },
+  };
+}
+
 /** Default timeouts of image calls, in milliseconds. Servers send headers only when the image is finished, which takes minutes with the larger models. */
 const imageTimeouts: Timeouts = { ...defaultTimeouts, connect: 300_000 };
 
 /** Sends one request. Throws `ImageAdapterError` for a failure, an HTTP error, a stream, or a body that is not a JSON object. */
-export async function requestImages(server: JsonServer, request: ImageCall, call: AdapterCall): Promise<ImageAnswer> {
+async function requestImages(server: JsonServer, request: ImageCall, call: AdapterCall): Promise<ImageAnswer> {
   const answer = await requestJson(server, { ...request, api: "images", timeouts: imageTimeouts }, call);
   if (!answer.ok) throw new ImageAdapterError(imageFailureOf(answer.failure, server.provider));
   const { body, requestId, redact } = answer;
@@ -56,6 +77,30 @@ export function requestError(
   details: FailureDetails<ImageAdapterFailure> = {},
 ): ImageAdapterError {
   return new ImageAdapterError(reason, { provider, message: `${provider}: ${message}`, ...details });
+}
+
+/** Throws for a request of URLs to a model that returns data. */
+export function refuseUrls({ responseFormat }: ImageRequest, provider: string, model: string): void {
+  if (responseFormat !== "url") return;
+  const message = `${model} returns image data and no URLs; leave out responseFormat: "url"`;
+  throw requestError("unsupported_feature", provider, message);
+}
+
+/** The error for an input image that the provider cannot read: a file on disk, or a file of another provider. */
+export function unreadableImage(source: ImageContent["source"], provider: string): ImageAdapterError {
+  const message =
+    source.type === "provider_file"
+      ? `the image was uploaded to ${source.provider}; send its data`
+      : "the image is a file on disk; read it and send its data";
+  return requestError("unsupported_feature", provider, message);
+}
+
+/** The MIME type of an input image. Throws if there is none. */
+export function requiredMimeType(image: ImageContent, provider: string): string {
+  const type = mimeTypeOf(image);
+  if (type !== null) return type;
+  const message = "an image has no MIME type, and none can be detected from its data; set mimeType";
+  throw requestError("invalid_request", provider, message);
 }
 
 /** The name of the requested model. Throws `EngineError` (`missing_model`) if there is none, or if it is of another provider. */

@@ -1,7 +1,7 @@
 // The adapter of OpenAI's images API (`/images/generations`, `/images/edits`), and of servers that implement it. The operation `variation` is not
 // supported: only DALL·E 2 had it, and the model was removed.
 
-import type { AdapterCall, ImageAdapter } from "../engine/internal.ts";
+import type { ImageAdapter } from "../engine/internal.ts";
 import type {
   ImageContent,
   ImageOperation,
@@ -28,8 +28,16 @@ import {
 } from "../wire/internal.ts";
 import { checkProviderOptions } from "./adapter-rules.ts";
 import { openaiServer, organizationHeaders, resolveBaseURL } from "./base-url.ts";
-import { checkCallOptions } from "./call-options.ts";
-import { requestImages, checkOperation, mimeTypeOf, modelOf, requestError } from "./image-http.ts";
+import {
+  checkOperation,
+  imageAdapter,
+  mimeTypeOf,
+  modelOf,
+  refuseUrls,
+  requestError,
+  requiredMimeType,
+  unreadableImage,
+} from "./image-http.ts";
 
 /** Options of {@link openaiImages}. */
 export type OpenAIImagesOptions = ProviderOptions & {
@@ -58,17 +66,7 @@ export function openaiImages(options: OpenAIImagesOptions = {}): ImageAdapter {
     options: { ...providerOptions, headers },
     codec: openaiResponsesLoader,
   };
-  return {
-    provider,
-    operations,
-    checkOptions: (callOptions) => checkCallOptions(provider, callOptions),
-    generate: (request, call) => generate(server, request, call),
-  };
-}
-
-async function generate(server: JsonServer, request: ImageRequest, call: AdapterCall): Promise<ImageResponse> {
-  const encoded = encode(request);
-  return decode(await requestImages(server, encoded, call), request, encoded.model);
+  return imageAdapter(server, operations, encode, decode);
 }
 
 /** What the name of a model determines. Unknown names belong to other servers and get the common fields. */
@@ -89,13 +87,7 @@ function encode(request: ImageRequest): ImageCall {
   const model = modelOf(request, provider);
   const family = familyOf(model);
   checkOperation(provider, model, request, family.operations);
-  if (family.isGpt && request.responseFormat === "url") {
-    throw requestError(
-      "unsupported_feature",
-      provider,
-      `${model} returns image data and no URLs; leave out responseFormat: "url"`,
-    );
-  }
+  if (family.isGpt) refuseUrls(request, provider, model);
   const fields = fieldsOf(request, model, family);
   return request.operation === "generate"
     ? { model, path: "/images/generations", body: { type: "json", value: fields } }
@@ -146,18 +138,14 @@ function referenceTo(image: ImageContent): JsonObject {
   const { source } = image;
   switch (source.type) {
     case "base64":
-      return { image_url: `data:${requiredMimeType(image)};base64,${source.data}` };
+      return { image_url: `data:${requiredMimeType(image, provider)};base64,${source.data}` };
     case "url":
       return { image_url: source.url };
     case "provider_file":
       if (source.provider === provider) return { file_id: source.id };
-      throw requestError(
-        "unsupported_feature",
-        provider,
-        `the image was uploaded to ${source.provider}; send its data`,
-      );
+      throw unreadableImage(source, provider);
     case "file":
-      throw requestError("unsupported_feature", provider, "the image is a file on disk; read it and send its data");
+      throw unreadableImage(source, provider);
   }
 }
 
@@ -176,21 +164,10 @@ function fieldText(value: Json): string {
 }
 
 function addImage(form: FormData, name: string, title: string, image: ImageContent): void {
-  const type = requiredMimeType(image);
+  const type = requiredMimeType(image, provider);
   const bytes = imageToBinary(image);
   if (!bytes.ok) throw requestError("invalid_request", provider, `the data of ${title} is not valid base64`);
   form.append(name, new Blob([new Uint8Array(bytes.value)], { type }), `${title}.${type.split("/")[1] ?? "png"}`);
-}
-
-function requiredMimeType(image: ImageContent): string {
-  const type = mimeTypeOf(image);
-  if (type === null)
-    throw requestError(
-      "invalid_request",
-      provider,
-      "an image has no MIME type, and none can be detected from its data; set mimeType",
-    );
-  return type;
 }
 
 /** Decodes the response. An empty list means that the images were filtered. */

@@ -27,7 +27,8 @@ import * as sessions from "everturn/session";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { planRun, replayPlan } from "../../src/core/run/internal.ts";
+import { planRun } from "../../src/core/run/internal.ts";
+import { replayPlan } from "../replay-journal.ts";
 
 const object = { type: "object" };
 const named = (name: string) => ({ name, description: name, schema: object });

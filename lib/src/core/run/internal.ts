@@ -9,7 +9,7 @@ export type { Started } from "./run.ts";
 export { startRun } from "./run.ts";
 export { noOrigin } from "./run-spans.ts";
 export type { WithOutput } from "./verbs.ts";
-export { childResult, replayPlan, streamPlan, streamStepPlan, withOutput } from "./verbs.ts";
+export { childResult, streamPlan, streamStepPlan, withOutput } from "./verbs.ts";
 
 // perform
 export { encodeAsJson } from "./perform/encode-result.ts";

@@ -15,25 +15,15 @@ import type {
   StepOptions,
   StepSettings,
 } from "../engine/internal.ts";
-import type {
-  CallerContext,
-  ChatResult,
-  Json,
-  ModelReply,
-  ModelRequest,
-  StepResult,
-  TurnEvent,
-} from "../model/internal.ts";
+import type { CallerContext, ChatResult, Json, ModelReply, ModelRequest, StepResult } from "../model/internal.ts";
 import type { PlanChild } from "./perform/perform.ts";
 import type { Plan, RunInput } from "./plan/plan.ts";
-import type { JournalItem } from "./ports/ports.ts";
 import type { Finished } from "./run.ts";
 
 import { checkValue } from "../engine/internal.ts";
 import { replyText } from "../model/internal.ts";
 import { collectChat, collectReply, collectStep } from "./folds.ts";
 import { planRun } from "./plan/plan.ts";
-import { MemoryJournal } from "./ports/memory-journal.ts";
 import { memoryPorts } from "./ports/memory-ports.ts";
 import { noOrigin } from "./run-spans.ts";
 import { startRun } from "./run.ts";
@@ -182,25 +172,6 @@ export function streamStepPlan<Context extends CallerContext>(plan: Plan<Context
   );
 }
 
-/** Replays a plan from its recorded journal items: effects with a recorded response are not performed. */
-export async function replayPlan<Context extends CallerContext>(
-  plan: Plan<Context>,
-  journal: readonly JournalItem[],
-): Promise<Replayed> {
-  const events: TurnEvent[] = [];
-  const outlet = { emit: (emitted: readonly TurnEvent[]) => void events.push(...emitted) };
-  const memory = new MemoryJournal(journal);
-  const finished = await startRun(plan, memoryPorts(plan, outlet, memory), childrenOf(plan, null)).result;
-  return { ...finished, events, journal: memory.items, performed: memory.performed };
-}
-
-/** The results of a replay, its events and journal items, and the number of effects that were performed because they had no recorded response. */
-type Replayed = Finished & {
-  readonly events: readonly TurnEvent[];
-  readonly journal: readonly JournalItem[];
-  readonly performed: number;
-};
-
 const noParent = { parent: null, tenant: null };
 
 function streamOf<Context extends CallerContext, Result>(
@@ -211,7 +182,7 @@ function streamOf<Context extends CallerContext, Result>(
 ): TurnStream<Result> {
   return new TurnStream(
     (outlet) => {
-      const ports = memoryPorts(plan, outlet, undefined, tenant);
+      const ports = memoryPorts(plan, outlet, tenant);
       const { result, stop } = startRun(plan, ports, childrenOf(plan, tenant), { ...noOrigin, parent });
       return { result: result.then(take), stop };
     },

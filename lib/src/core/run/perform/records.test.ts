@@ -12,6 +12,7 @@ import { handClock } from "everturn/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 
+import { ReplayJournal } from "../../../../test/replay-journal.ts";
 import { plain, playing, says } from "../../../../test/runs.ts";
 import { line } from "../../../testing/transcript.ts";
 import { callDecision } from "../../kernel/internal.ts";
@@ -46,7 +47,7 @@ function startProcess(
   { epoch = 1, stopsAfter, options, details, thread }: ProcessOptions = {},
 ) {
   const before = new Map(storage.rows);
-  const journal = new MemoryJournal(storage.items);
+  const journal = new ReplayJournal(storage.items);
   const written: string[] = [];
   const liveEvents: { readonly event: TurnEvent; readonly of: LiveOrigin }[] = [];
   const stop = new AbortController();

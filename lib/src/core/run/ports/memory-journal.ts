@@ -1,15 +1,9 @@
-// The journal in memory. It can start with recorded items and then replays them: effects with a recorded response are not performed (H1). Its items can be
-// stored and replayed by another instance.
+// The journal in memory: hands responses and cancels to the turn in the order in which they arrive. It stores nothing, so it has nothing to replay.
 
 import type { Cancellation, Effect, EffectResponse } from "../../kernel/internal.ts";
 import type { CancellableJournal, JournalItem } from "./ports.ts";
 
 export class MemoryJournal implements CancellableJournal {
-  /** The items handed to the turn, in order: enough to replay it. */
-  readonly items: JournalItem[] = [];
-  /** Recorded items that were not handed to the turn yet. */
-  readonly #recorded: JournalItem[];
-  readonly #recordedIds: ReadonlySet<string>;
   /** New items that were not handed to the turn yet, in the order in which their effects settled. */
   readonly #settled: JournalItem[] = [];
   /** The cancel that follows the settled items; `null`: none. */
@@ -18,17 +12,8 @@ export class MemoryJournal implements CancellableJournal {
   #waiting: { readonly resolve: (item: JournalItem) => void; readonly reject: (reason: unknown) => void } | null = null;
   /** Set if a performer rejected: `next` rejects with the reason once all settled items are handed out. */
   #broken: { readonly reason: unknown } | null = null;
-  /** The number of effects that were performed instead of replayed. */
-  performed = 0;
 
-  constructor(recorded: readonly JournalItem[] = []) {
-    this.#recorded = [...recorded];
-    this.#recordedIds = new Set(recorded.flatMap((item) => (item.type === "response" ? [item.response.id] : [])));
-  }
-
-  readonly order = (effect: Effect, perform: () => Promise<EffectResponse>): void => {
-    if (this.#recordedIds.has(effect.id)) return;
-    this.performed += 1;
+  readonly order = (_: Effect, perform: () => Promise<EffectResponse>): void => {
     perform().then(
       (response) => this.#settle({ type: "response", response }),
       (reason: unknown) => this.#break(reason),
@@ -36,11 +21,8 @@ export class MemoryJournal implements CancellableJournal {
   };
 
   readonly next = (): Promise<JournalItem> => {
-    const item = this.#recorded.shift() ?? this.#settled.shift() ?? this.#lastItem?.();
-    if (item !== undefined) {
-      this.items.push(item);
-      return Promise.resolve(item);
-    }
+    const item = this.#settled.shift() ?? this.#lastItem?.();
+    if (item !== undefined) return Promise.resolve(item);
     if (this.#broken !== null) return Promise.reject(this.#broken.reason);
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
@@ -68,7 +50,6 @@ export class MemoryJournal implements CancellableJournal {
       return;
     }
     this.#waiting = null;
-    this.items.push(item);
     waiting.resolve(item);
   }
 

@@ -16,11 +16,10 @@ function isVisible({ verb }: RunPlan, { type }: TurnEvent): boolean {
   return verb === "step" || type !== "step_completed";
 }
 
-/** The ports for `startRun`. `outlet` receives the events; `journal` may hold recorded items to replay; `tenant` is that of the caller, if the run has one. */
+/** The ports for `startRun`. `outlet` receives the events; `tenant` is that of the caller, if the run has one. */
 export function memoryPorts(
   plan: RunPlan,
   outlet: Outlet,
-  journal = new MemoryJournal(),
   tenant: string | null = null,
 ): (signal: AbortSignal) => Ports {
   const emit = (events: readonly TurnEvent[]): void | Promise<void> => {
@@ -28,7 +27,7 @@ export function memoryPorts(
     return outlet.emit(allVisible ? events : events.filter((event) => isVisible(plan, event)));
   };
   return (signal) => ({
-    journal,
+    journal: new MemoryJournal(),
     scope: { ...memoryScope, tenant },
     accepted: false,
     inbox: emptyInbox,

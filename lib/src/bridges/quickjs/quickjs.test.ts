@@ -601,7 +601,7 @@ describe("the executor", () => {
   });
 
   test.each([0, -1, 1.5, NaN])("refuses %s workers", (workers) => {
-    expect(() => quickjs({ workers })).toThrow("workers must be a whole number of at least 1");
+    expect(() => quickjs({ workers })).toThrow("workers must be a whole number of 1 or more");
   });
 
   test("that cannot start its worker rejects with an EngineError", async () => {

@@ -12,11 +12,10 @@
 // every time. The deadline is the last resort for work that is not counted: one built-in function may loop for centuries, as in
 // `Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)`, without a single counted instruction.
 
-import type { CellLimits, CodeExecutor } from "../../core/engine/internal.ts";
+import type { CellLimits, CodeExecutor, Rules } from "../../core/engine/internal.ts";
 
 import { systemClock } from "../../core/clock/clock.ts";
-import { defaultCellLimits } from "../../core/engine/internal.ts";
-import { MisuseError } from "../../core/model/internal.ts";
+import { anything, atLeastOne, checkOptions, defaultCellLimits } from "../../core/engine/internal.ts";
 import { CellPool } from "./cell-pool.ts";
 import { startThread } from "./cell-thread.ts";
 
@@ -33,6 +32,8 @@ type QuickjsOptions = {
    */
   readonly workerUrl?: URL;
 };
+
+const optionRules: Rules<QuickjsOptions> = { limits: anything, workers: atLeastOne, workerUrl: anything };
 
 const defaultWorkers = 4;
 
@@ -54,10 +55,8 @@ const pools = new Map<string, CellPool>();
  * at a time.
  */
 export function quickjs(options: QuickjsOptions = {}): CodeExecutor {
+  checkOptions("quickjs", options, optionRules);
   const { limits = {}, workers = defaultWorkers, workerUrl = null } = options;
-  if (!Number.isSafeInteger(workers) || workers < 1) {
-    throw new MisuseError("invalid_argument", "workers must be a whole number of at least 1", { path: ["workers"] });
-  }
   return {
     name: "quickjs",
     version: "1",

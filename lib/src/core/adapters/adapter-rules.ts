@@ -1,6 +1,6 @@
 // The rules of the options that provider adapters share.
 
-import type { Rule, Rules } from "../engine/internal.ts";
+import type { Rule, Rules, Timeouts } from "../engine/internal.ts";
 import type { Quirks } from "../wire/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 
@@ -10,10 +10,10 @@ import {
   anything,
   checkOptions,
   defaultLimits,
-  defaultTimeouts,
   namesOf,
   objectOf,
   oneOf,
+  positive,
 } from "../engine/internal.ts";
 import { MisuseError } from "../model/internal.ts";
 
@@ -22,6 +22,9 @@ const keySource: Rule = {
   fits: (value) => typeof value === "string" || typeof value === "function",
 };
 
+const time: Rule = { ...positive, must: "a number of milliseconds above 0" };
+const timeOrNull: Rule = { ...time, fits: (value) => value === null || time.fits(value) };
+
 /** The options of every provider adapter. */
 const providerRules: Rules<ProviderOptions> = {
   apiKey: keySource,
@@ -29,7 +32,7 @@ const providerRules: Rules<ProviderOptions> = {
   baseURL: anything,
   headers: anObject,
   fetch: aFunction,
-  timeouts: { ...anObject, fields: namesOf(defaultTimeouts) },
+  timeouts: objectOf<Timeouts>({ connect: time, firstByte: time, betweenChunks: time, total: timeOrNull }),
   limits: { ...anObject, fields: namesOf(defaultLimits) },
   dotenv: anything,
 };

@@ -9,7 +9,7 @@ import { anything } from "../engine/internal.ts";
 import { anthropicMessagesLoader } from "../wire/internal.ts";
 import { checkProviderOptions } from "./adapter-rules.ts";
 import { httpAdapter } from "./http-adapter.ts";
-import { vertexBaseURL } from "./vertex.ts";
+import { vertexBaseURL, vertexRule } from "./vertex.ts";
 
 /** Options of {@link anthropic}. */
 export type AnthropicOptions = ProviderOptions & {
@@ -31,7 +31,7 @@ export type AnthropicOptions = ProviderOptions & {
  * (without `/v1`, as in Anthropic's SDK).
  */
 export function anthropic(options: AnthropicOptions = {}): Adapter {
-  checkProviderOptions("anthropic", options, { betas: anything, mcpAuthorization: anything, vertex: anything });
+  checkProviderOptions("anthropic", options, { betas: anything, mcpAuthorization: anything, vertex: vertexRule });
   const { betas = [], mcpAuthorization = {}, vertex, ...providerOptions } = options;
   const headers = { ...(betas.length === 0 ? {} : { "anthropic-beta": betas.join(",") }), ...providerOptions.headers };
   const profile = {
@@ -39,7 +39,7 @@ export function anthropic(options: AnthropicOptions = {}): Adapter {
     codec: anthropicMessagesLoader,
     ...(vertex === undefined
       ? { baseURL: "https://api.anthropic.com/v1", baseURLVariables: [{ name: "ANTHROPIC_BASE_URL", path: "/v1" }] }
-      : { baseURL: vertexBaseURL("anthropic", vertex, "anthropic"), baseURLVariables: [], rewrite: forVertex }),
+      : { baseURL: vertexBaseURL(vertex, "anthropic"), baseURLVariables: [], rewrite: forVertex }),
     auth: "x-api-key",
     betaHeader: "anthropic-beta",
     variables: ["ANTHROPIC_API_KEY"],

@@ -5,12 +5,11 @@ import type { ModelRequest } from "../model/internal.ts";
 import type { ProviderOptions } from "./http-adapter.ts";
 import type { VertexOptions } from "./vertex.ts";
 
-import { anything } from "../engine/internal.ts";
 import { geminiGenerateContentLoader } from "../wire/internal.ts";
 import { checkProviderOptions } from "./adapter-rules.ts";
 import { geminiServer } from "./base-url.ts";
 import { httpAdapter } from "./http-adapter.ts";
-import { vertexBaseURL } from "./vertex.ts";
+import { vertexBaseURL, vertexRule } from "./vertex.ts";
 
 /** Options of {@link gemini}. */
 export type GeminiOptions = ProviderOptions & {
@@ -25,14 +24,12 @@ export type GeminiOptions = ProviderOptions & {
  * `GOOGLE_API_KEY`, the default base URL `GOOGLE_GEMINI_BASE_URL` (without `/v1beta`, as in Google's SDK) or `GEMINI_BASE_URL`.
  */
 export function gemini(options: GeminiOptions = {}): Adapter {
-  checkProviderOptions("gemini", options, { vertex: anything });
+  checkProviderOptions("gemini", options, { vertex: vertexRule });
   const { vertex, ...providerOptions } = options;
   const profile = {
     provider: "gemini",
     codec: geminiGenerateContentLoader,
-    ...(vertex === undefined
-      ? geminiServer
-      : { baseURL: vertexBaseURL("gemini", vertex, "google"), baseURLVariables: [] }),
+    ...(vertex === undefined ? geminiServer : { baseURL: vertexBaseURL(vertex, "google"), baseURLVariables: [] }),
     auth: "x-goog-api-key",
     variables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     needsFinalize,

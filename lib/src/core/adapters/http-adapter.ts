@@ -12,7 +12,6 @@ import type { McpPlace } from "./mcp-authorization.ts";
 import type { ModelOwner } from "./model-name.ts";
 
 import { defaultTimeouts } from "../engine/internal.ts";
-import { MisuseError } from "../model/internal.ts";
 import { noQuirks } from "../wire/internal.ts";
 import { resolveBaseURL } from "./base-url.ts";
 import { checkCallOptions } from "./call-options.ts";
@@ -99,7 +98,7 @@ export type Server = {
 export function httpAdapter(profile: ProviderProfile, options: ProviderOptions = {}): Adapter {
   const { provider, quirks = noQuirks, needsFinalize } = profile;
   const baseURL = resolveBaseURL(provider, options.baseURL, profile);
-  const timeouts = resolveTimeouts(provider, options.timeouts ?? {});
+  const timeouts = resolveTimeouts(options.timeouts);
   const server: Server = { profile, options, baseURL, timeouts, quirks };
   return {
     provider,
@@ -143,13 +142,7 @@ async function* stream(
   yield* limited(server, streamReply(server, codec, request, call));
 }
 
-/** The timeouts with defaults for absent ones. Throws `MisuseError` for a value that is not above 0; only `total` may be `null`. */
-export function resolveTimeouts(provider: string, overrides: Partial<Timeouts>, defaults = defaultTimeouts): Timeouts {
-  const givenTimeouts = Object.fromEntries(Object.entries(overrides).filter(([, limit]) => limit !== undefined));
-  for (const [name, limit] of Object.entries(givenTimeouts)) {
-    if ((typeof limit === "number" && limit > 0) || (name === "total" && limit === null)) continue;
-    const message = `${provider}: timeouts.${name} must be a number of milliseconds above 0; it is ${String(limit)}`;
-    throw new MisuseError("invalid_argument", message, { path: ["timeouts", name] });
-  }
-  return { ...defaults, ...givenTimeouts };
+/** The timeouts with defaults for absent ones. */
+export function resolveTimeouts(overrides: Partial<Timeouts> = {}, defaults = defaultTimeouts): Timeouts {
+  return { ...defaults, ...Object.fromEntries(Object.entries(overrides).filter(([, limit]) => limit !== undefined)) };
 }

@@ -80,7 +80,7 @@ export async function requestJson(server: JsonServer, request: JsonCall, call: A
     signal: call.signal,
     // The transport sends text only. A form replaces the body here; `fetch` then writes its `content-type` with the boundary.
     fetch: (url, init) => send(url, body.type === "form" ? { ...init, body: body.form } : init),
-    timeouts: resolveTimeouts(provider, options.timeouts ?? {}, timeouts),
+    timeouts: resolveTimeouts(options.timeouts, timeouts),
     limits: { ...defaultLimits, ...options.limits },
     clock: call.clock,
   });

@@ -1,6 +1,8 @@
 // Vertex AI: Gemini and Claude on Google Cloud, with OAuth tokens in place of API keys.
 
-import { MisuseError } from "../model/internal.ts";
+import type { Rule } from "../engine/internal.ts";
+
+import { objectOf } from "../engine/internal.ts";
 
 /** A project and a location of Google Cloud. */
 export type VertexOptions = {
@@ -10,14 +12,23 @@ export type VertexOptions = {
   readonly location: string;
 };
 
-/** The base URL of the models of a publisher. Throws `MisuseError` for names that do not fit into a URL. */
-export function vertexBaseURL(adapter: string, { project, location }: VertexOptions, publisher: string): string {
-  for (const [name, value] of Object.entries({ project, location })) {
-    if (typeof value === "string" && /^[a-z\d][a-z\d.:-]*$/i.test(value) && (name === "project" || !/[.:]/.test(value)))
-      continue;
-    const message = `${adapter}: vertex.${name} must be a name of letters, digits and hyphens; it is ${JSON.stringify(value)}`;
-    throw new MisuseError("invalid_argument", message, { path: ["vertex", name] });
-  }
+/** Names that fit into a URL. A location is a part of the host name, so it has no dots and colons. */
+function nameMatching(pattern: RegExp): Rule {
+  return {
+    must: "a name of letters, digits and hyphens",
+    fits: (value) => typeof value === "string" && pattern.test(value),
+    show: JSON.stringify,
+    required: true,
+  };
+}
+
+export const vertexRule = objectOf<VertexOptions>({
+  project: nameMatching(/^[a-z\d][a-z\d.:-]*$/i),
+  location: nameMatching(/^[a-z\d][a-z\d-]*$/i),
+});
+
+/** The base URL of the models of a publisher. */
+export function vertexBaseURL({ project, location }: VertexOptions, publisher: string): string {
   const host = location === "global" ? "aiplatform.googleapis.com" : `${location}-aiplatform.googleapis.com`;
   return `https://${host}/v1/projects/${project}/locations/${location}/publishers/${publisher}`;
 }

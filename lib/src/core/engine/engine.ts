@@ -19,12 +19,13 @@ import type { Tool } from "./tool/tool.ts";
 
 import { systemClock } from "../clock/clock.ts";
 import { MisuseError, renderIssue } from "../model/internal.ts";
-import { describe, emptyObject, read, settings } from "../model/parse/reading.ts";
+import { emptyObject, read, settings } from "../model/parse/reading.ts";
 import { checkMiddleware } from "./middleware.ts";
 import { builtInCatalog, withCatalogData } from "./model-call/catalog.ts";
 import { retryPolicy } from "./model-call/retry.ts";
 import { isEngineOption, isMisplacedParam, placeOf } from "./option-place.ts";
-import { busyPolicies, isBusyPolicy } from "./options.ts";
+import { aFunction, checkRule, oneOf } from "./option-rules.ts";
+import { busyPolicies } from "./options.ts";
 import { checkProjector, checkProtocol } from "./protocol.ts";
 
 /**
@@ -148,22 +149,14 @@ export function engine(given: EngineFields<CallerContext> = {}): Engine {
     throw new MisuseError("invalid_argument", `engine: ${key}: ${issues}`, { path: [key] });
   }
   for (const key of ["toolExecutor", "toolResultEncoder"] as const) {
-    const value: unknown = fields[key] ?? null;
-    if (value === null || typeof value === "function") continue;
-    const message = `engine: ${key} must be a function, not ${describe(value)}`;
-    throw new MisuseError("invalid_argument", message, { path: [key] });
+    if ((fields[key] ?? null) !== null) checkRule("engine: ", [key], fields[key], aFunction);
   }
   checkTools("engine", fields.tools ?? []);
   fields.adapter?.checkOptions?.(fields.adapterOptions ?? {});
   checkMiddleware("engine", fields.middleware ?? []);
   checkProtocol(fields.protocol === undefined ? defaults.protocol : fields.protocol);
   checkProjector(fields.projector ?? null);
-  const { whenBusy = null } = fields;
-  if (whenBusy !== null && !isBusyPolicy(whenBusy)) {
-    throw new MisuseError("invalid_argument", `engine: whenBusy has to be one of ${busyPolicies.join(", ")}`, {
-      path: ["whenBusy"],
-    });
-  }
+  if ((fields.whenBusy ?? null) !== null) checkRule("engine: ", ["whenBusy"], fields.whenBusy, oneOf(busyPolicies));
   // Only for its check: an invalid policy throws here and not at the first failure.
   retryPolicy(fields.retry ?? "default");
   return { ...defaults, ...fields };

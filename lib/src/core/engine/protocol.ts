@@ -4,11 +4,13 @@
 // among the current version of the engine and its `earlier` ones. A process whose engine does not have them leaves the turn as it is.
 
 import type { NamedProjector, NamedProtocol } from "../kernel/internal.ts";
+import type { Rule } from "./option-rules.ts";
 import type { CellLimits, CodeExecutor } from "./tool/executor.ts";
 import type { AnySchema } from "./tool/schema.ts";
 
 import { MisuseError } from "../model/internal.ts";
 import { describe, json, read } from "../model/parse/reading.ts";
+import { aFunction, aName, atLeastOne, checkRule } from "./option-rules.ts";
 
 /** How replies are interpreted: as text and tool calls, as code to run, or by a protocol of one's own. */
 export type EngineProtocol = { readonly type: "chat" } | CodeSettings | OwnProtocol;
@@ -71,7 +73,7 @@ function named<T extends Identity & { readonly earlier?: readonly T[] }>(
 
 /** Throws `MisuseError` unless the value is a protocol. It names the field and says what to do. */
 export function checkProtocol(protocol: unknown): void {
-  if (!isObject(protocol)) throw wrong(["protocol"], `must be an object, not ${describe(protocol)}`);
+  if (!isObject(protocol)) throw notAnObject(["protocol"], protocol);
   const { type, executor } = protocol;
   if (type === "chat") return;
   const isExecutor = isObject(executor) && typeof executor["run"] === "function";
@@ -92,13 +94,18 @@ export function checkProtocol(protocol: unknown): void {
 /** Throws `MisuseError` unless the value is a projector or `null`. */
 export function checkProjector(projector: unknown): void {
   if (projector === null) return;
-  if (!isObject(projector)) throw wrong(["projector"], `must be an object, not ${describe(projector)}`);
+  if (!isObject(projector)) throw notAnObject(["projector"], projector);
   checkNamed(["projector"], projector, ["project"], () => undefined);
 }
 
 const protocolFunctions = ["prepareProtocolIteration", "handleLlmSuccess", "handleToolResults", "handleExecResult"];
 
 type Fields = { readonly [field: string]: unknown };
+
+const identityName: Rule = {
+  ...aName,
+  must: "a text that is not empty, because stored turns find it again by its name and version",
+};
 
 function checkNamed(
   path: readonly string[],
@@ -107,25 +114,17 @@ function checkNamed(
   checkMore: (path: readonly string[], value: Fields) => void,
 ): void {
   const { name, version, earlier = [] } = value;
-  if (typeof name !== "string" || name === "") {
-    const why = "stored turns find it again by its name and version";
-    throw wrong([...path, "name"], `must be a text that is not empty, not ${describe(name)}; ${why}`);
-  }
-  if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 1) {
-    throw wrong([...path, "version"], `must be a whole number from 1, not ${String(version)}`);
-  }
-  for (const field of functions) {
-    if (typeof value[field] === "function") continue;
-    throw wrong([...path, field], `must be a function, not ${describe(value[field])}`);
-  }
+  checkRule("engine: ", [...path, "name"], name, identityName);
+  checkRule("engine: ", [...path, "version"], version, atLeastOne);
+  for (const field of functions) checkRule("engine: ", [...path, field], value[field], aFunction);
   checkMore(path, value);
   if (!Array.isArray(earlier)) throw wrong([...path, "earlier"], `must be a list, not ${describe(earlier)}`);
   for (const [index, item] of earlier.entries()) {
     const at = [...path, "earlier", String(index)];
-    if (!isObject(item)) throw wrong(at, `must be an object, not ${describe(item)}`);
+    if (!isObject(item)) throw notAnObject(at, item);
     checkNamed(at, item, functions, checkMore);
     if (item["name"] !== name || item["version"] === version) {
-      throw wrong(at, `must have the name ${JSON.stringify(name)} and another version than ${version}`);
+      throw wrong(at, `must have the name ${JSON.stringify(name)} and another version than ${String(version)}`);
     }
   }
 }
@@ -140,6 +139,10 @@ function checkTermination(path: readonly string[], { termination }: Fields): voi
 /** An object, also one of a class: its functions may be methods. */
 function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function notAnObject(path: readonly string[], value: unknown): MisuseError {
+  return wrong(path, `must be an object, not ${describe(value)}`);
 }
 
 function wrong(path: readonly string[], what: string): MisuseError {

@@ -5,6 +5,7 @@ import type { Shape } from "../../model/parse/reading.ts";
 
 import { encodeToolValue, MisuseError, renderIssue, toolFailure } from "../../model/internal.ts";
 import { array, describe, isPlainObject, messageShape, read, settings } from "../../model/parse/reading.ts";
+import { checkRule, oneOf } from "../option-rules.ts";
 
 // `Symbol.for` is shared by all copies of the library in a process, so a directive built by one copy is recognised by another.
 const mark = Symbol.for("everturn.directive");
@@ -44,11 +45,7 @@ export function askUser(
   checkText("askUser", "the question", question);
   checkOptions("askUser", options);
   const { answerAs = "user_message", ...hints } = options;
-  if (answerAs !== "user_message" && answerAs !== "tool_result") {
-    throw new MisuseError("invalid_argument", 'askUser: answerAs must be "user_message" or "tool_result"', {
-      path: ["answerAs"],
-    });
-  }
+  checkRule("askUser: ", ["answerAs"], answerAs, oneOf(["user_message", "tool_result"]));
   const given = Object.fromEntries(Object.entries(hints).filter(([, hint]) => hint !== undefined));
   const opts = checked("askUser", settings, given);
   return { [mark]: true, type: "ask_user", question, answerAs, opts };

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { bundleDeclarations } from "../../tools/package/bundle-declarations.ts";
 import { entryPoints, inputModules, readManifest } from "../../tools/package/entry-files.ts";
+import { withInferredTypes } from "../../tools/package/inferred-types.ts";
 import { publishedManifest } from "../../tools/package/published-manifest.ts";
 
 const base: Manifest = { name: "everturn", version: "1.0.0", exports: {} };
@@ -186,5 +187,59 @@ describe("bundled declarations", () => {
       'import type { Tracer as T } from "tracing";\ndeclare function instrument(tracer: T): void;\nexport { instrument };\n',
     );
     expect(() => bundleDeclarations([entry], folder)).toThrow('the public types refer to "tracing"');
+  });
+});
+
+describe("types that are inferred from tables of fields", () => {
+  const imports = 'import type { Infer, InferUnion, Part, PresentField, OptionalField, WordOf } from "./shape.ts";\n';
+
+  test("are written out with the doc comments of the fields", () => {
+    const emitted = [
+      "declare const partFields: {",
+      "    /** The text. */",
+      "    text: PresentField<string>;",
+      "    part?: never;",
+      "};",
+      "export type Part = Infer<typeof partFields>;",
+    ];
+    expect(() => withInferredTypes(imports + emitted.join("\n"), "part.d.ts")).toThrow(
+      "part.d.ts: part?: never; is not a field",
+    );
+    const text = withInferredTypes(
+      imports + emitted.join("\n").replace("part?: never", 'others: OptionalField<import("./part.ts").Part>'),
+      "part.d.ts",
+    );
+    expect(text).toContain(
+      'export type Part = {\n    /** The text. */\n    readonly text: string;\n    readonly others?: import("./part.ts").Part;\n};',
+    );
+  });
+
+  test("of unions are the list of the members, also behind other members", () => {
+    const emitted = [
+      "declare const cases: {",
+      "    /** No more. */",
+      "    end: {};",
+      "    delta: {",
+      "        text: PresentField<string>;",
+      "    };",
+      "};",
+      'export type Event = InferUnion<"type", typeof cases>;',
+      'export type More = Event | InferUnion<"type", typeof cases>;',
+    ];
+    const text = withInferredTypes(imports + emitted.join("\n"), "event.d.ts").replaceAll(/\s+/g, " ");
+    const members = '/** No more. */ BAR{ readonly type: "end"; } | { readonly type: "delta"; readonly text: string; }';
+    expect(text).toContain(`export type Event = ${members.replace("BAR", "| ")}`);
+    expect(text).toContain(`export type More = Event | ${members.replace("BAR", "")}`);
+  });
+
+  test("of lists of words are the words", () => {
+    const emitted =
+      'export declare const words: readonly ["on", "off"];\nexport type Word = WordOf<typeof words>;\nexport type Other = WordOf<typeof others>;';
+    expect(() => withInferredTypes(imports + emitted, "words.d.ts")).toThrow(
+      "words.d.ts: others is not declared in this file",
+    );
+    expect(withInferredTypes(imports + emitted.replace("typeof others", "typeof words"), "words.d.ts")).toContain(
+      'export type Word = "on" | "off";',
+    );
   });
 });

@@ -20,6 +20,8 @@ import { dirname, join, relative, resolve } from "node:path";
 
 import { parseSync } from "oxc-parser";
 
+import { withInferredTypes } from "./inferred-types.ts";
+
 type Node = { readonly type: string; readonly start: number; readonly end: number };
 
 /** A top-level declaration: all statements that declare one name in one file (the overloads of a function, a type and a value of one name). */
@@ -47,7 +49,7 @@ class Module {
 
   constructor(path: string) {
     this.path = path;
-    this.text = readFileSync(path, "utf8");
+    this.text = withInferredTypes(readFileSync(path, "utf8"), path);
     const { program, comments, errors } = parseSync(path, this.text);
     if (errors[0] !== undefined) throw new Error(`${path}: ${errors[0].message}`);
     this.comments = comments;

@@ -12,6 +12,8 @@ import { dirname, join, relative, resolve } from "node:path";
 import { parseSync } from "oxc-parser";
 import { format } from "oxfmt";
 
+import { withInferredTypes } from "../package/inferred-types.ts";
+
 /** A node of the syntax tree, as far as a walk that does not know its type needs it. */
 type Node = { readonly type: string; readonly start: number; readonly end: number };
 
@@ -51,7 +53,7 @@ class DeclarationFile {
 
   constructor(path: string) {
     this.path = path;
-    this.text = readFileSync(path, "utf8");
+    this.text = withInferredTypes(readFileSync(path, "utf8"), path);
     const { program, comments, errors } = parseSync(path, this.text);
     if (errors[0] !== undefined) throw new Error(`${path}: ${errors[0].message}`);
     this.program = program;

@@ -1,4 +1,4 @@
-import type { AskUserRequested, MessageCompleted, ToolCallStarted } from "../model/internal.ts";
+import type { EventOf, MessageCompleted } from "../model/internal.ts";
 import type { Json, StepCompleted, TurnEvent } from "everturn/model";
 
 import { Collector } from "everturn/kernel";
@@ -31,7 +31,7 @@ function collect(...events: readonly TurnEvent[]): Collector {
 }
 
 const delta = (text: string, id: string | null = null): TurnEvent => ({ type: "text_delta", id, delta: text });
-const started = (id: string, name: string): ToolCallStarted => ({
+const started = (id: string, name: string): EventOf<"tool_call_started"> => ({
   type: "tool_call_started",
   id,
   name,
@@ -73,7 +73,7 @@ const halted = (toolCallId: string, reason: string): TurnEvent => ({
   code: null,
   ranArguments: null,
 });
-const askUserEvent = (toolCallId: string): AskUserRequested => ({
+const askUserEvent = (toolCallId: string): EventOf<"ask_user_requested"> => ({
   type: "ask_user_requested",
   toolCallId,
   toolName: "book",

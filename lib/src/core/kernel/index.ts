@@ -5,13 +5,17 @@ export type {
   AskCheckpoint,
   CallModel,
   CallTool,
+  Effect,
+  RunCode,
+  SyncEnvironment,
+} from "./machine/effect.ts";
+export type {
   CellFinish,
   CheckpointDelivered,
   CheckpointDelivery,
   CodeCalls,
   CodeFailed,
   CodeFinished,
-  Effect,
   EffectResponse,
   EnvironmentFailed,
   EnvironmentSynced,
@@ -19,12 +23,10 @@ export type {
   MiddlewareNote,
   ModelFailed,
   ModelReplied,
-  RunCode,
-  SyncEnvironment,
   ToolReturned,
   ToolWaits,
   Verdict,
-} from "./machine/effect.ts";
+} from "./machine/response.ts";
 export type { TurnHistory } from "./history/history.ts";
 export type { MachineCheckpoint, Polled } from "./machine/machine.ts";
 export type { ChatProtocolOptions } from "./protocol/chat-protocol.ts";
@@ -41,12 +43,11 @@ export type {
 } from "./protocol/protocol.ts";
 export type { LlmTerminalReason } from "./protocol/terminal-reason.ts";
 export type { TurnCause } from "./history/turn-cause.ts";
+export type { CallAnswer, Cancellation } from "./machine/input.ts";
 export type {
   ApprovedCall,
   AwaitingTools,
   BegunCell,
-  CallAnswer,
-  Cancellation,
   Cell,
   CheckpointResumeAction,
   CompletedToolCall,

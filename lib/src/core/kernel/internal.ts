@@ -10,7 +10,8 @@ export { appendHistory, startHistory } from "./history/history.ts";
 export { historyThread } from "./history/history-thread.ts";
 
 // machine
-export { turnCauseShape } from "./machine/read-response.ts";
+export type { JournalItem } from "./machine/input.ts";
+export { callAnswerShape, journalItems } from "./machine/input.ts";
 export { withoutForcedChoice } from "./machine/environment.ts";
 export { advance, cancelTurn, failTurn, startTurn } from "./machine/reducer.ts";
 export {

@@ -100,7 +100,7 @@ export {
   ToolError,
   ValidationError,
 } from "./failure/errors.ts";
-export { isEvent } from "./turn/event-shape.ts";
+export { isEvent } from "./turn/event.ts";
 export { adapterFailure, toolFailure } from "./failure/failures.ts";
 export { imageRequest, imageResponse } from "./call/image-request.ts";
 export { imageFromBase64, imageFromBinary, imageFromFile, imageFromUrl, imageToBinary } from "./message/image.ts";

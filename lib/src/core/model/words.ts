@@ -26,6 +26,6 @@ export { storedTypes } from "./parse/parse.ts";
 export { sessionStatuses } from "./session/session-status.ts";
 export { answerForms, pendingReasons } from "./tool/pending.ts";
 export { replayPolicies, reservedToolNames } from "./tool/tool.ts";
-export { eventTypes } from "./turn/event-shape.ts";
+export { eventTypes } from "./turn/event.ts";
 export { checkpointKinds, stepResetReasons, toolModes } from "./turn/event.ts";
 export { budgets, knownHaltedReasons } from "./turn/outcome.ts";

@@ -21,12 +21,12 @@ import type {
   AssistantMessage,
   ChatMetadata,
   ChatResult,
+  EventOf,
   Message,
   ModelReply,
   ProtocolEvent,
   StepResult,
   Thread,
-  ToolHalt,
   TurnEvent,
   TurnOutcome,
 } from "../model/internal.ts";
@@ -294,7 +294,7 @@ export class TransitionEvents {
 }
 
 /** The fields that the events of a tool result share with its tool message. */
-type Answer = Pick<ToolHalt, "content" | "status" | "code" | "ranArguments">;
+type Answer = Pick<EventOf<"tool_halt">, "content" | "status" | "code" | "ranArguments">;
 
 function answerOf({ outcome, content, ranArguments }: ToolReturned): Answer {
   const code = outcome.type === "failure" ? outcome.failure.code : null;
@@ -302,7 +302,7 @@ function answerOf({ outcome, content, ranArguments }: ToolReturned): Answer {
 }
 
 /** The reason and the result of the `tool_halt` event if the response ends the step; otherwise `null`. */
-function haltOf({ outcome, stops }: ToolReturned): Pick<ToolHalt, "reason" | "result"> | null {
+function haltOf({ outcome, stops }: ToolReturned): Pick<EventOf<"tool_halt">, "reason" | "result"> | null {
   if (outcome.type === "halt") return { reason: outcome.reason, result: outcome.value };
   if (outcome.type === "failure") return stops ? { reason: "tool_error", result: { ...outcome.failure } } : null;
   if (outcome.type !== "success" || outcome.control === null) return null;

@@ -13,7 +13,6 @@ import type {
   CallerContext,
   Decision,
   ForwardedAnswer,
-  Json,
   JsonObject,
   Message,
   PendingToolCall,
@@ -24,7 +23,7 @@ import type {
   ToolOutcome,
   UserMessage,
 } from "../model/internal.ts";
-import type { Shape } from "../model/parse/reading.ts";
+import type { Infer, Shape } from "../model/parse/reading.ts";
 
 import { resolveTools } from "../engine/internal.ts";
 import { callDecision } from "../kernel/internal.ts";
@@ -256,29 +255,24 @@ function withDecision<Context extends CallerContext>(
   return { ...session, pendingToolCalls };
 }
 
-/** Reads `opts.inner` of a pending call, which describes the wait of the nested turn or of the handler. */
-const nestedWaitShape: Shape<NestedWait> = object<NestedWait>({
+const nestedWaitFields = {
+  /** Identifies the nested turn and the wait in it, or is `handlerWait`. */
   wait: required(string),
+  /** The state that a handler stored with its question. */
   state: fallback(json, null),
+  /** The arguments the tool ran with, if they differ from those of the call. */
   ran: fallback(nullable(jsonObject), null),
+  /** A person approved the call before it waited. */
   approved: optional(boolean),
+  /** The name of the nested call. */
   name: optional(string),
   arguments: optional(nullable(jsonObject)),
-});
-
-type NestedWait = {
-  /** Identifies the nested turn and the wait in it, or is `handlerWait`. */
-  readonly wait: string;
-  /** The state that a handler stored with its question. */
-  readonly state: Json;
-  /** The arguments the tool ran with, if they differ from those of the call. */
-  readonly ran: JsonObject | null;
-  /** A person approved the call before it waited. */
-  readonly approved?: boolean;
-  /** The name of the nested call. */
-  readonly name?: string;
-  readonly arguments?: JsonObject | null;
 };
+
+type NestedWait = Infer<typeof nestedWaitFields>;
+
+/** Reads `opts.inner` of a pending call, which describes the wait of the nested turn or of the handler. */
+const nestedWaitShape: Shape<NestedWait> = object(nestedWaitFields);
 
 /** Records an answer for a nested turn on the pending call of the tool. The turn that continues passes it on (Q10). */
 function withForwardedAnswer<Context extends CallerContext>(

@@ -9,9 +9,9 @@ import type { InboxEntry, InboxInput } from "../rows/values.ts";
 import type { AcceptingBatch, TurnDecision } from "./accept.ts";
 import type { OpenTurnRows } from "./open-turn.ts";
 
-import { canonicalJson, turnCauseShape } from "../../core/kernel/internal.ts";
+import { canonicalJson } from "../../core/kernel/internal.ts";
 import { message as checkedMessage, MisuseError, renderIssue, RuntimeError, user } from "../../core/model/internal.ts";
-import { isPlainObject, read } from "../../core/model/parse/reading.ts";
+import { isPlainObject, read, turnCauseShape } from "../../core/model/parse/reading.ts";
 import { checkNotBlank, checkStatus } from "../../core/session/internal.ts";
 import { checkTexts } from "../drive/durable-options.ts";
 import { engineOfSession, existingSession, lastStart, sessionKey } from "../drive/session-rows.ts";

@@ -7,7 +7,7 @@
 //   3. A value that cannot be read is a `corrupt_row` that names the row and never quotes its content.
 
 import type { CallAnswer, EffectResponse } from "../../core/kernel/internal.ts";
-import type { Result, ValidationFailure } from "../../core/model/internal.ts";
+import type { Result, TurnStatus, ValidationFailure } from "../../core/model/internal.ts";
 import type { Shape } from "../../core/model/parse/reading.ts";
 import type { Rollup, RollupOutcomes, RollupSum, RollupTool } from "./rollup.ts";
 import type { Row } from "./storage.ts";
@@ -42,7 +42,7 @@ import type {
   WaitingTurn,
 } from "./values.ts";
 
-import { readResponse, turnCauseShape } from "../../core/kernel/internal.ts";
+import { readResponse } from "../../core/kernel/internal.ts";
 import {
   MisuseError,
   noUsage,
@@ -82,6 +82,7 @@ import {
   toolAnswerFields,
   toolCallShape,
   toolOutcomeShape,
+  turnCauseShape,
   turnStatuses,
   usageShape,
   variant,
@@ -158,7 +159,7 @@ const summaryShape: Shape<TurnSummary> = object<TurnSummary>({
 });
 
 const progressShape: Shape<TurnProgress> = object<TurnProgress>({
-  status: required(oneOf(turnStatuses)),
+  status: required(oneOf<TurnStatus>(turnStatuses)),
   committed: required(number),
   sequence: required(number),
   step: fallback(number, 0),

@@ -17,6 +17,7 @@ import type {
   TurnStatus,
   Usage,
 } from "../../core/model/internal.ts";
+import type { WordOf } from "../../core/model/parse/reading.ts";
 import type { JournalItem } from "../../core/run/internal.ts";
 import type { Rollup } from "./rollup.ts";
 
@@ -53,7 +54,7 @@ export type SessionHead = {
 };
 
 /** Why a session is listed in `attention`. `waiting`: a person or a program has to answer. `parked`: its turn is parked. */
-export type Attention = (typeof attentions)[number];
+export type Attention = WordOf<typeof attentions>;
 export const attentions = ["waiting", "parked"] as const;
 
 /** The input and options that a turn was accepted with. Any process builds the same plan from it and from the pinned configuration. */

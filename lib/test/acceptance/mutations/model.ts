@@ -15,8 +15,8 @@ export const modelMutations: readonly Mutation[] = [
     {
       rows: ["allm 2"],
       defect: "an assistant message has no tool calls",
-      from: "  toolCalls: fallback(array(toolCallShape), []),\n  finishReason",
-      to: "  toolCalls: fallback(() => [], []),\n  finishReason",
+      from: "  toolCalls: fallback(array(toolCallShape), []),",
+      to: "  toolCalls: fallback(() => [], []),",
     },
     {
       rows: ["allm 3"],
@@ -29,8 +29,8 @@ export const modelMutations: readonly Mutation[] = [
     {
       rows: ["allm 4"],
       defect: "the default detail of an image is low",
-      from: 'detail: fallback(oneOf(imageDetails), "auto")',
-      to: 'detail: fallback(oneOf(imageDetails), "low")',
+      from: 'detail: fallback(oneOf<ImageDetail>(imageDetails), "auto")',
+      to: 'detail: fallback(oneOf<ImageDetail>(imageDetails), "low")',
     },
     {
       rows: ["lash 49"],
@@ -125,8 +125,8 @@ export const modelMutations: readonly Mutation[] = [
     {
       rows: ["allm 14"],
       defect: "a new session is completed",
-      from: 'status: fallback(oneOf(sessionStatuses), "idle")',
-      to: 'status: fallback(oneOf(sessionStatuses), "completed")',
+      from: 'status: fallback(oneOf<SessionStatus>(sessionStatuses), "idle")',
+      to: 'status: fallback(oneOf<SessionStatus>(sessionStatuses), "completed")',
     },
     {
       rows: ["allm 83"],
@@ -187,12 +187,12 @@ export const modelMutations: readonly Mutation[] = [
       to: 'not_found: { class: "execution" },',
     },
   ]),
-  ...inFile("lib/src/core/model/turn/event-shape.ts", [
+  ...inFile("lib/src/core/model/turn/event.ts", [
     {
       rows: ["allm 18"],
       defect: "a text_delta needs no text",
-      from: 'text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: required(string) })',
-      to: 'text_delta: object<TextDelta>({ type: name("text_delta"), id: blockId, delta: fallback(string, "") })',
+      from: "text_delta: { id: fallback(nullable(string), null), delta: required(string) }",
+      to: 'text_delta: { id: fallback(nullable(string), null), delta: fallback(string, "") }',
     },
   ]),
   ...inFile("lib/src/core/model/parse/validate.ts", [

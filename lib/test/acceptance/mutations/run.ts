@@ -403,8 +403,8 @@ export const runMutations: readonly Mutation[] = [
     {
       rows: ["allm 84"],
       defect: "restored assistant messages lose their calls (defect G17)",
-      from: "  toolCalls: fallback(array(toolCallShape), []),\n  finishReason",
-      to: "  toolCalls: fallback(() => [], []),\n  finishReason",
+      from: "  toolCalls: fallback(array(toolCallShape), []),",
+      to: "  toolCalls: fallback(() => [], []),",
     },
   ]),
 ];

@@ -7,7 +7,7 @@
 // Slots, not call ids, identify calls: providers repeat ids.
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { ToolReturned, ToolWaits } from "./effect.ts";
+import type { ToolReturned, ToolWaits } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { AwaitingTools, CompletedToolCall } from "./turn.ts";
 

@@ -5,7 +5,7 @@
 
 import type { CellCall, PendingToolCall, SuspendedCell, ToolOutcome } from "../../model/internal.ts";
 import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
-import type { CodeCalls, CodeFailed, CodeFinished, ToolReturned, ToolWaits } from "./effect.ts";
+import type { CodeCalls, CodeFailed, CodeFinished, ToolReturned, ToolWaits } from "./response.ts";
 import type { CodeCells, TransitionBuilder } from "./transition-builder.ts";
 import type { BegunCell, Cell, CompletedToolCall, SlottedCall, Turn } from "./turn.ts";
 

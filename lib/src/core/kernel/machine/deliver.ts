@@ -2,7 +2,7 @@
 
 import type { Message } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { CheckpointDelivery } from "./effect.ts";
+import type { CheckpointDelivery } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 
 import { isShown } from "../history/prompt.ts";

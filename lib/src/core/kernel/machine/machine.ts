@@ -6,8 +6,10 @@
 
 import type { CellCall, Failure, ModelRequest } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { CallModel, Effect, EffectResponse, RunCode } from "./effect.ts";
-import type { Cancellation, Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
+import type { CallModel, Effect, RunCode } from "./effect.ts";
+import type { Cancellation } from "./input.ts";
+import type { EffectResponse } from "./response.ts";
+import type { Notice, ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig } from "./turn.ts";
 
 import { projectRequest } from "../history/projector.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";

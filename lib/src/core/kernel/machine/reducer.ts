@@ -43,16 +43,10 @@
 
 import type { Failure } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { Effect, EffectResponse } from "./effect.ts";
-import type {
-  Cancellation,
-  ResponseStatus,
-  Transition,
-  Turn,
-  TurnInput,
-  TurnMachineConfig,
-  TurnPolicy,
-} from "./turn.ts";
+import type { Effect } from "./effect.ts";
+import type { Cancellation } from "./input.ts";
+import type { EffectResponse } from "./response.ts";
+import type { ResponseStatus, Transition, Turn, TurnInput, TurnMachineConfig, TurnPolicy } from "./turn.ts";
 
 import { exactSum, MisuseError, noUsage } from "../../model/internal.ts";
 import { describe, isPlainObject } from "../../model/parse/reading.ts";

@@ -1,6 +1,7 @@
 // Constructors of responses, with defaults for optional fields. Performers answer an effect with one of these.
 
 import type { Failure, ModelReply, PendingReason, ToolCall, ToolOutcome } from "../../model/internal.ts";
+import type { CallAnswer } from "./input.ts";
 import type {
   CheckpointDelivered,
   CheckpointDelivery,
@@ -12,8 +13,7 @@ import type {
   ModelReplied,
   ToolReturned,
   ToolWaits,
-} from "./effect.ts";
-import type { CallAnswer } from "./turn.ts";
+} from "./response.ts";
 
 import { noUsage, toolOutcomeParts } from "../../model/internal.ts";
 

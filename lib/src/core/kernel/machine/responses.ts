@@ -6,7 +6,13 @@
 
 import type { AssistantMessage, CancelEvidence, Failure, ModelReply } from "../../model/internal.ts";
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { CheckpointDelivered, EnvironmentFailed, EnvironmentSynced, ModelFailed, ModelReplied } from "./effect.ts";
+import type {
+  CheckpointDelivered,
+  EnvironmentFailed,
+  EnvironmentSynced,
+  ModelFailed,
+  ModelReplied,
+} from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Turn } from "./turn.ts";
 

@@ -10,7 +10,8 @@
 // A new phase, effect or response does not compile until it has its rows here.
 
 import type { TurnProtocol } from "../protocol/protocol.ts";
-import type { Effect, EffectResponse, ResponsesByEffect } from "./effect.ts";
+import type { Effect, ResponsesByEffect } from "./effect.ts";
+import type { EffectResponse } from "./response.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Phase } from "./turn.ts";
 

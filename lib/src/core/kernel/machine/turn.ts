@@ -13,10 +13,8 @@
 
 import type {
   AssistantMessage,
-  CancelEvidence,
   CellCall,
   CheckpointKind,
-  Decision,
   Environment,
   Failure,
   Json,
@@ -30,7 +28,6 @@ import type {
   ToolCall,
   ToolMessage,
   ToolMode,
-  ToolOutcome,
   ProviderTool,
   ToolSpec,
   TurnEvent,
@@ -42,7 +39,9 @@ import type { SharedList } from "../history/shared-list.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
 import type { ContextProjector, ProtocolDriver, TurnProtocol } from "../protocol/protocol.ts";
 import type { LlmTerminalReason } from "../protocol/terminal-reason.ts";
-import type { Approval, CheckpointDelivery, Effect, ToolReturned, ToolWaits } from "./effect.ts";
+import type { Approval, Effect } from "./effect.ts";
+import type { CallAnswer } from "./input.ts";
+import type { CheckpointDelivery, ToolReturned, ToolWaits } from "./response.ts";
 
 import { trimmed } from "../history/shared-list.ts";
 
@@ -138,22 +137,6 @@ export type TurnInput<Event extends Json = never> = {
   /** The number of the first step, for hosts that count steps over several turns. Default: 0. */
   readonly runOffset: number;
 };
-
-/** The answer to a pending call: its result (also the answer to its question), or a decision to approve or deny it. */
-export type CallAnswer =
-  | {
-      readonly type: "result";
-      readonly call: ToolCall;
-      readonly outcome: ToolOutcome;
-      readonly content: ToolMessage["content"];
-    }
-  | {
-      readonly type: "decision";
-      readonly call: ToolCall;
-      readonly decision: Decision;
-      /** The idempotency key of an earlier attempt at the same call; `null` if there was none. */
-      readonly idempotencyKey: string | null;
-    };
 
 /** A call that was approved and has not run yet. */
 export type ApprovedCall = {
@@ -395,13 +378,6 @@ export type Transition<P extends TurnProtocol = TurnProtocol> = {
   readonly turn: Turn<P>;
   readonly notices: readonly Notice<P>[];
   readonly status: ResponseStatus;
-};
-
-/** A cancel request, with the part of the model reply that was received and its usage. */
-export type Cancellation = {
-  readonly evidence: CancelEvidence;
-  readonly received: AssistantMessage | null;
-  readonly usage: Usage;
 };
 
 /** The effects a turn waits for. They are derived from the state and never stored, so a restored turn orders them again (K2). */

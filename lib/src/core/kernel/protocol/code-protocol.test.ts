@@ -1,6 +1,6 @@
 // The code protocol, tested with scripted responses.
 
-import type { CallAnswer } from "../machine/turn.ts";
+import type { CallAnswer } from "../machine/input.ts";
 import type { Turn } from "everturn/kernel";
 
 import {

@@ -5,7 +5,7 @@
 // A cell is a Markdown code block in the language of the executor; see `cellsIn`.
 
 import type { CellCall, ModelReply, SystemMessage, TextPart, TurnOutcome } from "../../model/internal.ts";
-import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
+import type { CodeFailed, CodeFinished } from "../machine/response.ts";
 import type { ProtocolDriver, TurnProtocol, UnitTurnProtocol } from "./protocol.ts";
 import type { Context, DriverAction } from "./shared-actions.ts";
 

@@ -9,7 +9,7 @@ import type {
   ToolCall,
   TurnOutcome,
 } from "../../model/internal.ts";
-import type { ToolReturned, ToolWaits } from "../machine/effect.ts";
+import type { ToolReturned, ToolWaits } from "../machine/response.ts";
 import type { CompletedToolCall } from "../machine/turn.ts";
 
 import { assistant, withDigest } from "../../model/internal.ts";

@@ -2,7 +2,8 @@
 
 import type { CellCall, Message, SuspendedCell, ToolCall, ToolMessage, ToolOutcome } from "../../model/internal.ts";
 import type { TurnHistory } from "../history/history.ts";
-import type { ApprovedCall, CallAnswer, TurnInput } from "../machine/turn.ts";
+import type { CallAnswer } from "../machine/input.ts";
+import type { ApprovedCall, TurnInput } from "../machine/turn.ts";
 
 import { canonicalJson, MisuseError } from "../../model/internal.ts";
 import { settledAnswer, unrunOutcome } from "./tool-answer.ts";

@@ -22,7 +22,7 @@ import type {
   TurnEvent,
 } from "../../model/internal.ts";
 import type { TurnCause } from "../history/turn-cause.ts";
-import type { CodeFailed, CodeFinished } from "../machine/effect.ts";
+import type { CodeFailed, CodeFinished } from "../machine/response.ts";
 import type {
   ApprovedCall,
   CheckpointResumeAction,

@@ -8,11 +8,12 @@
 //   cancelled                  the turn is cancelled
 
 import type { FinishReason, ModelReply } from "../../model/internal.ts";
+import type { WordOf } from "../../model/parse/reading.ts";
 
 import { isContextOverflow } from "./reply-text.ts";
 
 /** Why a model call ended, as the kernel distinguishes it. */
-export type LlmTerminalReason = (typeof llmTerminalReasons)[number];
+export type LlmTerminalReason = WordOf<typeof llmTerminalReasons>;
 
 /** All terminal reasons. Stored: the list only grows. */
 export const llmTerminalReasons = [

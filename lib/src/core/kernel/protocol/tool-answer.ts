@@ -1,7 +1,7 @@
 // Builds the tool messages that answer calls. Their content is what the model reads; `status` and `code` are for programs.
 
 import type { ToolCall, ToolErrorReason, ToolMessage, ToolOutcome, UserPart } from "../../model/internal.ts";
-import type { ToolReturned } from "../machine/effect.ts";
+import type { ToolReturned } from "../machine/response.ts";
 
 import { textPart, toolFailure, toolMessage, toolOutcomeParts, toolOutcomeStatus } from "../../model/internal.ts";
 

@@ -10,55 +10,45 @@ import type { ValidationFailure } from "../failure/failure.ts";
 import type { Issue, Path } from "../failure/issue.ts";
 import type { Result } from "../failure/result.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { Infer, Shape } from "../parse/shape.ts";
 
 import { validationFailure } from "../failure/failures.ts";
 import { failed, ok } from "../failure/result.ts";
 import { emptyObject, isJsonArray } from "../parse/json.ts";
 import { construct, count, fallback, jsonObject, nullable, number, object } from "../parse/shape.ts";
 
+const usageFields = {
+  /** All tokens of the prompt, including those read from and written to a cache. */
+  inputTokens: fallback(nullable(count), null),
+  /** All tokens that the model produced, including reasoning. */
+  outputTokens: fallback(nullable(count), null),
+  /** Of `inputTokens`: read from a cache. */
+  cachedInputTokens: fallback(nullable(count), null),
+  /** Of `inputTokens`: written to a cache. */
+  cacheWriteInputTokens: fallback(nullable(count), null),
+  /** Of `outputTokens`: spent on reasoning. */
+  reasoningTokens: fallback(nullable(count), null),
+  /** The total that the provider reports. {@link totalTokens} computes it if the provider reports none. */
+  totalTokens: fallback(nullable(count), null),
+  /** In US dollars. */
+  inputCost: fallback(nullable(number), null),
+  /** In US dollars. */
+  outputCost: fallback(nullable(number), null),
+  /** In US dollars; `null` if one of the two is unknown. */
+  totalCost: fallback(nullable(number), null),
+  /** Uses of provider-run tools, by name. */
+  toolUsage: fallback(jsonObject, emptyObject),
+  /** Other numbers that the provider reports, under its names. */
+  extra: fallback(jsonObject, emptyObject),
+};
+
 /**
  * Token counts and costs of one or more model calls. Token counts are inclusive: `inputTokens` contains cached
  * tokens. Costs are in US dollars. `null` means unknown.
  */
-export type Usage = {
-  /** All tokens of the prompt, including those read from and written to a cache. */
-  readonly inputTokens: number | null;
-  /** All tokens that the model produced, including reasoning. */
-  readonly outputTokens: number | null;
-  /** Of `inputTokens`: read from a cache. */
-  readonly cachedInputTokens: number | null;
-  /** Of `inputTokens`: written to a cache. */
-  readonly cacheWriteInputTokens: number | null;
-  /** Of `outputTokens`: spent on reasoning. */
-  readonly reasoningTokens: number | null;
-  /** The total that the provider reports. {@link totalTokens} computes it if the provider reports none. */
-  readonly totalTokens: number | null;
-  /** In US dollars. */
-  readonly inputCost: number | null;
-  /** In US dollars. */
-  readonly outputCost: number | null;
-  /** In US dollars; `null` if one of the two is unknown. */
-  readonly totalCost: number | null;
-  /** Uses of provider-run tools, by name. */
-  readonly toolUsage: JsonObject;
-  /** Other numbers that the provider reports, under its names. */
-  readonly extra: JsonObject;
-};
+export type Usage = Infer<typeof usageFields>;
 
-export const usageShape: Shape<Usage> = object<Usage>({
-  inputTokens: fallback(nullable(count), null),
-  outputTokens: fallback(nullable(count), null),
-  cachedInputTokens: fallback(nullable(count), null),
-  cacheWriteInputTokens: fallback(nullable(count), null),
-  reasoningTokens: fallback(nullable(count), null),
-  totalTokens: fallback(nullable(count), null),
-  inputCost: fallback(nullable(number), null),
-  outputCost: fallback(nullable(number), null),
-  totalCost: fallback(nullable(number), null),
-  toolUsage: fallback(jsonObject, emptyObject),
-  extra: fallback(jsonObject, emptyObject),
-});
+export const usageShape: Shape<Usage> = object(usageFields);
 
 /**
  * Builds a usage value; fields that are left out are unknown (`null`) or empty. Throws `MisuseError` for an
@@ -69,19 +59,7 @@ export function usage(fields: Partial<Usage> = {}): Usage {
 }
 
 /** The usage with every number unknown: the neutral element of {@link addUsage}. */
-export const noUsage: Usage = Object.freeze({
-  inputTokens: null,
-  outputTokens: null,
-  cachedInputTokens: null,
-  cacheWriteInputTokens: null,
-  reasoningTokens: null,
-  totalTokens: null,
-  inputCost: null,
-  outputCost: null,
-  totalCost: null,
-  toolUsage: emptyObject,
-  extra: emptyObject,
-});
+export const noUsage: Usage = Object.freeze(usage());
 
 /** Returns whether the token counts are whole numbers of 0 or more, where they are known. Sums are exact only then. */
 export function hasValidCounts(usage: Usage): boolean {

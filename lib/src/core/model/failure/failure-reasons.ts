@@ -4,8 +4,10 @@
 //
 // Reasons are never removed or renamed: stored data contains them. Adding one is a line here.
 
+import type { WordOf } from "../parse/shape.ts";
+
 /** Which part of a provider call failed. A stored value that this release does not know is read as `unknown`. */
-export type ProviderFailureKind = (typeof providerFailureKinds)[number];
+export type ProviderFailureKind = WordOf<typeof providerFailureKinds>;
 export const providerFailureKinds = [
   "transport",
   "timeout",
@@ -19,7 +21,7 @@ export const providerFailureKinds = [
 ] as const;
 
 /** The general cause of a tool failure, for grouping in dashboards. */
-export type ToolFailureClass = (typeof toolFailureClasses)[number];
+export type ToolFailureClass = WordOf<typeof toolFailureClasses>;
 export const toolFailureClasses = [
   "invalid_request",
   "unavailable",

@@ -1,5 +1,7 @@
 // Issues: violations in a value, each with its path. Used by parse, validate and the serializer.
 
+import type { WordOf } from "../parse/shape.ts";
+
 /** A position in a value: `["messages", 0, "content"]`. The empty path is the value itself. */
 export type Path = readonly (string | number)[];
 
@@ -17,7 +19,7 @@ export type Issue = {
 };
 
 /** The rule that a value violates. A closed list, so the compiler checks that a switch over it is exhaustive. */
-export type IssueCode = (typeof issueCodes)[number];
+export type IssueCode = WordOf<typeof issueCodes>;
 
 export const issueCodes = [
   // The shape of a value: parse, constructors, serializer.

@@ -7,13 +7,10 @@
 // `null` for what is absent (docs/decisions/0004).
 
 import type { FinishReason } from "../call/finish-reason.ts";
-import type { JsonObject } from "../parse/json.ts";
-import type { PresentField, Shape } from "../parse/shape.ts";
-import type { ToolCall, ToolCallInput } from "../tool/tool.ts";
+import type { Infer, PresentField, Shape, WordOf } from "../parse/shape.ts";
+import type { ToolCallInput } from "../tool/tool.ts";
 import type { ImageInput } from "./image-content.ts";
-import type { MessageOrigin } from "./origin.ts";
 import type { FilePart, ImagePart, OpaquePart, Part, TextPart } from "./part.ts";
-import type { MessageProviderOptions } from "./provider-options.ts";
 
 import { finishReasons } from "../call/finish-reason.ts";
 import { emptyObject } from "../parse/json.ts";
@@ -23,6 +20,7 @@ import {
   either,
   fallback,
   jsonObject,
+  literal,
   nullable,
   object,
   oneOf,
@@ -36,90 +34,32 @@ import { originShape } from "./origin.ts";
 import { filePartShape, imagePartShape, partShape, textPart, textPartShape } from "./part.ts";
 import { messageOptions } from "./provider-options.ts";
 
-/** One message of a conversation. The union is discriminated by `role`. */
-export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
-
-/** The fields of every message. */
-type MessageFields = {
-  /** Identifies the message within its conversation; `null` if nothing refers to it. */
-  readonly id: string | null;
-  /** The name of the author, for providers that accept one. */
-  readonly name: string | null;
-  /** Where the message came from; `null` if the user or the model wrote it. */
-  readonly origin: MessageOrigin | null;
-  readonly metadata: JsonObject;
-  /** Fields of a provider's API for this message, by provider. Sent to that provider only; absent if there are none. */
-  readonly providerOptions?: MessageProviderOptions;
-};
-
-/** Instructions for the model, or a notice of the runtime in the middle of a conversation. */
-export type SystemMessage = MessageFields & {
-  readonly role: "system";
-  /** Text, or text parts. */
-  readonly content: string | readonly TextPart[];
-};
-
-/** Input of the user: text, images and files. */
-export type UserMessage = MessageFields & {
-  readonly role: "user";
-  /** Text, or text, image and file parts. */
-  readonly content: string | readonly UserPart[];
-};
-
-/** A reply of the model: text, reasoning and the tool calls it made. */
-export type AssistantMessage = MessageFields & {
-  readonly role: "assistant";
-  /** Text, or parts in the order of the reply. */
-  readonly content: string | readonly AssistantPart[];
-  /** The calls that need an answer, in call order. Calls that the provider ran itself are parts of `content` instead. */
-  readonly toolCalls: readonly ToolCall[];
-  /** How the reply ended; `null` for a message no model wrote. */
-  readonly finishReason: FinishReason | null;
-};
-
-/** The answer to one tool call, as the model sees it. */
-export type ToolMessage = MessageFields & {
-  readonly role: "tool";
-  /** The call that this message answers. */
-  readonly toolCallId: string;
-  /** What the model sees of the result. */
-  readonly content: string | readonly UserPart[];
-  /** The outcome of the call. `awaiting_user`: a question waits for an answer, and `content` is a placeholder. */
-  readonly status: ToolMessageStatus;
-  /** The error code of a failed call: a reason such as `timeout` or `not_found`, or the tool's own code. Otherwise `null`. */
-  readonly code: string | null;
-  /** The arguments the tool ran with, if they differ from those of the call, for example after an approval that changed them. */
-  readonly ranArguments: JsonObject | null;
-};
-
-/** An event outside the conversation that became part of it. Providers receive it as a user message. */
-export type EventMessage = MessageFields & {
-  readonly role: "event";
-  /** Text, or text parts. */
-  readonly content: string | readonly TextPart[];
-};
-
 /** The parts that a user or tool message may contain. */
 export type UserPart = TextPart | ImagePart | FilePart;
 /** The parts that an assistant message may contain. */
 export type AssistantPart = Part;
 
 /** The role of a message. */
-export type Role = (typeof roles)[number];
+export type Role = WordOf<typeof roles>;
 export const roles = ["system", "user", "assistant", "tool", "event"] as const;
 
 /** How a call was answered. `awaiting_user` marks a placeholder: the user has not answered the question of the tool yet. */
-export type ToolMessageStatus = (typeof toolMessageStatuses)[number];
+export type ToolMessageStatus = WordOf<typeof toolMessageStatuses>;
 export const toolMessageStatuses = ["success", "failure", "cancelled", "not_run", "awaiting_user"] as const;
 
 /** The placeholder content of a tool message with the status `awaiting_user`. */
 export const awaitingUserContent = "<awaiting user response>";
 
+/** The fields of every message. */
 const shared = {
+  /** Identifies the message within its conversation; `null` if nothing refers to it. */
   id: fallback(nullable(string), null),
+  /** The name of the author, for providers that accept one. */
   name: fallback(nullable(string), null),
+  /** Where the message came from; `null` if the user or the model wrote it. */
   origin: fallback(nullable(originShape), null),
   metadata: fallback(settings, emptyObject),
+  /** Fields of a provider's API for this message, by provider. Sent to that provider only; absent if there are none. */
   providerOptions: messageOptions,
 };
 
@@ -135,56 +75,95 @@ function content<P extends Part>(part: Shape<P>): PresentField<string | readonly
 const neitherTextNorParts: Shape<never> = (_, reading) =>
   reading.report("invalid_type", "must be a string or a list of parts");
 
-const textOnlyShape = variant<TextPart, "type">("type", { text: textPartShape });
+const textOnlyShape: Shape<TextPart> = variant("type", { text: textPartShape });
 
-const userPartShape: Shape<UserPart> = variant<UserPart, "type">("type", {
+const userPartShape: Shape<UserPart> = variant("type", {
   text: textPartShape,
   image: imagePartShape,
   file: filePartShape,
 });
 
-const systemMessageShape: Shape<SystemMessage> = object<SystemMessage>({
-  role: required(oneOf(["system"])),
+const systemMessageFields = {
+  role: literal("system"),
+  /** Text, or text parts. */
   content: content(textOnlyShape),
   ...shared,
-});
+};
 
-const userMessageShape: Shape<UserMessage> = object<UserMessage>({
-  role: required(oneOf(["user"])),
+/** Instructions for the model, or a notice of the runtime in the middle of a conversation. */
+export type SystemMessage = Infer<typeof systemMessageFields>;
+
+const systemMessageShape: Shape<SystemMessage> = object(systemMessageFields);
+
+const userMessageFields = {
+  role: literal("user"),
+  /** Text, or text, image and file parts. */
   content: content(userPartShape),
   ...shared,
-});
+};
 
-export const assistantMessageShape: Shape<AssistantMessage> = object<AssistantMessage>({
-  role: required(oneOf(["assistant"])),
+/** Input of the user: text, images and files. */
+export type UserMessage = Infer<typeof userMessageFields>;
+
+const userMessageShape: Shape<UserMessage> = object(userMessageFields);
+
+const assistantMessageFields = {
+  role: literal("assistant"),
+  /** Text, or parts in the order of the reply. */
   content: content(partShape),
+  /** The calls that need an answer, in call order. Calls that the provider ran itself are parts of `content` instead. */
   toolCalls: fallback(array(toolCallShape), []),
-  finishReason: fallback(nullable(oneOf(finishReasons)), null),
+  /** How the reply ended; `null` for a message no model wrote. */
+  finishReason: fallback(nullable(oneOf<FinishReason>(finishReasons)), null),
   ...shared,
-});
+};
+
+/** A reply of the model: text, reasoning and the tool calls it made. */
+export type AssistantMessage = Infer<typeof assistantMessageFields>;
+
+export const assistantMessageShape: Shape<AssistantMessage> = object(assistantMessageFields);
 
 /** The fields that tool messages share with the events about tool results. */
 export const toolAnswerFields = {
+  /** What the model sees of the result. */
   content: content(userPartShape),
-  status: fallback(oneOf(toolMessageStatuses), "success"),
+  /** The outcome of the call. `awaiting_user`: a question waits for an answer, and `content` is a placeholder. */
+  status: fallback(oneOf<ToolMessageStatus>(toolMessageStatuses), "success"),
+  /** The error code of a failed call: a reason such as `timeout` or `not_found`, or the tool's own code. Otherwise `null`. */
   code: fallback(nullable(string), null),
+  /** The arguments the tool ran with, if they differ from those of the call, for example after an approval that changed them. */
   ranArguments: fallback(nullable(jsonObject), null),
 };
 
-export const toolMessageShape: Shape<ToolMessage> = object<ToolMessage>({
-  role: required(oneOf(["tool"])),
+const toolMessageFields = {
+  role: literal("tool"),
+  /** The call that this message answers. */
   toolCallId: required(string),
   ...toolAnswerFields,
   ...shared,
-});
+};
 
-const eventMessageShape: Shape<EventMessage> = object<EventMessage>({
-  role: required(oneOf(["event"])),
+/** The answer to one tool call, as the model sees it. */
+export type ToolMessage = Infer<typeof toolMessageFields>;
+
+export const toolMessageShape: Shape<ToolMessage> = object(toolMessageFields);
+
+const eventMessageFields = {
+  role: literal("event"),
+  /** Text, or text parts. */
   content: content(textOnlyShape),
   ...shared,
-});
+};
 
-export const messageShape: Shape<Message> = variant<Message, "role">("role", {
+/** An event outside the conversation that became part of it. Providers receive it as a user message. */
+export type EventMessage = Infer<typeof eventMessageFields>;
+
+const eventMessageShape: Shape<EventMessage> = object(eventMessageFields);
+
+/** One message of a conversation. The union is discriminated by `role`. */
+export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | EventMessage;
+
+export const messageShape: Shape<Message> = variant("role", {
   system: systemMessageShape,
   user: userMessageShape,
   assistant: assistantMessageShape,

@@ -5,13 +5,7 @@
 //
 // A part may be pruned: `pruneState` records that its content is no longer sent to the model. `textOrPlaceholder` renders the placeholder.
 
-import type { Json, JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
-import type { ToolCall } from "../tool/tool.ts";
-import type { ContentSource } from "./content-source.ts";
-import type { ImageContent } from "./image-content.ts";
-import type { PartProviderOptions } from "./provider-options.ts";
-import type { ProviderReplay } from "./provider-replay.ts";
+import type { Infer, InferUnion, Shape, WordOf } from "../parse/shape.ts";
 
 import { emptyObject } from "../parse/json.ts";
 import {
@@ -19,6 +13,7 @@ import {
   construct,
   fallback,
   json,
+  literal,
   nullable,
   object,
   oneOf,
@@ -33,232 +28,174 @@ import { imageShape } from "./image-content.ts";
 import { partOptions } from "./provider-options.ts";
 import { providerReplayShape } from "./provider-replay.ts";
 
-/** One part of a message's content. The union is discriminated by `type`. */
-export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart | OpaquePart;
+/**
+ * What a text part contains. The runtime marks tool output as `output` and errors as `error`, and the model sees both in tags;
+ * `refusal` is a refusal of the model.
+ */
+export type TextKind = WordOf<typeof textKinds>;
+export const textKinds = ["text", "code", "output", "error", "refusal"] as const;
+
+/** The phase of a text within a reply: interim commentary or the final answer. */
+export type TextPhase = WordOf<typeof textPhases>;
+export const textPhases = ["commentary", "final_answer"] as const;
+
+/** `original` is a value of OpenAI's APIs: the model looks at the image without scaling. */
+type ImageDetail = WordOf<typeof imageDetails>;
+export const imageDetails = ["auto", "low", "high", "original"] as const;
+
+const pruneCases = {
+  cleared: {},
+  deleted: {
+    /** A short hint about the deleted content, which the model sees. */
+    breadcrumb: required(string),
+    /** The hash of the archived original. */
+    archiveHash: required(string),
+  },
+  summarized: {
+    /** The summary that the model sees instead of the content. */
+    summary: required(string),
+    /** The hash of the archived original. */
+    archiveHash: required(string),
+  },
+};
+
+/**
+ * How a part was removed from what the model sees. `null` on a part means that it is not pruned. `archiveHash` names the archived
+ * original.
+ */
+export type PruneState = InferUnion<"type", typeof pruneCases>;
+
+const pruneStateShape: Shape<PruneState> = variant("type", pruneCases);
+
+const shared = {
+  /** Data that the provider requires back with the part; `null` if there is none. */
+  provider: fallback(nullable(providerReplayShape), null),
+  /** Data of the caller. The library stores it and does not interpret it. */
+  metadata: fallback(settings, emptyObject),
+};
+const prunable = {
+  ...shared,
+  /** What pruning did to the part; `null`: it is intact. */
+  pruneState: fallback(nullable(pruneStateShape), null),
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
+  providerOptions: partOptions,
+};
+
+const textPartFields = {
+  type: literal("text"),
+  /** The text. */
+  text: required(string),
+  /** What the text contains. The default is `text`. */
+  kind: fallback(oneOf<TextKind>(textKinds), "text"),
+  /** The phase of a reply, as OpenAI's Responses API reports it. If a reply has a `final_answer`, its text excludes `commentary`. */
+  phase: fallback(nullable(oneOf<TextPhase>(textPhases)), null),
+  ...prunable,
+};
 
 /** Text in the content of a message. */
-export type TextPart = {
-  readonly type: "text";
-  /** The text. */
-  readonly text: string;
-  /** What the text contains. The default is `text`. */
-  readonly kind: TextKind;
-  /** The phase of a reply, as OpenAI's Responses API reports it. If a reply has a `final_answer`, its text excludes `commentary`. */
-  readonly phase: TextPhase | null;
-  /** What pruning did to the part; `null`: it is intact. */
-  readonly pruneState: PruneState | null;
-  /** Data that the provider requires back with the part; `null` if there is none. */
-  readonly provider: ProviderReplay | null;
-  /** Data of the caller. The library stores it and does not interpret it. */
-  readonly metadata: JsonObject;
-  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
-  readonly providerOptions?: PartProviderOptions;
+export type TextPart = Infer<typeof textPartFields>;
+
+export const textPartShape: Shape<TextPart> = object(textPartFields);
+
+const imagePartFields = {
+  type: literal("image"),
+  /** The image. */
+  image: required(imageShape),
+  /** The resolution at which the model looks at the image. The default is `auto`. */
+  detail: fallback(oneOf<ImageDetail>(imageDetails), "auto"),
+  ...prunable,
 };
 
 /** An image in the content of a message. */
-export type ImagePart = {
-  readonly type: "image";
-  /** The image. */
-  readonly image: ImageContent;
-  /** The resolution at which the model looks at the image. The default is `auto`. */
-  readonly detail: ImageDetail;
-  /** What pruning did to the part; `null`: it is intact. */
-  readonly pruneState: PruneState | null;
-  /** Data that the provider requires back with the part; `null` if there is none. */
-  readonly provider: ProviderReplay | null;
-  /** Data of the caller. The library stores it and does not interpret it. */
-  readonly metadata: JsonObject;
-  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
-  readonly providerOptions?: PartProviderOptions;
+export type ImagePart = Infer<typeof imagePartFields>;
+
+export const imagePartShape: Shape<ImagePart> = object(imagePartFields);
+
+const filePartFields = {
+  type: literal("file"),
+  /** Base64 data, a URL, or a provider's file id. A file path cannot be sent. */
+  source: required(contentSourceShape),
+  /** For example `application/pdf`; `null` if unknown. */
+  mimeType: fallback(nullable(string), null),
+  /** The file name that the model sees; `null` if there is none. */
+  name: fallback(nullable(string), null),
+  ...prunable,
 };
 
 /** A file in the content of a message that is not an image, for example a PDF or an audio recording. */
-export type FilePart = {
-  readonly type: "file";
-  /** Base64 data, a URL, or a provider's file id. A file path cannot be sent. */
-  readonly source: ContentSource;
-  /** For example `application/pdf`; `null` if unknown. */
-  readonly mimeType: string | null;
-  /** The file name that the model sees; `null` if there is none. */
-  readonly name: string | null;
-  /** What pruning did to the part; `null`: it is intact. */
-  readonly pruneState: PruneState | null;
-  /** Data that the provider requires back with the part; `null` if there is none. */
-  readonly provider: ProviderReplay | null;
-  /** Data of the caller. The library stores it and does not interpret it. */
-  readonly metadata: JsonObject;
-  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
-  readonly providerOptions?: PartProviderOptions;
+export type FilePart = Infer<typeof filePartFields>;
+
+export const filePartShape: Shape<FilePart> = object(filePartFields);
+
+const reasoningPartFields = {
+  type: literal("reasoning"),
+  /** The reasoning, or its summary; empty if the provider sends it encrypted only. */
+  text: required(string),
+  /** The provider withheld the text. */
+  redacted: fallback(boolean, false),
+  ...shared,
+  /** The signature or the encrypted reasoning, which is sent back to the same provider and model. */
+  provider: shared.provider,
 };
 
 /**
  * Reasoning of the model. The text is for display and is never sent as text; the provider gets its reasoning back through
  * the replay data in `provider`. `redacted` means that the provider withholds the text.
  */
-export type ReasoningPart = {
-  readonly type: "reasoning";
-  /** The reasoning, or its summary; empty if the provider sends it encrypted only. */
-  readonly text: string;
-  /** The provider withheld the text. */
-  readonly redacted: boolean;
-  /** The signature or the encrypted reasoning, which is sent back to the same provider and model. */
-  readonly provider: ProviderReplay | null;
+export type ReasoningPart = Infer<typeof reasoningPartFields>;
+
+const reasoningPartShape: Shape<ReasoningPart> = object(reasoningPartFields);
+
+const toolCallPartFields = {
+  type: literal("tool_call"),
+  /** The id of the call in `toolCalls` of the message, or of `providerExecuted`. */
+  toolCallId: required(string),
+  /** The call, if the provider runs it itself; otherwise `null`. */
+  providerExecuted: fallback(nullable(toolCallShape), null),
   /** Data of the caller. The library stores it and does not interpret it. */
-  readonly metadata: JsonObject;
+  metadata: fallback(settings, emptyObject),
 };
 
 /**
  * The position of a tool call among the parts of a reply. The call itself is in `toolCalls` of the message. A call
  * that the provider ran itself, such as a web search, is in `providerExecuted` instead, because it needs no answer.
  */
-export type ToolCallPart = {
-  readonly type: "tool_call";
-  /** The id of the call in `toolCalls` of the message, or of `providerExecuted`. */
-  readonly toolCallId: string;
-  /** The call, if the provider runs it itself; otherwise `null`. */
-  readonly providerExecuted: ToolCall | null;
-  /** Data of the caller. The library stores it and does not interpret it. */
-  readonly metadata: JsonObject;
-};
+export type ToolCallPart = Infer<typeof toolCallPartFields>;
 
-/** The result of a tool that the provider ran itself. Results of the program's tools are `tool` messages. */
-export type ToolResultPart = {
-  readonly type: "tool_result";
-  readonly toolCallId: string;
-  readonly content: Json;
-  readonly isError: boolean;
-  readonly pruneState: PruneState | null;
-  readonly provider: ProviderReplay | null;
-  readonly metadata: JsonObject;
-  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
-  readonly providerOptions?: PartProviderOptions;
-};
+export const toolCallPartShape: Shape<ToolCallPart> = object(toolCallPartFields);
 
-/** An item of a provider's reply that the library does not interpret and that has to be sent back in its position. */
-export type OpaquePart = {
-  readonly type: "opaque";
-  /** The provider's name for the item type. */
-  readonly kind: string;
-  readonly provider: ProviderReplay;
-  readonly metadata: JsonObject;
-  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
-  readonly providerOptions?: PartProviderOptions;
-};
-
-/**
- * What a text part contains. The runtime marks tool output as `output` and errors as `error`, and the model sees both in tags;
- * `refusal` is a refusal of the model.
- */
-export type TextKind = (typeof textKinds)[number];
-export const textKinds = ["text", "code", "output", "error", "refusal"] as const;
-
-/** The phase of a text within a reply: interim commentary or the final answer. */
-export type TextPhase = (typeof textPhases)[number];
-export const textPhases = ["commentary", "final_answer"] as const;
-
-/** `original` is a value of OpenAI's APIs: the model looks at the image without scaling. */
-type ImageDetail = (typeof imageDetails)[number];
-export const imageDetails = ["auto", "low", "high", "original"] as const;
-
-/**
- * How a part was removed from what the model sees. `null` on a part means that it is not pruned. `archiveHash` names the archived
- * original.
- */
-export type PruneState =
-  | { readonly type: "cleared" }
-  | {
-      readonly type: "deleted";
-      /** A short hint about the deleted content, which the model sees. */
-      readonly breadcrumb: string;
-      /** The hash of the archived original. */
-      readonly archiveHash: string;
-    }
-  | {
-      readonly type: "summarized";
-      /** The summary that the model sees instead of the content. */
-      readonly summary: string;
-      /** The hash of the archived original. */
-      readonly archiveHash: string;
-    };
-
-const pruneStateShape: Shape<PruneState> = variant<PruneState, "type">("type", {
-  cleared: object<Extract<PruneState, { type: "cleared" }>>({ type: required(oneOf(["cleared"])) }),
-  deleted: object<Extract<PruneState, { type: "deleted" }>>({
-    type: required(oneOf(["deleted"])),
-    breadcrumb: required(string),
-    archiveHash: required(string),
-  }),
-  summarized: object<Extract<PruneState, { type: "summarized" }>>({
-    type: required(oneOf(["summarized"])),
-    summary: required(string),
-    archiveHash: required(string),
-  }),
-});
-
-const shared = {
-  provider: fallback(nullable(providerReplayShape), null),
-  metadata: fallback(settings, emptyObject),
-};
-const prunable = {
-  ...shared,
-  pruneState: fallback(nullable(pruneStateShape), null),
-  providerOptions: partOptions,
-};
-
-export const textPartShape: Shape<TextPart> = object<TextPart>({
-  type: required(oneOf(["text"])),
-  text: required(string),
-  kind: fallback(oneOf(textKinds), "text"),
-  phase: fallback(nullable(oneOf(textPhases)), null),
-  ...prunable,
-});
-
-export const imagePartShape: Shape<ImagePart> = object<ImagePart>({
-  type: required(oneOf(["image"])),
-  image: required(imageShape),
-  detail: fallback(oneOf(imageDetails), "auto"),
-  ...prunable,
-});
-
-export const filePartShape: Shape<FilePart> = object<FilePart>({
-  type: required(oneOf(["file"])),
-  source: required(contentSourceShape),
-  mimeType: fallback(nullable(string), null),
-  name: fallback(nullable(string), null),
-  ...prunable,
-});
-
-const reasoningPartShape: Shape<ReasoningPart> = object<ReasoningPart>({
-  type: required(oneOf(["reasoning"])),
-  text: required(string),
-  redacted: fallback(boolean, false),
-  ...shared,
-});
-
-export const toolCallPartShape: Shape<ToolCallPart> = object<ToolCallPart>({
-  type: required(oneOf(["tool_call"])),
-  toolCallId: required(string),
-  providerExecuted: fallback(nullable(toolCallShape), null),
-  metadata: fallback(settings, emptyObject),
-});
-
-export const toolResultPartShape: Shape<ToolResultPart> = object<ToolResultPart>({
-  type: required(oneOf(["tool_result"])),
+const toolResultPartFields = {
+  type: literal("tool_result"),
   toolCallId: required(string),
   content: required(json),
   isError: fallback(boolean, false),
   ...prunable,
-});
+};
 
-export const opaquePartShape: Shape<OpaquePart> = object<OpaquePart>({
-  type: required(oneOf(["opaque"])),
+/** The result of a tool that the provider ran itself. Results of the program's tools are `tool` messages. */
+export type ToolResultPart = Infer<typeof toolResultPartFields>;
+
+export const toolResultPartShape: Shape<ToolResultPart> = object(toolResultPartFields);
+
+const opaquePartFields = {
+  type: literal("opaque"),
+  /** The provider's name for the item type. */
   kind: required(string),
   provider: required(providerReplayShape),
   metadata: fallback(settings, emptyObject),
+  /** Fields of a provider's API for this part, by provider. Sent to that provider only; absent if there are none. */
   providerOptions: partOptions,
-});
+};
 
-export const partShape: Shape<Part> = variant<Part, "type">("type", {
+/** An item of a provider's reply that the library does not interpret and that has to be sent back in its position. */
+export type OpaquePart = Infer<typeof opaquePartFields>;
+
+export const opaquePartShape: Shape<OpaquePart> = object(opaquePartFields);
+
+/** One part of a message's content. The union is discriminated by `type`. */
+export type Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | ToolResultPart | OpaquePart;
+
+export const partShape: Shape<Part> = variant("type", {
   text: textPartShape,
   image: imagePartShape,
   file: filePartShape,

@@ -5,37 +5,38 @@
 // of one provider, endpoint or model to another makes the other reject the request, or discloses private data to it.
 
 import type { Json } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { Infer, Shape } from "../parse/shape.ts";
 
 import { json, object, required, string } from "../parse/shape.ts";
+
+const routeFields = {
+  /** The provider that the data belongs to. */
+  provider: required(string),
+  /** The base URL and the API of that provider. */
+  endpoint: required(string),
+  /** The model that was requested. */
+  model: required(string),
+};
+
+/** The route of a call: provider, endpoint and requested model. Replay data is bound to it. */
+export type ProviderRoute = Infer<typeof routeFields>;
+
+export const providerRouteShape: Shape<ProviderRoute> = object(routeFields);
+
+const providerReplayFields = {
+  ...routeFields,
+  /** The provider's data, unchanged. */
+  data: required(json),
+};
 
 /**
  * Opaque data of a provider about one part of a message, such as a signature. It is returned byte for byte to the
  * same provider, endpoint and model, and to no other (W4). `model` is the model that was requested, not the dated
  * name in the provider's response.
  */
-export type ProviderReplay = {
-  /** The provider that the data belongs to. */
-  readonly provider: string;
-  /** The base URL and the API of that provider. */
-  readonly endpoint: string;
-  /** The model that was requested. */
-  readonly model: string;
-  /** The provider's data, unchanged. */
-  readonly data: Json;
-};
+export type ProviderReplay = Infer<typeof providerReplayFields>;
 
-/** The route of a call: provider, endpoint and requested model. Replay data is bound to it. */
-export type ProviderRoute = Omit<ProviderReplay, "data">;
-
-const routeFields = { provider: required(string), endpoint: required(string), model: required(string) };
-
-export const providerRouteShape: Shape<ProviderRoute> = object<ProviderRoute>(routeFields);
-
-export const providerReplayShape: Shape<ProviderReplay> = object<ProviderReplay>({
-  ...routeFields,
-  data: required(json),
-});
+export const providerReplayShape: Shape<ProviderReplay> = object(providerReplayFields);
 
 /** Whether replay data may be sent on a route. `none`: there is no data. `foreign_route`: it belongs to another route. */
 export type ReplayVerdict =

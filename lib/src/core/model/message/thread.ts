@@ -2,25 +2,24 @@
 // shares the messages of the old one, so adding n messages one by one is quadratic. `addMessages` adds many in one copy.
 
 import type { JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { Infer, Shape } from "../parse/shape.ts";
 import type { Message, MessageInput } from "./message.ts";
 
 import { emptyObject } from "../parse/json.ts";
 import { array, construct, fallback, object, settings } from "../parse/shape.ts";
 import { assistant, message, messageShape, system, user } from "./message.ts";
 
-/** A conversation: its messages in order. */
-export type Thread = {
+const threadFields = {
   /** The messages, oldest first. */
-  readonly messages: readonly Message[];
+  messages: fallback(array(messageShape), []),
   /** Data of the caller. The library stores it and does not interpret it. */
-  readonly metadata: JsonObject;
+  metadata: fallback(settings, emptyObject),
 };
 
-export const threadShape: Shape<Thread> = object<Thread>({
-  messages: fallback(array(messageShape), []),
-  metadata: fallback(settings, emptyObject),
-});
+/** A conversation: its messages in order. */
+export type Thread = Infer<typeof threadFields>;
+
+export const threadShape: Shape<Thread> = object(threadFields);
 
 /** The loose form of a thread: fields with a default are optional. */
 export type ThreadInput = { readonly messages?: readonly MessageInput[]; readonly metadata?: JsonObject };

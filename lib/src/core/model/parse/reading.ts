@@ -1,18 +1,19 @@
 // Shape combinators and the shapes of stored values, for sibling folders that declare shapes of their own. Separate from internal.ts because
 // the names are general (`object`, `string`, `read`). This is not an entry point of the package.
 
-export type { Fields, OptionalField, PresentField, Shape } from "./shape.ts";
+export type { Fields, Infer, InferShapes, InferUnion, OptionalField, PresentField, Shape, WordOf } from "./shape.ts";
 
-export { environmentShape, suspendedCellShape } from "../turn/environment.ts";
-export { eventShape, isModelEvent, modelEventShape } from "../turn/event-shape.ts";
+export { environmentShape, executorShape, suspendedCellShape } from "../turn/environment.ts";
+export { eventShape, isModelEvent, modelEventShape } from "../turn/event.ts";
 export { failureShape, issueShape } from "../failure/failure.ts";
 export { describe, emptyObject, isPlainObject } from "./json.ts";
 export { assistantMessageShape, messageShape, toolAnswerFields, toolMessageShape } from "../message/message.ts";
 export { modelNameShape } from "../call/model-ref.ts";
-export { requestShape, responseFormatShape, toolChoiceShape } from "../call/request.ts";
-export { originShape } from "../message/origin.ts";
-export { budgets, cancelEvidenceShape, outcomeShape } from "../turn/outcome.ts";
+export { requestShape, responseFormatShape } from "../call/request.ts";
+
+export { budgets, cancelEvidenceShape, haltedReasonShape, outcomeShape } from "../turn/outcome.ts";
 export {
+  answerKinds,
   decisionShape,
   forwardedShape,
   pendingReasons,
@@ -45,5 +46,6 @@ export {
   variant,
 } from "./shape.ts";
 export { toolOutcomeShape } from "../tool/tool-outcome.ts";
-export { toolCallShape } from "../tool/tool.ts";
+export { toolCallShape, toolChoiceShape } from "../tool/tool.ts";
+export { turnCauseShape } from "../turn/turn-cause.ts";
 export { usageShape } from "../call/usage.ts";

@@ -6,6 +6,9 @@
 //   `json`, `jsonObject` and `settings` read open JSON, whose structure is not declared. `read` starts one read; `construct` does the same
 //   for arguments of the program and throws `MisuseError` where `read` returns issues.
 //
+//   A table of fields is the one declaration of a stored type: `type Thread = Infer<typeof threadFields>` and `threadShape = object(threadFields)`.
+//   The published declaration files contain the inferred types written out (tools/package/inferred-types.ts).
+//
 //   A failed read continues, so that one call reports every issue with its path, up to `maxIssues`.
 //
 // Invariants
@@ -139,6 +142,9 @@ export function oneOf<const T extends string>(words: readonly T[]): Shape<T> {
     words.find((word) => word === input) ?? reading.report("unknown", `must be one of ${words.join(", ")}`);
 }
 
+/** The words of a list as a type. Not `L[number]`, whose name the compiler drops from the types of fields in declaration files. */
+export type WordOf<L extends readonly string[]> = { readonly [Word in L[number]]: Word }[L[number]];
+
 /** A string of a list that later releases may extend. An unknown string is read as `fallback`. */
 export function oneOfOr<const T extends string>(words: readonly T[], fallback: T): Shape<T> {
   return (input, reading) =>
@@ -223,6 +229,11 @@ export function fallback<T>(shape: Shape<T>, value: NoInfer<T>): PresentField<T>
   return { shape, absent: { type: "filled", value: frozen(value) } };
 }
 
+/** A field that must be present and has one value: the tag of a member of a union. */
+export function literal<const T extends string>(word: T): PresentField<T> {
+  return required(oneOf([word]));
+}
+
 /** Freezes a default deeply, because all values that have the default share it. */
 function frozen<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
@@ -243,6 +254,35 @@ export type PresentField<T> = {
 /** A field that may be absent from the result. */
 export type OptionalField<T> = { readonly shape: Shape<T>; readonly absent: { readonly type: "omitted" } };
 
+/** Fields by name: the declaration of an object type. `Infer` gives the type, `object` the shape. */
+export type FieldTable = { readonly [name: string]: PresentField<unknown> | OptionalField<unknown> };
+
+/** The type of objects with these fields. Doc comments of the fields are those of its properties. */
+export type Infer<F extends FieldTable> = { readonly [K in keyof Values<F>]: Values<F>[K] };
+
+/**
+ * The union whose members are the cases of a table, each with its word under `Key`. A field of a case must not have the name `Key`.
+ */
+export type InferUnion<Key extends string, C extends CaseTable> = {
+  [Word in keyof C]: { readonly [K in keyof Case<Key, Word, C[Word]>]: Case<Key, Word, C[Word]>[K] };
+}[keyof C];
+
+/** The types of the values of a table of shapes. */
+export type InferShapes<S extends { readonly [name: string]: Shape<unknown> }> = {
+  readonly [K in keyof S]: S[K] extends Shape<infer T> ? T : never;
+};
+
+/** Fields of the members of a union, by their word. */
+type CaseTable = { readonly [word: string]: FieldTable };
+type Case<Key extends string, Word, F> = { readonly [K in Key]: Word } & Values<F>;
+
+// Intersected and not written as one mapped type: a key remapping (`as`) would lose the doc comments.
+type Values<F> = Always<F, Exclude<keyof F, OptionalKey<F>>> & Sometimes<F, OptionalKey<F>>;
+type Always<F, K extends keyof F> = { readonly [P in K]: ValueOf<F[P]> };
+type Sometimes<F, K extends keyof F> = { readonly [P in K]?: ValueOf<F[P]> };
+type OptionalKey<F> = { [K in keyof F]: F[K] extends OptionalField<unknown> ? K : never }[keyof F];
+type ValueOf<F> = F extends { readonly shape: Shape<infer T> } ? T : never;
+
 /** One field for every key of `T`. A missing key, or an optional field for a required key, does not compile. */
 export type Fields<T> = {
   readonly [K in keyof T]-?: Partial<Pick<T, K>> extends Pick<T, K>
@@ -250,9 +290,11 @@ export type Fields<T> = {
     : PresentField<T[K]>;
 };
 
-/** An object literal with exactly these fields. */
-export function object<T extends object>(fields: Fields<T>): Shape<T> {
-  const fieldsByName = new Map<string, PresentField<unknown> | OptionalField<unknown>>(Object.entries(fields));
+/** An object literal with exactly these fields. The second form is for a type that is declared elsewhere: a generic or a recursive one. */
+export function object<F extends FieldTable>(fields: F): Shape<{ readonly [K in keyof Values<F>]: Values<F>[K] }>;
+export function object<T extends object>(fields: Fields<T>): Shape<T>;
+export function object(fields: FieldTable): Shape<object> {
+  const fieldsByName = new Map(Object.entries(fields));
   const names = [...fieldsByName.keys()].join(", ");
   return (input, reading) => {
     if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);
@@ -270,8 +312,7 @@ export function object<T extends object>(fields: Fields<T>): Shape<T> {
       if (value === invalid) valid = false;
       else if (value !== omitted) values[key] = value;
     }
-    // `fields` has a shape for every key of T and the loop has read all of them; the compiler cannot infer that.
-    return valid && !reading.stopped ? (values as T) : invalid;
+    return valid && !reading.stopped ? values : invalid;
   };
 }
 
@@ -288,12 +329,22 @@ function absentValue(field: PresentField<unknown> | OptionalField<unknown>, key:
   }
 }
 
-/** A union discriminated by the string under `key`. A member of the union without a shape does not compile. */
+/**
+ * A union discriminated by the string under `key`. The first form takes the fields of each member besides `key`, the second the shape of each member; a member
+ * without a shape does not compile.
+ */
+export function variant<Key extends string, C extends CaseTable>(key: Key, cases: C): Shape<InferUnion<Key, C>>;
 export function variant<T extends { readonly [K in Key]: string }, Key extends string>(
   key: Key,
   cases: { readonly [Word in T[Key]]: Shape<Extract<T, { readonly [K in Key]: Word }>> },
-): Shape<T> {
-  const shapes = new Map<string, Shape<T>>(Object.entries<Shape<T>>(cases));
+): Shape<T>;
+export function variant(key: string, cases: { readonly [word: string]: FieldTable | Shape<unknown> }): Shape<unknown> {
+  const shapes = new Map(
+    Object.entries(cases).map(([word, shape]): [string, Shape<unknown>] => [
+      word,
+      typeof shape === "function" ? shape : object({ [key]: literal(word), ...shape }),
+    ]),
+  );
   const words = [...shapes.keys()];
   return (input, reading) => {
     if (!isPlainObject(input)) return reading.report("invalid_type", `must be an object, not ${describe(input)}`);

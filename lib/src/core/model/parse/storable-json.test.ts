@@ -5,7 +5,7 @@ import type { Json } from "./json.ts";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { isEvent } from "../turn/event-shape.ts";
+import { isEvent } from "../turn/event.ts";
 import { isCredential } from "./credential.ts";
 import { withFiniteNumbers } from "./finite-numbers.ts";
 import { json, read, settings } from "./shape.ts";

@@ -5,6 +5,7 @@ import type { ModelReply } from "../call/reply.ts";
 import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
 import type { Json, JsonObject } from "../parse/json.ts";
+import type { WordOf } from "../parse/shape.ts";
 import type { PendingToolCall } from "../tool/pending.ts";
 import type { Attempt, TurnEvent } from "../turn/event.ts";
 import type { HaltedReason, TurnOutcome } from "../turn/outcome.ts";
@@ -173,7 +174,7 @@ export type Page<T> = {
 };
 
 /** The state of a turn. `parked`: the runtime does not continue it until `recover` or `cancel` is called. */
-export type TurnStatus = (typeof turnStatuses)[number];
+export type TurnStatus = WordOf<typeof turnStatuses>;
 export const turnStatuses = ["queued", "running", "ended", "parked"] as const;
 
 /**

@@ -7,15 +7,12 @@
 
 import type { Usage } from "../call/usage.ts";
 import type { Failure } from "../failure/failure.ts";
-import type { AssistantMessage, Message, MessageInput } from "../message/message.ts";
-import type { Thread, ThreadInput } from "../message/thread.ts";
+import type { Message, MessageInput } from "../message/message.ts";
+import type { ThreadInput } from "../message/thread.ts";
 import type { JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { Infer, Shape } from "../parse/shape.ts";
 import type { PendingToolCall, PendingToolCallInput } from "../tool/pending.ts";
-import type { SuspendedCell } from "../turn/environment.ts";
-import type { Budget, HaltedReason, TurnOutcome } from "../turn/outcome.ts";
-import type { ProtocolEvent } from "../turn/protocol-event.ts";
-import type { ChatMetadata } from "../turn/run-results.ts";
+import type { Budget } from "../turn/outcome.ts";
 import type { SessionStatus } from "./session-status.ts";
 
 import { noUsage, usageShape } from "../call/usage.ts";
@@ -41,49 +38,10 @@ import {
 import { pendingToolCallShape } from "../tool/pending.ts";
 import { toolResult } from "../tool/tool-result.ts";
 import { suspendedCellShape } from "../turn/environment.ts";
-import { budgets, outcomeShape } from "../turn/outcome.ts";
+import { budgets, haltedReasonShape, outcomeShape } from "../turn/outcome.ts";
 import { protocolEventShape } from "../turn/protocol-event.ts";
 import { chatMetadataShape } from "../turn/run-results.ts";
 import { sessionStatuses } from "./session-status.ts";
-
-/**
- * A conversation with a status, pending calls and accumulated usage. Plain data: the verbs of `everturn/session`
- * return a new one. `Context` is the type of the caller's context: any object in memory, JSON once it was stored.
- */
-export type Session<Context extends CallerContext = CallerContext> = {
-  /** The id of the session; `null` for a session without one. */
-  readonly id: string | null;
-  /** The conversation. */
-  readonly thread: Thread;
-  /** What the session waits for. */
-  readonly status: SessionStatus;
-  /** The calls that wait. Every call of the thread is answered or listed here (S2). */
-  readonly pendingToolCalls: readonly PendingToolCall[];
-  /** The question that a tool asked the user; `null` if there is none. */
-  readonly pendingQuestion: string | null;
-  /** The call that asked the pending question. */
-  readonly pendingToolCallId: string | null;
-  /** The code cell that waits for some of the pending calls. */
-  readonly suspendedCell: SuspendedCell | null;
-  /**
-   * The structured output of a run that waits for an answer: the JSON Schema of `output`, and `repair` (`null`: that of the engine). The run that
-   * continues the session asks for it, unless the call has an `output` of its own. `null` if no output is pending. The durable runtime stores the options with the turn instead.
-   */
-  readonly pendingOutput: { readonly schema: JsonObject; readonly repair: number | null } | null;
-  /**
-   * The records that protocols of one's own appended in all runs of this session; the next run passes them to its protocol. Empty with the built-in protocols. They
-   * are stored with the session and written whenever it changes, so records should be small.
-   */
-  readonly protocolEvents: readonly ProtocolEvent[];
-  /** The caller's context, passed to tool handlers. Only a JSON context can be stored. */
-  readonly context: Context;
-  /** The sum of the usage of all runs of this session. */
-  readonly usage: Usage;
-  /** The result of the latest run; `null` before the first. */
-  readonly lastRun: LastRun | null;
-  /** Metadata of the caller. In the status `error`, `metadata.error` holds the failure: see {@link sessionError}. */
-  readonly metadata: JsonObject;
-};
 
 /**
  * What the caller passes to tool handlers, such as a user id or a database handle. The library does not inspect
@@ -91,63 +49,78 @@ export type Session<Context extends CallerContext = CallerContext> = {
  */
 export type CallerContext = object;
 
-/** A summary of the latest run of a session. */
-export type LastRun = {
+const lastRunFields = {
   /** The id of the durable turn; `null` for a run in memory. */
-  readonly turnId: string | null;
-  readonly haltedReason: HaltedReason;
-  readonly outcome: TurnOutcome;
-  readonly steps: number;
-  readonly usage: Usage;
-  /** The budget that was used up; `null` if none was. */
-  readonly budget: Budget | null;
-  readonly metadata: ChatMetadata;
-  /** The part of a reply that was received before the run was cancelled. It is not in the thread. */
-  readonly partial: AssistantMessage | null;
-};
-
-const lastRunShape: Shape<LastRun> = object<LastRun>({
   turnId: fallback(nullable(string), null),
-  haltedReason: required(string),
+  haltedReason: required(haltedReasonShape),
   outcome: required(outcomeShape),
   steps: required(count),
   usage: fallback(usageShape, noUsage),
-  budget: fallback(nullable(oneOf(budgets)), null),
+  /** The budget that was used up; `null` if none was. */
+  budget: fallback(nullable(oneOf<Budget>(budgets)), null),
   metadata: fallback(chatMetadataShape, {}),
+  /** The part of a reply that was received before the run was cancelled. It is not in the thread. */
   partial: fallback(nullable(assistantMessageShape), null),
-});
+};
 
+/** A summary of the latest run of a session. */
+export type LastRun = Infer<typeof lastRunFields>;
+
+const lastRunShape: Shape<LastRun> = object(lastRunFields);
+
+const pendingOutputShape = object({ schema: required(jsonObject), repair: fallback(nullable(count), null) });
+
+/** The fields of a session except its context. */
 const sharedFields = {
+  /** The id of the session; `null` for a session without one. */
   id: fallback(nullable(string), null),
+  /** The conversation. */
   thread: fallback(threadShape, thread()),
-  status: fallback(oneOf(sessionStatuses), "idle"),
+  /** What the session waits for. */
+  status: fallback(oneOf<SessionStatus>(sessionStatuses), "idle"),
+  /** The calls that wait. Every call of the thread is answered or listed here (S2). */
   pendingToolCalls: fallback(array(pendingToolCallShape), []),
+  /** The question that a tool asked the user; `null` if there is none. */
   pendingQuestion: fallback(nullable(string), null),
+  /** The call that asked the pending question. */
   pendingToolCallId: fallback(nullable(string), null),
+  /** The code cell that waits for some of the pending calls. */
   suspendedCell: fallback(nullable(suspendedCellShape), null),
-  pendingOutput: fallback(
-    nullable(
-      object<NonNullable<Session["pendingOutput"]>>({
-        schema: required(jsonObject),
-        repair: fallback(nullable(count), null),
-      }),
-    ),
-    null,
-  ),
+  /**
+   * The structured output of a run that waits for an answer: the JSON Schema of `output`, and `repair` (`null`: that of the engine). The run that
+   * continues the session asks for it, unless the call has an `output` of its own. `null` if no output is pending. The durable runtime stores the options with the turn instead.
+   */
+  pendingOutput: fallback(nullable(pendingOutputShape), null),
+  /**
+   * The records that protocols of one's own appended in all runs of this session; the next run passes them to its protocol. Empty with the built-in protocols. They
+   * are stored with the session and written whenever it changes, so records should be small.
+   */
   protocolEvents: fallback(array(protocolEventShape), []),
+  /** The sum of the usage of all runs of this session. */
   usage: fallback(usageShape, noUsage),
+  /** The result of the latest run; `null` before the first. */
   lastRun: fallback(nullable(lastRunShape), null),
+  /** Metadata of the caller. In the status `error`, `metadata.error` holds the failure: see {@link sessionError}. */
   metadata: fallback(settings, emptyObject),
 };
 
+/**
+ * A conversation with a status, pending calls and accumulated usage. Plain data: the verbs of `everturn/session`
+ * return a new one. `Context` is the type of the caller's context: any object in memory, JSON once it was stored.
+ */
+export type Session<Context extends CallerContext = CallerContext> = Infer<typeof sharedFields> & {
+  /** The caller's context, passed to tool handlers. Only a JSON context can be stored. */
+  readonly context: Context;
+};
+
 /** The shape of a stored session. Its context must be JSON; reading it copies and checks the context. */
-export const sessionShape: Shape<Session<JsonObject>> = object<Session<JsonObject>>({
+export const sessionShape: Shape<Session<JsonObject>> = object({
   ...sharedFields,
   context: fallback(settings, emptyObject),
 });
 
 /** The fields of a session in memory except the context, which may be any object and is not inspected. */
-const liveFields = object<Omit<Session, "context">>(sharedFields);
+const liveFields = object(sharedFields);
 
 /** The fields of a session that {@link newSession} accepts. */
 export type SessionFields = Partial<Omit<Session, "pendingToolCalls" | "thread" | "usage" | "context">> & {

@@ -8,8 +8,7 @@
 // that older releases stored have one too.
 
 import type { Json, JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
-import type { ToolValue } from "./tool-value.ts";
+import type { Infer, InferUnion, Shape, WordOf } from "../parse/shape.ts";
 import type { ReplayPolicy, ToolCall, ToolCallInput } from "./tool.ts";
 
 import { canonicalJson } from "../parse/canonical-json.ts";
@@ -33,61 +32,20 @@ import {
 import { toolValueShape } from "./tool-value.ts";
 import { replayPolicies, toolCallFields } from "./tool.ts";
 
-/** A tool call that waits for a result, an answer or a decision. `reason` determines which of them is accepted. */
-export type PendingToolCall = ToolCall & {
-  /** Why the call waits. It determines which answers are accepted. */
-  readonly reason: PendingReason;
-  /** The question of the tool, if the reason is `question`. */
-  readonly question: string | null;
-  /** How the answer to a question reaches the model. The default is `user_message`. */
-  readonly answerAs: AnswerForm;
-  /** Hints for the user interface that shows the question or the approval. */
-  readonly opts: JsonObject;
-  /** The recorded decision. A decided call stays pending until its result is in the thread (Q4). */
-  readonly decision: Decision | null;
-  /** The idempotency key of the call: the same on every attempt, and unique beyond the reply, unlike the id. */
-  readonly idempotencyKey: string | null;
-  /** The code cell that made the call. The answer goes to the cell and not into the thread. */
-  readonly cellId: string | null;
-  /**
-   * For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. For a tool that asked with
-   * `askAndResume`: the id of the call itself. Empty: the answer is not passed to the tool.
-   */
-  readonly path: readonly string[];
-  /** What runs if the call is approved. Everything that a person must see before deciding. */
-  readonly shown: ShownCall;
-  /** Identifies this wait and what is shown for it. Send it with a decision: if the call has changed meanwhile, the decision is refused. */
-  readonly digest: string;
-};
-
-/**
- * What a pending call runs if it is approved: for a call of a child agent the innermost call, otherwise the call of the model itself. Interfaces
- * show all of it to the person who decides (A3).
- */
-export type ShownCall = {
-  /** The name of the tool. */
-  readonly name: string;
-  /** The arguments, as the `beforeTool` hook left them; `null`: the model sent no JSON object. */
-  readonly arguments: JsonObject | null;
-  /** The names of the tools whose child turns lead to the call, outermost first. Empty: the model of the session made the call. */
-  readonly parents: readonly string[];
-  /** What a crash while the tool runs leads to; `null`: not known (a manual tool, a question, or a call stored by an older release). */
-  readonly replay: ReplayPolicy | null;
-};
-
 /**
  * Why a call waits. `manual`: the caller runs the tool. `approval`: it needs an approval. `question`: the tool asked the user.
  * `outcome_unknown`: it started before a crash, has no recorded result, and the replay policy is `ask`.
  */
-export type PendingReason = (typeof pendingReasons)[number];
+export type PendingReason = WordOf<typeof pendingReasons>;
 export const pendingReasons = ["manual", "approval", "question", "outcome_unknown"] as const;
 
 /** The form of an answer to a question: a user message, or the result of the call that asked. */
-export type AnswerForm = (typeof answerForms)[number];
+export type AnswerForm = WordOf<typeof answerForms>;
 export const answerForms = ["user_message", "tool_result"] as const;
 
 /** A kind of answer to a pending call. */
-export type AnswerKind = "result" | "approve" | "deny" | "answer";
+export type AnswerKind = WordOf<typeof answerKinds>;
+export const answerKinds = ["result", "approve", "deny", "answer"] as const;
 
 /** The kinds of answer that a pending call accepts, by its reason. */
 export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKind[] } = {
@@ -97,91 +55,59 @@ export const answersByReason: { readonly [R in PendingReason]: readonly AnswerKi
   outcome_unknown: ["result", "approve", "deny"],
 };
 
-/**
- * A decision about a pending call: approve it (with other arguments if given), deny it (the model reads the
- * reason), or forward an answer to the tool itself or to a call of a turn inside it; the tool is then run again.
- */
-export type Decision =
-  | Approval
-  | Denial
-  | {
-      readonly type: "forward";
-      /** The arguments the tool ran with before it waited, if they differ from those of the call. */
-      readonly arguments: JsonObject | null;
-      /** The person or component that answered; `null` if unknown. */
-      readonly by: string | null;
-      /** Identifies the nested turn and the wait in it that the answer is for, or is `handlerWait`. */
-      readonly wait: string;
-      /** The answer for the nested call, or for the handler. */
-      readonly answer: ForwardedAnswer;
-      /** The state that the handler stored with its question; `null` for a nested turn. */
-      readonly state: Json;
-      /** A person approved the call before it waited: its arguments stay as they are (A1). Absent otherwise, for the reason of `prepared`. */
-      readonly approved?: true;
-    };
+const answerCases = {
+  approve: {
+    /** Arguments of the person who approved, instead of those that were shown; `null`: none. */
+    arguments: fallback(nullable(jsonObject), null),
+    by: fallback(nullable(string), null),
+    /**
+     * The arguments that were shown, if a `beforeTool` hook had replaced those of the call. Absent, not `null`, otherwise: a decision is part of an effect, and
+     * recorded effects of older releases lack the field.
+     */
+    prepared: optional(jsonObject),
+  },
+  deny: { reason: fallback(nullable(string), null), by: fallback(nullable(string), null) },
+};
+
+const forwardedCases = {
+  result: { value: required(toolValueShape) },
+  answer: { text: required(string) },
+  ...answerCases,
+};
 
 /** An answer to a nested call of a turn that a tool runs. */
-export type ForwardedAnswer =
-  | { readonly type: "result"; readonly value: ToolValue }
-  | { readonly type: "answer"; readonly text: string }
-  | Approval
-  | Denial;
+export type ForwardedAnswer = InferUnion<"type", typeof forwardedCases>;
 
-type Approval = {
-  readonly type: "approve";
-  /** Arguments of the person who approved, instead of those that were shown; `null`: none. */
-  readonly arguments: JsonObject | null;
-  readonly by: string | null;
-  /**
-   * The arguments that were shown, if a `beforeTool` hook had replaced those of the call. Absent, not `null`, otherwise: a decision is part of an effect, and
-   * recorded effects of older releases lack the field.
-   */
-  readonly prepared?: JsonObject;
-};
-type Denial = { readonly type: "deny"; readonly reason: string | null; readonly by: string | null };
-
-const approvalShape: Shape<Approval> = object<Approval>({
-  type: required(oneOf(["approve"])),
-  arguments: fallback(nullable(jsonObject), null),
-  by: fallback(nullable(string), null),
-  prepared: optional(jsonObject),
-});
-
-const denialShape: Shape<Denial> = object<Denial>({
-  type: required(oneOf(["deny"])),
-  reason: fallback(nullable(string), null),
-  by: fallback(nullable(string), null),
-});
-
-export const forwardedShape: Shape<ForwardedAnswer> = variant<ForwardedAnswer, "type">("type", {
-  result: object<Extract<ForwardedAnswer, { type: "result" }>>({
-    type: required(oneOf(["result"])),
-    value: required(toolValueShape),
-  }),
-  answer: object<Extract<ForwardedAnswer, { type: "answer" }>>({
-    type: required(oneOf(["answer"])),
-    text: required(string),
-  }),
-  approve: approvalShape,
-  deny: denialShape,
-});
+export const forwardedShape: Shape<ForwardedAnswer> = variant("type", forwardedCases);
 
 const isTrue: Shape<true> = (input, reading) =>
   input === true ? true : reading.report("invalid_type", "must be true");
 
-export const decisionShape: Shape<Decision> = variant<Decision, "type">("type", {
-  approve: approvalShape,
-  deny: denialShape,
-  forward: object<Extract<Decision, { type: "forward" }>>({
-    type: required(oneOf(["forward"])),
+const decisionCases = {
+  ...answerCases,
+  forward: {
+    /** The arguments the tool ran with before it waited, if they differ from those of the call. */
     arguments: fallback(nullable(jsonObject), null),
+    /** The person or component that answered; `null` if unknown. */
     by: fallback(nullable(string), null),
+    /** Identifies the nested turn and the wait in it that the answer is for, or is `handlerWait`. */
     wait: required(string),
+    /** The answer for the nested call, or for the handler. */
     answer: required(forwardedShape),
+    /** The state that the handler stored with its question; `null` for a nested turn. */
     state: fallback(json, null),
+    /** A person approved the call before it waited: its arguments stay as they are (A1). Absent otherwise, for the reason of `prepared`. */
     approved: optional(isTrue),
-  }),
-});
+  },
+};
+
+/**
+ * A decision about a pending call: approve it (with other arguments if given), deny it (the model reads the
+ * reason), or forward an answer to the tool itself or to a call of a turn inside it; the tool is then run again.
+ */
+export type Decision = InferUnion<"type", typeof decisionCases>;
+
+export const decisionShape: Shape<Decision> = variant("type", decisionCases);
 
 /** The wait of a question that a handler asked with `askAndResume`. Names of waits in nested turns contain a slash. */
 export const handlerWait = "handler";
@@ -201,36 +127,67 @@ export function decidedArguments(call: Pick<ToolCall, "arguments">, decision: De
  */
 export const waitOpts: Shape<JsonObject> = openObject<JsonObject & { readonly inner?: Json }>({ inner: json });
 
-export const shownCallShape: Shape<ShownCall> = object<ShownCall>({
+const shownCallFields = {
+  /** The name of the tool. */
   name: required(string),
+  /** The arguments, as the `beforeTool` hook left them; `null`: the model sent no JSON object. */
   arguments: fallback(nullable(jsonObject), null),
+  /** The names of the tools whose child turns lead to the call, outermost first. Empty: the model of the session made the call. */
   parents: fallback(array(string), []),
-  replay: fallback(nullable(oneOf(replayPolicies)), null),
-});
-
-/** A pending call as it is stored: older releases stored neither what is shown nor a digest. */
-type StoredPendingCall = Omit<PendingToolCall, "shown" | "digest"> & {
-  readonly shown: ShownCall | null;
-  readonly digest: string | null;
+  /** What a crash while the tool runs leads to; `null`: not known (a manual tool, a question, or a call stored by an older release). */
+  replay: fallback(nullable(oneOf<ReplayPolicy>(replayPolicies)), null),
 };
 
+/**
+ * What a pending call runs if it is approved: for a call of a child agent the innermost call, otherwise the call of the model itself. Interfaces
+ * show all of it to the person who decides (A3).
+ */
+export type ShownCall = Infer<typeof shownCallFields>;
+
+export const shownCallShape: Shape<ShownCall> = object(shownCallFields);
+
+const pendingFields = {
+  /** Why the call waits. It determines which answers are accepted. */
+  reason: fallback(oneOf<PendingReason>(pendingReasons), "manual"),
+  /** The question of the tool, if the reason is `question`. */
+  question: fallback(nullable(string), null),
+  /** How the answer to a question reaches the model. The default is `user_message`. */
+  answerAs: fallback(oneOf<AnswerForm>(answerForms), "user_message"),
+  /** Hints for the user interface that shows the question or the approval. */
+  opts: fallback(waitOpts, emptyObject),
+  /** The recorded decision. A decided call stays pending until its result is in the thread (Q4). */
+  decision: fallback(nullable(decisionShape), null),
+  /** The idempotency key of the call: the same on every attempt, and unique beyond the reply, unlike the id. */
+  idempotencyKey: fallback(nullable(string), null),
+  /** The code cell that made the call. The answer goes to the cell and not into the thread. */
+  cellId: fallback(nullable(string), null),
+  /**
+   * For a tool that runs a turn of its own: the call ids on the path down to the nested call that waits. For a tool that asked with
+   * `askAndResume`: the id of the call itself. Empty: the answer is not passed to the tool.
+   */
+  path: fallback(array(string), []),
+  /** What runs if the call is approved. Everything that a person must see before deciding. */
+  shown: required(shownCallShape),
+  /** Identifies this wait and what is shown for it. Send it with a decision: if the call has changed meanwhile, the decision is refused. */
+  digest: required(string),
+};
+
+/** A tool call that waits for a result, an answer or a decision. `reason` determines which of them is accepted. */
+export type PendingToolCall = ToolCall & Infer<typeof pendingFields>;
+
+type PartialPendingCall = Omit<PendingToolCall, "shown" | "digest"> & { readonly shown: ShownCall | null };
+
 /** Returns the pending call with what is shown for it and the digest. `shown` is kept if it is given. */
-export function withDigest({ shown: given, ...call }: Omit<StoredPendingCall, "digest">): PendingToolCall {
+export function withDigest({ shown: given, ...call }: PartialPendingCall): PendingToolCall {
   const shown = given ?? impliedShown(call);
   return { ...call, shown, digest: digestOf(call, shown) };
 }
 
+// Older releases stored neither what is shown nor a digest.
 export const pendingToolCallShape: Shape<PendingToolCall> = derived(
-  object<StoredPendingCall>({
+  object({
     ...toolCallFields,
-    reason: fallback(oneOf(pendingReasons), "manual"),
-    question: fallback(nullable(string), null),
-    answerAs: fallback(oneOf(answerForms), "user_message"),
-    opts: fallback(waitOpts, emptyObject),
-    decision: fallback(nullable(decisionShape), null),
-    idempotencyKey: fallback(nullable(string), null),
-    cellId: fallback(nullable(string), null),
-    path: fallback(array(string), []),
+    ...pendingFields,
     shown: fallback(nullable(shownCallShape), null),
     digest: fallback(nullable(string), null),
   }),

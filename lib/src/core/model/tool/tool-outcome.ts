@@ -2,101 +2,64 @@
 // This file owns the first form and the default conversion to the second (`toolOutcomeParts`).
 
 import type { ToolFailure } from "../failure/failure.ts";
-import type { Message, ToolMessageStatus, UserPart } from "../message/message.ts";
-import type { Json, JsonObject } from "../parse/json.ts";
-import type { Shape } from "../parse/shape.ts";
+import type { ToolMessageStatus, UserPart } from "../message/message.ts";
+import type { InferUnion, Shape } from "../parse/shape.ts";
 import type { AnswerForm } from "./pending.ts";
-import type { ToolValue } from "./tool-value.ts";
 
 import { toolFailureShape } from "../failure/failure.ts";
 import { awaitingUserContent, messageShape } from "../message/message.ts";
 import { textPart } from "../message/part.ts";
 import { emptyObject } from "../parse/json.ts";
-import { array, fallback, json, nullable, object, oneOf, required, settings, string, variant } from "../parse/shape.ts";
+import { array, fallback, json, nullable, oneOf, required, settings, string, variant } from "../parse/shape.ts";
 import { answerForms } from "./pending.ts";
 import { toolValueParts, toolValueShape } from "./tool-value.ts";
+
+const controlCases = {
+  /** Ends the turn with this value as its result. */
+  finish: { value: required(json) },
+  /** Ends the turn as failed. */
+  fail: { failure: required(toolFailureShape) },
+  /** Ends the turn and names the agent that continues, its task and the messages it starts with. */
+  handoff: {
+    target: required(string),
+    task: fallback(nullable(string), null),
+    initialMessages: fallback(array(messageShape), []),
+  },
+};
+
+/** How a successful tool ends the turn it runs in. */
+export type ToolControl = InferUnion<"type", typeof controlCases>;
+
+const controlShape: Shape<ToolControl> = variant("type", controlCases);
+
+const outcomeCases = {
+  success: {
+    value: required(toolValueShape),
+    /** Ends the turn as the tool requests; `null` continues it. */
+    control: fallback(nullable(controlShape), null),
+  },
+  failure: { failure: required(toolFailureShape) },
+  cancelled: { message: fallback(string, ""), raw: fallback(json, null) },
+  /**
+   * The tool asks the user a question. With `answerAs: "user_message"` the answer is the next user message; with `"tool_result"` it is the
+   * result of the call, which stays pending until then. `opts` are hints for the user interface.
+   */
+  ask_user: {
+    question: required(string),
+    answerAs: fallback(oneOf<AnswerForm>(answerForms), "user_message"),
+    opts: fallback(settings, emptyObject),
+  },
+  /** The tool ends the run with a reason of its own. */
+  halt: { reason: required(string), value: fallback(toolValueShape, null) },
+};
 
 /**
  * The result of a tool call, for the program: success, failure, cancellation, a question to the user, or the end
  * of the turn.
  */
-export type ToolOutcome = ToolSucceeded | ToolFailed | ToolCancelled | ToolAsked | ToolHalted;
+export type ToolOutcome = InferUnion<"type", typeof outcomeCases>;
 
-type ToolSucceeded = {
-  readonly type: "success";
-  readonly value: ToolValue;
-  /** Ends the turn as the tool requests; `null` continues it. */
-  readonly control: ToolControl | null;
-};
-
-type ToolFailed = { readonly type: "failure"; readonly failure: ToolFailure };
-
-type ToolCancelled = { readonly type: "cancelled"; readonly message: string; readonly raw: Json };
-
-/**
- * The tool asks the user a question. With `answerAs: "user_message"` the answer is the next user message; with `"tool_result"` it is the
- * result of the call, which stays pending until then. `opts` are hints for the user interface.
- */
-type ToolAsked = {
-  readonly type: "ask_user";
-  readonly question: string;
-  readonly answerAs: AnswerForm;
-  readonly opts: JsonObject;
-};
-
-/** The tool ends the run with a reason of its own. */
-type ToolHalted = { readonly type: "halt"; readonly reason: string; readonly value: ToolValue };
-
-/** How a successful tool ends the turn it runs in. */
-export type ToolControl = FinishControl | FailControl | HandoffControl;
-
-/** Ends the turn with this value as its result. */
-type FinishControl = { readonly type: "finish"; readonly value: Json };
-/** Ends the turn as failed. */
-type FailControl = { readonly type: "fail"; readonly failure: ToolFailure };
-/** Ends the turn and names the agent that continues, its task and the messages it starts with. */
-type HandoffControl = {
-  readonly type: "handoff";
-  readonly target: string;
-  readonly task: string | null;
-  readonly initialMessages: readonly Message[];
-};
-
-const controlShape: Shape<ToolControl> = variant<ToolControl, "type">("type", {
-  finish: object<FinishControl>({ type: required(oneOf(["finish"])), value: required(json) }),
-  fail: object<FailControl>({ type: required(oneOf(["fail"])), failure: required(toolFailureShape) }),
-  handoff: object<HandoffControl>({
-    type: required(oneOf(["handoff"])),
-    target: required(string),
-    task: fallback(nullable(string), null),
-    initialMessages: fallback(array(messageShape), []),
-  }),
-});
-
-export const toolOutcomeShape: Shape<ToolOutcome> = variant<ToolOutcome, "type">("type", {
-  success: object<ToolSucceeded>({
-    type: required(oneOf(["success"])),
-    value: required(toolValueShape),
-    control: fallback(nullable(controlShape), null),
-  }),
-  failure: object<ToolFailed>({ type: required(oneOf(["failure"])), failure: required(toolFailureShape) }),
-  cancelled: object<ToolCancelled>({
-    type: required(oneOf(["cancelled"])),
-    message: fallback(string, ""),
-    raw: fallback(json, null),
-  }),
-  ask_user: object<ToolAsked>({
-    type: required(oneOf(["ask_user"])),
-    question: required(string),
-    answerAs: fallback(oneOf(answerForms), "user_message"),
-    opts: fallback(settings, emptyObject),
-  }),
-  halt: object<ToolHalted>({
-    type: required(oneOf(["halt"])),
-    reason: required(string),
-    value: fallback(toolValueShape, null),
-  }),
-});
+export const toolOutcomeShape: Shape<ToolOutcome> = variant("type", outcomeCases);
 
 /** Renders an outcome for the model. This is the default of the encoder option. The list has at least one part. */
 export function toolOutcomeParts(outcome: ToolOutcome): readonly UserPart[] {

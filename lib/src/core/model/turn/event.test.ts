@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { arbitraries } from "../../../../test/arbitraries.ts";
-import { eventTypes } from "./event-shape.ts";
+import { eventTypes } from "./event.ts";
 
 describe("[allm 18] the event union", () => {
   test("has the sixteen events of the source system and ten others, each once", () => {

@@ -5,9 +5,9 @@ import type { AskCheckpoint, CheckpointDelivered, CheckpointDelivery, Turn } fro
 import type { RunPlan } from "../plan/plan.ts";
 import type { Inbox } from "../ports/ports.ts";
 
-import { checkpointDelivered, historyThread, turnCauseShape } from "../../kernel/internal.ts";
+import { checkpointDelivered, historyThread } from "../../kernel/internal.ts";
 import { blankUserIssues, message, MisuseError, renderIssue, ValidationError } from "../../model/internal.ts";
-import { array, describe, isPlainObject, read } from "../../model/parse/reading.ts";
+import { array, describe, isPlainObject, read, turnCauseShape } from "../../model/parse/reading.ts";
 
 /** Calls `beforeTurn`: the response to the checkpoint with the id `id`. */
 export async function callBeforeTurn(plan: RunPlan, id: string, turn: Turn): Promise<CheckpointDelivered> {

@@ -8,9 +8,8 @@
 // ask again, so a hook runs once for a call unless the process stops before its record is written.
 
 import type { PreparedCall } from "../../engine/internal.ts";
-import type { CallerContext, Failure, Json, JsonObject } from "../../model/internal.ts";
-import type { Shape } from "../../model/parse/reading.ts";
-import type { HandlerResult, Outcome, ToolAnswers } from "./tool-answer.ts";
+import type { CallerContext, Json, JsonObject } from "../../model/internal.ts";
+import type { HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
 
 import { decidedArguments, truncateMiddle } from "../../model/internal.ts";
@@ -19,8 +18,6 @@ import {
   fallback,
   jsonObject,
   nullable,
-  object,
-  oneOf,
   required,
   toolAnswerFields,
   toolOutcomeShape,
@@ -46,26 +43,11 @@ export type Prepared = { readonly type: "ready"; readonly arguments: JsonObject 
 const preparedRecordName = "prepared";
 
 /** A preparation as the record is parsed: `failed` may hold any kind of failure. */
-type Stored = Exclude<Prepared, { readonly type: "failed" }> | { readonly type: "failed"; readonly failure: Failure };
-
-const storedShape: Shape<Stored> = variant<Stored, "type">("type", {
-  ready: object<Extract<Stored, { readonly type: "ready" }>>({
-    type: required(oneOf(["ready"])),
-    arguments: required(jsonObject),
-  }),
-  waits: object<Waits>({
-    type: required(oneOf(["waits"])),
-    arguments: fallback(nullable(jsonObject), null),
-  }),
-  failed: object<Extract<Stored, { readonly type: "failed" }>>({
-    type: required(oneOf(["failed"])),
-    failure: required(failureShape),
-  }),
-  outcome: object<Outcome>({
-    type: required(oneOf(["outcome"])),
-    outcome: required(toolOutcomeShape),
-    content: toolAnswerFields.content,
-  }),
+const storedShape = variant("type", {
+  ready: { arguments: required(jsonObject) },
+  waits: { arguments: fallback(nullable(jsonObject), null) },
+  failed: { failure: required(failureShape) },
+  outcome: { outcome: required(toolOutcomeShape), content: toolAnswerFields.content },
 });
 
 /** The recorded preparation of an earlier process; `null`: none, or not readable. */

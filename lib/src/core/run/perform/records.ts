@@ -12,8 +12,8 @@
 // Names and shapes are stored. Attempts count from 1.
 
 import type { Clock } from "../../engine/internal.ts";
-import type { Failure, Json, ModelReply, Usage } from "../../model/internal.ts";
-import type { Shape } from "../../model/parse/reading.ts";
+import type { Json } from "../../model/internal.ts";
+import type { Infer, Shape } from "../../model/parse/reading.ts";
 import type { Scope } from "../ports/ports.ts";
 
 import {
@@ -29,34 +29,27 @@ import {
   usageShape,
 } from "../../model/parse/reading.ts";
 
-/** The record of an attempt at a model call that was followed by another attempt. */
-export type ModelAttempt = {
+const modelAttemptFields = {
   /** Why another attempt followed: a failure of the call, or `invalid_output` for a reply that does not match the schema. */
-  readonly failure: Failure;
-  readonly usage: Usage;
-  /** A part of the answer may have been published. */
-  readonly shown: boolean;
-  /** At least one event was received. */
-  readonly heard: boolean;
-  /** The reply that does not match the schema; `null`: the call failed. */
-  readonly reply: ModelReply | null;
-  /** The attempt read work that an earlier process had started, and sent no request. */
-  readonly resumed: boolean;
-};
-
-/** The record of a wait. `dueAt`: its end, in milliseconds since the epoch. */
-type Delay = { readonly delayMs: number; readonly dueAt: number };
-
-const modelAttemptShape: Shape<ModelAttempt> = object<ModelAttempt>({
   failure: required(failureShape),
   usage: required(usageShape),
+  /** A part of the answer may have been published. */
   shown: required(boolean),
+  /** At least one event was received. */
   heard: required(boolean),
+  /** The reply that does not match the schema; `null`: the call failed. */
   reply: fallback(nullable(replyShape), null),
+  /** The attempt read work that an earlier process had started, and sent no request. */
   resumed: fallback(boolean, false),
-});
+};
 
-const delayShape: Shape<Delay> = object<Delay>({ delayMs: required(number), dueAt: required(number) });
+/** The record of an attempt at a model call that was followed by another attempt. */
+export type ModelAttempt = Infer<typeof modelAttemptFields>;
+
+const modelAttemptShape: Shape<ModelAttempt> = object(modelAttemptFields);
+
+/** The record of a wait. `dueAt`: its end, in milliseconds since the epoch. */
+const delayShape = object({ delayMs: required(number), dueAt: required(number) });
 
 /** The record name of attempt `n`. */
 export function attemptName(n: number): string {

@@ -9,7 +9,7 @@
 import type { Adapter, AdapterCall } from "../../engine/internal.ts";
 import type { CallModel } from "../../kernel/internal.ts";
 import type { Failure, JsonObject, ModelEvent, ModelName, ModelRequest } from "../../model/internal.ts";
-import type { Shape } from "../../model/parse/reading.ts";
+import type { Infer, Shape } from "../../model/parse/reading.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Scope } from "../ports/ports.ts";
 
@@ -18,18 +18,16 @@ import { isPair } from "../plan/plan.ts";
 import { attemptName, readRecord } from "./records.ts";
 import { modelId } from "./routes.ts";
 
-/** The record: the reference, and the provider and model it belongs to. Another provider or model must not read it. */
-type WorkReference = {
-  readonly provider: string;
-  readonly model: string | null;
-  readonly reference: JsonObject;
-};
-
-const workReferenceShape: Shape<WorkReference> = object<WorkReference>({
+const workReferenceFields = {
   provider: required(string),
   model: required(nullable(string)),
   reference: required(jsonObject),
-});
+};
+
+/** The record: the reference, and the provider and model it belongs to. Another provider or model must not read it. */
+type WorkReference = Infer<typeof workReferenceFields>;
+
+const workReferenceShape: Shape<WorkReference> = object(workReferenceFields);
 
 /** Time limit of the request that stops the provider's work, in milliseconds. The turn does not wait for it. */
 const cancelMs = 10_000;

@@ -8,15 +8,7 @@
 // while the permit is held, so a call that only waits for a permit is not marked as started.
 
 import type { Tool } from "../../engine/internal.ts";
-import type {
-  CallerContext,
-  Failure,
-  Json,
-  JsonObject,
-  ToolFailure,
-  ToolOutcome,
-  Usage,
-} from "../../model/internal.ts";
+import type { CallerContext, Json, JsonObject, ToolFailure, ToolOutcome, Usage } from "../../model/internal.ts";
 import type { Runnable } from "./prepare-tool.ts";
 import type { Failed, HandlerResult, ToolAnswers } from "./tool-answer.ts";
 import type { ToolJob } from "./tool-job.ts";
@@ -274,7 +266,7 @@ function isGenerator(value: unknown): value is Generated {
 /** The record of an attempt at a tool handler, with the usage of turns that ran inside it. */
 type ToolAttempt = { readonly failure: ToolFailure; readonly usage: Usage };
 
-const toolAttemptShape = object<{ readonly failure: Failure; readonly usage: Usage }>({
+const toolAttemptShape = object({
   failure: required(failureShape),
   usage: fallback(usageShape, noUsage),
 });

@@ -14,8 +14,8 @@
 // Do not confuse the replay policy `never` (do not run again after a crash) with the retry policy `{ type: "never" }` (do not retry after a failure).
 
 import type { CallTool } from "../../kernel/internal.ts";
-import type { Json, JsonObject, ReplayPolicy, ToolSpec } from "../../model/internal.ts";
-import type { Shape } from "../../model/parse/reading.ts";
+import type { Json, JsonObject, ToolSpec } from "../../model/internal.ts";
+import type { Infer, Shape } from "../../model/parse/reading.ts";
 
 import { canonicalJson } from "../../kernel/internal.ts";
 import { decidedArguments } from "../../model/internal.ts";
@@ -25,24 +25,21 @@ import { readRecord } from "./records.ts";
 /** The name of the start mark among the records of its effect. */
 export const startRecordName = "started";
 
-/** A start mark. Stored. */
-type StartMark = {
+const startMarkFields = {
   /** The lease epoch (fencing token) of the process that ran the tool. */
-  readonly epoch: number;
+  epoch: required(number),
   /** The replay policy of the tool when it started. */
-  readonly policy: Exclude<ReplayPolicy, "safe">;
+  policy: required(oneOf(["never", "ask"])),
   /** The name of the tool. */
-  readonly name: string;
+  name: required(string),
   /** The arguments it ran with. A mark for other arguments does not apply. */
-  readonly arguments: JsonObject;
+  arguments: required(jsonObject),
 };
 
-const markShape: Shape<StartMark> = object<StartMark>({
-  epoch: required(number),
-  policy: required(oneOf(["never", "ask"])),
-  name: required(string),
-  arguments: required(jsonObject),
-});
+/** A start mark. Stored. */
+type StartMark = Infer<typeof startMarkFields>;
+
+const markShape: Shape<StartMark> = object(startMarkFields);
 
 /**
  * The mark that a host may write in the commit that orders a call, which saves a commit before the tool runs. `null` if no mark may be written yet: the replay

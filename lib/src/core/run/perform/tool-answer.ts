@@ -33,7 +33,7 @@ import { encodeAsJson } from "./encode-result.ts";
 /** The result of a handler, or of a decision not to run it, before `afterTool` and `onToolError` are applied. */
 export type HandlerResult = Outcome | Failed;
 /** The call has an outcome, with the content for the model. */
-export type Outcome = {
+type Outcome = {
   readonly type: "outcome";
   readonly outcome: ToolOutcome;
   readonly content: ToolMessage["content"];

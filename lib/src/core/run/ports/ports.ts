@@ -7,10 +7,11 @@ import type {
   CheckpointDelivery,
   Effect,
   EffectResponse,
+  JournalItem,
   Transition,
   Turn,
 } from "../../kernel/internal.ts";
-import type { Attempt, Failure, Json, TurnEvent } from "../../model/internal.ts";
+import type { Attempt, Json, TurnEvent } from "../../model/internal.ts";
 
 /** All ports of one run. */
 export type Ports = {
@@ -43,11 +44,7 @@ export type CancellableJournal = Journal & {
   readonly fail?: (what: string, reason: unknown) => void;
 };
 
-/** What a turn accepts: a response, a cancel, or a failure of the host. */
-export type JournalItem =
-  | { readonly type: "response"; readonly response: EffectResponse }
-  | { readonly type: "cancel"; readonly cancellation: Cancellation }
-  | { readonly type: "failure"; readonly failure: Failure };
+export type { JournalItem };
 
 /** The source of input at checkpoints. `claim` is called only if another model call follows (Q11). */
 export type Inbox = {

@@ -25,7 +25,7 @@ export { rowLength, withLargeValues } from "./rows/large-values.ts";
 export { epochOf, nextToken } from "./rows/lease.ts";
 export { isLimitKey, limitKeyRule } from "./rows/limits.ts";
 export { foldedWords, foldWord, maxIndexedLength, wordPattern } from "./rows/message-words.ts";
-export type { Rollup } from "./rows/rollup.ts";
+export type { Rollup } from "./rows/values.ts";
 export {
   addRollups,
   allTenants,

@@ -5,7 +5,7 @@
 // the parked turn is ended. The time for which it was parked is not counted either.
 
 import type { Lease } from "../rows/lease.ts";
-import type { OutcomeClass, Rollup, RollupSum, RollupTool } from "../rows/rollup.ts";
+import type { OutcomeClass, Rollup, RollupSum, RollupTool } from "../rows/values.ts";
 import type { JournalRow } from "../rows/values.ts";
 
 import { noUsage } from "../../core/model/internal.ts";

@@ -14,46 +14,10 @@ import type { OverviewSum, Quantiles, ToolSum, TurnOutcome } from "../../core/mo
 import type { Histogram } from "./histogram.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Key, Put } from "./storage.ts";
+import type { OutcomeClass, Rollup, RollupOutcomes, RollupSum, RollupTool } from "./values.ts";
 
 import { addHistograms, quantile } from "./histogram.ts";
 import { writeValue } from "./stored.ts";
-
-/** The sums of a period: by engine, by tool, and, in rows of all tenants, by tenant. */
-export type Rollup = {
-  readonly engines: readonly RollupSum[];
-  readonly tools: readonly RollupTool[];
-  readonly tenants: readonly RollupSum[];
-};
-
-/** Sums over the turns of one engine or tenant. */
-export type RollupSum = {
-  readonly name: string;
-  readonly turns: number;
-  readonly outcomes: RollupOutcomes;
-  readonly inputTokens: number;
-  readonly cachedInputTokens: number;
-  readonly outputTokens: number;
-  /** In billionths of a US dollar. */
-  readonly nanoCost: number;
-  readonly takeovers: number;
-  readonly duration: Histogram;
-  readonly firstContent: Histogram;
-};
-
-/** Sums over the calls of one tool. */
-export type RollupTool = {
-  readonly name: string;
-  readonly calls: number;
-  readonly failed: number;
-  readonly duration: Histogram;
-};
-
-/** Numbers of turns by how they ended. */
-export type RollupOutcomes = { readonly [Outcome in OutcomeClass]: number };
-
-/** How a turn ended, as the overview counts it. `limited`: a budget or the step limit. */
-export type OutcomeClass = (typeof outcomeClasses)[number];
-const outcomeClasses = ["completed", "waiting", "failed", "cancelled", "parked", "limited"] as const;
 
 /** The class of each outcome. */
 const classes: { readonly [Type in TurnOutcome["type"]]: OutcomeClass } = {

@@ -30,12 +30,12 @@ import type { TurnHistory } from "../../core/kernel/internal.ts";
 import type { Failure, JsonObject, Message, Session } from "../../core/model/internal.ts";
 import type { Pinned } from "../../core/run/internal.ts";
 import type { Changes } from "./batch.ts";
-import type { Rollup } from "./rollup.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Check, Key, Put, Removal } from "./storage.ts";
 import type {
   Attention,
   OpenTurn,
+  Rollup,
   SessionHead,
   StoredEvent,
   TurnLimit,

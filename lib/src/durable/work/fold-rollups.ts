@@ -14,8 +14,8 @@
 //   2. Rows of a newer release are not changed. A damaged sum is replaced: its numbers are lost, and later ones count.
 
 import type { RuntimeContext } from "../drive/context.ts";
-import type { Rollup } from "../rows/rollup.ts";
 import type { Key, Query, Row } from "../rows/storage.ts";
+import type { Rollup } from "../rows/values.ts";
 
 import { RuntimeError } from "../../core/model/internal.ts";
 import {

@@ -119,7 +119,7 @@ export const runtimeMutations: readonly Mutation[] = [
       to: 'if (required !== "durable" || storage.durability !== null) return storage;',
     },
   ]),
-  ...inFile("lib/src/durable/rows/stored.ts", [
+  ...inFile("lib/src/durable/rows/values.ts", [
     {
       rows: ["lash 65"],
       defect: "rows of older versions need a field that was added later",

@@ -42,7 +42,7 @@ export {
 export type { HttpReason } from "./failure/http-reason.ts";
 export { httpReasons, httpStatuses } from "./failure/http-reason.ts";
 export type { Path } from "./failure/issue.ts";
-export { renderPath } from "./failure/issue.ts";
+export { isAboutStorage, renderPath } from "./failure/issue.ts";
 
 // message
 export { toBase64 } from "./message/base64.ts";

@@ -6,9 +6,8 @@ import type { Message, ModelRequest, Path } from "../../model/internal.ts";
 import type { RequestConfig, Turn } from "../machine/turn.ts";
 import type { ContextProjector, ProjectorContext, TurnProtocol } from "../protocol/protocol.ts";
 
-import { MisuseError, renderIssue, request, system, user } from "../../model/internal.ts";
+import { isAboutStorage, MisuseError, renderIssue, request, system, user } from "../../model/internal.ts";
 import { isPlainObject, messageShape, read, requestShape } from "../../model/parse/reading.ts";
-import { isAboutStorage } from "../machine/read-response.ts";
 import { renderHistory, renderPrompt } from "./prompt.ts";
 import { itemsOf } from "./shared-list.ts";
 import { renderTurnCausesPrompt } from "./turn-cause.ts";

@@ -11,7 +11,7 @@ import type { DriverAction, TurnProtocol } from "../protocol/protocol.ts";
 import type { TransitionBuilder } from "./transition-builder.ts";
 import type { Ending, SlottedCall, Turn } from "./turn.ts";
 
-import { finalizeNudgeMetadata, haltedReasonOf, runtimeFailure, user } from "../../model/internal.ts";
+import { finalizeNudgeMetadata, haltedReasonOf, isAboutStorage, runtimeFailure, user } from "../../model/internal.ts";
 import {
   array,
   eventShape,
@@ -28,7 +28,6 @@ import { pendingCall } from "../protocol/halts.ts";
 import { isTurnLimitDue } from "../protocol/protocol.ts";
 import { replyStepEnd } from "../protocol/reply-message.ts";
 import { deliverDeferred } from "./deliver.ts";
-import { isAboutStorage } from "./read-response.ts";
 import { pendingEffects, toolEffectId } from "./turn.ts";
 
 /** Applies the actions of a protocol in order. Actions after `finish` are ignored. */

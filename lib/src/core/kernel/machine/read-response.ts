@@ -1,10 +1,10 @@
 // Reads recorded responses (journal rows) back from JSON. A field that an older release did not write gets its default (S1); any other value
 // of the wrong shape is rejected with the path of every issue.
 
-import type { IssueCode, Result, ValidationFailure } from "../../model/internal.ts";
+import type { Result, ValidationFailure } from "../../model/internal.ts";
 import type { EffectResponse } from "./response.ts";
 
-import { MisuseError, renderIssue, validationFailure } from "../../model/internal.ts";
+import { isAboutStorage, MisuseError, renderIssue, validationFailure } from "../../model/internal.ts";
 import { failed, ok, read } from "../../model/parse/reading.ts";
 import { responseShape } from "./response.ts";
 
@@ -27,12 +27,3 @@ export function completeResponse(response: EffectResponse): EffectResponse {
   const message = `handleResponse: the response ${response.type} to ${response.id}: ${renderIssue(wrong)}`;
   throw new MisuseError("invalid_argument", message, { path: wrong.path });
 }
-
-/** Issues of values that have the right type and cannot be stored. */
-export const isAboutStorage: ReadonlySet<IssueCode> = new Set<IssueCode>([
-  "not_json",
-  "cycle",
-  "credential",
-  "too_deep",
-  "too_large",
-]);

@@ -78,6 +78,15 @@ export const issueCodes = [
   "overflow",
 ] as const;
 
+/** Issues of values that have the right type and cannot be stored. */
+export const isAboutStorage: ReadonlySet<IssueCode> = new Set<IssueCode>([
+  "not_json",
+  "cycle",
+  "credential",
+  "too_deep",
+  "too_large",
+]);
+
 /** Formats a path for people: `messages[0].content`. The empty path is `(value)`. */
 export function renderPath(path: Path): string {
   let text = "";

@@ -20,7 +20,7 @@ import type { RuntimeEvent } from "../session/session-view.ts";
 import type { PendingToolCall } from "../tool/pending.ts";
 import type { ToolOutcome } from "../tool/tool-outcome.ts";
 import type { ToolCall } from "../tool/tool.ts";
-import type { ToolCallStarted, TurnEvent } from "./event.ts";
+import type { TurnEvent } from "./event.ts";
 import type { ChatResult } from "./run-results.ts";
 
 import { replyText } from "../call/reply.ts";
@@ -294,7 +294,11 @@ export class TurnView {
     return [{ type, part, delta: newText, isStart: block === undefined }];
   }
 
-  #startCall({ id, name, providerExecuted }: Omit<ToolCallStarted, "type">): readonly TurnChange[] {
+  #startCall({
+    id,
+    name,
+    providerExecuted,
+  }: Omit<Extract<TurnEvent, { readonly type: "tool_call_started" }>, "type">): readonly TurnChange[] {
     if (this.#openCall(id) !== null) return [];
     this.#startStep();
     this.#blocks.set(`call:${id}`, { type: "call", part: id, name, text: "", isWhole: true });

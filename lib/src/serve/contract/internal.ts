@@ -11,7 +11,8 @@ export type {
 } from "./operation.ts";
 export { withoutBody } from "./operation.ts";
 export type { Completed, ExportedTurn } from "./results.ts";
-export { resultRef, resultSchemas } from "./results.ts";
+export { resultRef } from "./results.ts";
+export { resultSchemas } from "./result-schemas.ts";
 export type { ScenarioView, ServerView } from "./server-view.ts";
 export type { TurnOptions, WhenBusy } from "./turn-options.ts";
 

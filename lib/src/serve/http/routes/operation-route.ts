@@ -1,7 +1,7 @@
 // Makes the routes of operations (serve/contract): reads what a request contains, takes and releases the slots that the operation declares, calls the implementation
 // and answers with what it returns.
 //
-// An implementation gets no slots and cannot acquire any (`OperationCall`). What it returns follows from `uses` of the operation. If that starts something, it returns the
+// The type of a request has no slots, so an implementation cannot acquire any (`OperationCall`). What it returns follows from `uses` of the operation. If that starts something, it returns the
 // function which does so: its checks run before a slot is taken.
 
 import type { Cancelled } from "../../../core/model/internal.ts";
@@ -52,18 +52,16 @@ export type EventStream = {
   readonly onClose?: () => void;
 };
 
-/** The implementations of operations by their names. */
-export type Implementations<Table> = {
-  readonly [Name in keyof Table]: Table[Name] extends Operation<
-    infer Path,
-    infer Query,
-    infer Body,
-    infer Result,
-    infer Use
-  >
+type Implementation<Op> =
+  Op extends Operation<infer Path, infer Query, infer Body, infer Result, infer Use>
     ? (request: OperationCall<Path, Query, Body>) => Returned<Result>[Use]
     : never;
-};
+
+/** The implementations of operations by their names. */
+export type Implementations<Table> = { readonly [Name in keyof Table]: Implementation<Table[Name]> };
+
+/** A request of one operation. */
+export type RequestOf<Op> = Parameters<Implementation<Op>>[0];
 
 /** The routes of operations. */
 export function routesOf<Table extends { readonly [name: string]: AnyOperation }>(
@@ -93,26 +91,17 @@ export function routesOf<Table extends { readonly [name: string]: AnyOperation }
       keyed: idempotent === "key",
       pool: uses === "cancel" ? "cancel" : "requests",
       handle: async (call) => {
-        const {
-          url,
-          request,
-          server: { limits },
-          caller,
-          sessions,
-          inspection,
-          runtime,
-          key,
-          param,
-        } = call;
-        const parameters = new URLSearchParams(url.searchParams);
+        const { limits } = call.server;
+        const parameters = new URLSearchParams(call.url.searchParams);
         // A browser's `EventSource` reconnects to the URL it was created with and sends the newest id in this header.
-        const lastEventId = request.headers.get("last-event-id") ?? "";
+        const lastEventId = call.request.headers.get("last-event-id") ?? "";
         if (uses === "stream" && lastEventId !== "") parameters.set("after", lastEventId);
-        const values = readQuery(parameters, operation.query, limits.idLength);
-        const body = readBody(schema, call.input);
-        if (operation.drives === true) await checkEngine(call, body);
-        const run = () =>
-          implementation({ caller, sessions, inspection, runtime, key, param, limits, query: values, body });
+        const read = {
+          query: readQuery(parameters, operation.query, limits.idLength),
+          body: readBody(schema, call.input),
+        };
+        if (operation.drives === true) await checkEngine(call, read.body);
+        const run = () => implementation({ ...call, limits, ...read });
         return answer(uses, { call, run, status: Number(Object.keys(answers.responses)[0]) });
       },
     };

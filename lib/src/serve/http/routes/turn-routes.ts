@@ -5,12 +5,12 @@
 //   2. `cancel` takes no turn or stream slot, and has request slots of its own: it must work when all others are taken.
 //   3. `POST /complete` is the only open operation with an effect; its token authorises one pending call.
 
-import type { Json, JsonObject, UserMessage } from "../../../core/model/internal.ts";
+import type { UserMessage } from "../../../core/model/internal.ts";
 import type { DecisionInput } from "../../../core/session/internal.ts";
 import type { TokenAnswer } from "../../../durable/internal.ts";
-import type { TurnOptions, turnOperations, WhenBusy } from "../../contract/internal.ts";
+import type { turnOperations } from "../../contract/internal.ts";
 import type { ContentPolicy } from "../content-policy.ts";
-import type { EventStream, Implementations, OperationCall } from "./operation-route.ts";
+import type { EventStream, Implementations, RequestOf } from "./operation-route.ts";
 
 import { user } from "../../../core/model/internal.ts";
 import { contextOf, engineOfNew } from "../auth.ts";
@@ -88,19 +88,18 @@ export const turnImplementations = (policy: ContentPolicy): Implementations<type
   },
 });
 
-/** A decision in a body. `arguments` belongs to `approve`, `reason` to `deny`. */
-type DecisionFields = {
-  readonly type: "approve" | "deny";
-  readonly digest?: string;
-  readonly arguments?: JsonObject;
-  readonly reason?: string;
-};
+type Operations = typeof turnOperations;
+type DecisionBody = RequestOf<Operations["decide"]>["body"];
+type CompletionBody = RequestOf<Operations["complete"]>["body"];
 
 /**
  * The decision of a body. `by` is the name of the caller. A field of the other kind of decision is rejected: ignoring it would drop a reason or
  * changed arguments without an error.
  */
-function decisionOf({ type, digest, arguments: args, reason }: DecisionFields, by: string | undefined): DecisionInput {
+function decisionOf(
+  { type, digest, arguments: args, reason }: Partial<DecisionBody> & Pick<DecisionBody, "type">,
+  by: string | undefined,
+): DecisionInput {
   const shared = { ...(digest === undefined ? {} : { digest }), ...(by === undefined ? {} : { by }) };
   if (type === "approve") {
     if (reason !== undefined) throw misplaced("reason", "deny");
@@ -118,17 +117,7 @@ function misplaced(name: string, decisionType: string): HttpError {
 }
 
 /** The answer of a body with a token. `value` belongs to `result`, `text` to `answer`. A missing value is `null`, a missing text is empty. */
-function tokenAnswer({
-  type,
-  value = null,
-  text = "",
-  reason,
-}: {
-  readonly type: TokenAnswer["type"];
-  readonly value?: Json;
-  readonly text?: string;
-  readonly reason?: string;
-}): TokenAnswer {
+function tokenAnswer({ type, value = null, text = "", reason }: Omit<CompletionBody, "token">): TokenAnswer {
   switch (type) {
     case "result":
       return { type, value };
@@ -145,15 +134,7 @@ function tokenAnswer({
  * Streams an open turn until it ends, or the remaining stored events of one that has ended. For an ended turn the first event is
  * read before the response, to answer 204 if there is none.
  */
-async function watchTurn({
-  sessions,
-  param,
-  query,
-}: OperationCall<
-  "/{id}/{turnId}",
-  { readonly after: string; readonly follow: boolean },
-  null
->): Promise<EventStream | null> {
+async function watchTurn({ sessions, param, query }: RequestOf<Operations["watchTurn"]>): Promise<EventStream | null> {
   const [id, turnId] = [param("id"), param("turnId")];
   const options = { ...query, turnId };
   const handle = sessions.attach(id, turnId);
@@ -175,15 +156,8 @@ async function* prepend<T>(first: T, remaining: AsyncIterator<T>): AsyncGenerato
   for (let next = await remaining.next(); next.done !== true; next = await remaining.next()) yield next.value;
 }
 
-type MessageBody = {
-  readonly text?: string;
-  readonly message?: UserMessage;
-  readonly whenBusy?: WhenBusy;
-  readonly options?: TurnOptions;
-};
-
 /** The message of `reply` and `send`. Rejects a body with neither a text nor a message, or with both. */
-function messageOf({ text, message }: MessageBody): string | UserMessage {
+function messageOf({ text, message }: RequestOf<Operations["reply"]>["body"]): string | UserMessage {
   const given = message ?? text;
   if (given !== undefined && (text === undefined || message === undefined)) return given;
   const name = given === undefined ? "text" : "message";
@@ -191,16 +165,17 @@ function messageOf({ text, message }: MessageBody): string | UserMessage {
   throw new HttpError("invalid_body", problem, { details: { path: [name] } });
 }
 
-/** A request that starts a turn. */
-type TurnRequest<Body> = Pick<OperationCall<string, object, Body>, "key" | "caller" | "body">;
-
 /** The options of `reply` and `send`. */
-function messageOptions(request: TurnRequest<MessageBody>) {
+function messageOptions(request: RequestOf<Operations["reply" | "send"]>) {
   const { whenBusy } = request.body;
   return { ...verbOptions(request), ...(whenBusy === undefined ? {} : { whenBusy }) };
 }
 
 /** The options of a runtime verb: those of the body, the context of the caller, and the idempotency key of the request. */
-function verbOptions({ key, caller, body: { options } }: TurnRequest<{ readonly options?: TurnOptions }>) {
+function verbOptions({
+  key,
+  caller,
+  body: { options },
+}: Pick<RequestOf<Operations["step"]>, "key" | "caller" | "body">) {
   return { ...options, turnContext: contextOf(caller), ...(key === null ? {} : { key }) };
 }

@@ -140,20 +140,6 @@ export class ChatView {
   #applied(event: TurnEvent, now: number): string {
     const { colours } = this.#options;
     switch (event.type) {
-      case "turn_started":
-      case "text_delta":
-      case "text_completed":
-      case "reasoning_delta":
-      case "reasoning_completed":
-      case "tool_call_started":
-      case "tool_call_delta":
-      case "message_completed":
-      case "tool_progress":
-      case "usage":
-      case "raw_chunk":
-      case "approval_requested":
-      case "ask_user_requested":
-        return "";
       case "message_started":
         return this.close();
       case "tool_call_completed":
@@ -222,6 +208,8 @@ export class ChatView {
         ];
         return this.close() + endText + this.note(facts.filter((fact) => fact !== "").join(" · "), { dim: true });
       }
+      default:
+        return "";
     }
   }
 

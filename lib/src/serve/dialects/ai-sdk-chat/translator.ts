@@ -211,21 +211,7 @@ export class UiTranslator {
       }
       case "chat_completed":
         return this.#completed(event.result);
-      case "text_delta":
-      case "text_completed":
-      case "reasoning_delta":
-      case "tool_call_started":
-      case "tool_call_delta":
-      case "tool_call_completed":
-      case "message_completed":
-      case "step_reset":
-      case "usage":
-      case "raw_chunk":
-      case "error":
-      case "tool_result_encoded":
-      case "tool_halt":
-      case "turn_started":
-      case "retry_scheduled":
+      default:
         return [];
     }
   }

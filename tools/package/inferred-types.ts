@@ -21,7 +21,7 @@ export function withInferredTypes(text: string, path: string): string {
 }
 
 /** The types of core/model/parse/shape.ts that are inferred from a constant. */
-const inferred: ReadonlySet<string> = new Set(["Infer", "InferUnion", "InferShapes", "WordOf"]);
+const inferred: ReadonlySet<string> = new Set(["Infer", "InferOptional", "InferUnion", "InferShapes", "WordOf"]);
 /** The types of the entries of a table. Their argument is the type of the value. */
 const valueTypes: ReadonlySet<string> = new Set(["PresentField", "OptionalField", "Shape"]);
 

@@ -23,7 +23,7 @@ import type {
   ToolOutcome,
   UserMessage,
 } from "../model/internal.ts";
-import type { Infer, Shape } from "../model/parse/reading.ts";
+import type { InferOptional, Shape } from "../model/parse/reading.ts";
 
 import { resolveTools } from "../engine/internal.ts";
 import { callDecision } from "../kernel/internal.ts";
@@ -269,7 +269,7 @@ const nestedWaitFields = {
   arguments: optional(nullable(jsonObject)),
 };
 
-type NestedWait = Infer<typeof nestedWaitFields>;
+type NestedWait = InferOptional<typeof nestedWaitFields>;
 
 /** Reads `opts.inner` of a pending call, which describes the wait of the nested turn or of the handler. */
 const nestedWaitShape: Shape<NestedWait> = object(nestedWaitFields);

@@ -7,7 +7,7 @@
 // `null` for what is absent (docs/decisions/0004).
 
 import type { FinishReason } from "../call/finish-reason.ts";
-import type { Infer, PresentField, Shape, WordOf } from "../parse/shape.ts";
+import type { InferOptional, PresentField, Shape, WordOf } from "../parse/shape.ts";
 import type { ToolCallInput } from "../tool/tool.ts";
 import type { ImageInput } from "./image-content.ts";
 import type { FilePart, ImagePart, OpaquePart, Part, TextPart } from "./part.ts";
@@ -91,7 +91,7 @@ const systemMessageFields = {
 };
 
 /** Instructions for the model, or a notice of the runtime in the middle of a conversation. */
-export type SystemMessage = Infer<typeof systemMessageFields>;
+export type SystemMessage = InferOptional<typeof systemMessageFields>;
 
 const systemMessageShape: Shape<SystemMessage> = object(systemMessageFields);
 
@@ -103,7 +103,7 @@ const userMessageFields = {
 };
 
 /** Input of the user: text, images and files. */
-export type UserMessage = Infer<typeof userMessageFields>;
+export type UserMessage = InferOptional<typeof userMessageFields>;
 
 const userMessageShape: Shape<UserMessage> = object(userMessageFields);
 
@@ -119,7 +119,7 @@ const assistantMessageFields = {
 };
 
 /** A reply of the model: text, reasoning and the tool calls it made. */
-export type AssistantMessage = Infer<typeof assistantMessageFields>;
+export type AssistantMessage = InferOptional<typeof assistantMessageFields>;
 
 export const assistantMessageShape: Shape<AssistantMessage> = object(assistantMessageFields);
 
@@ -144,7 +144,7 @@ const toolMessageFields = {
 };
 
 /** The answer to one tool call, as the model sees it. */
-export type ToolMessage = Infer<typeof toolMessageFields>;
+export type ToolMessage = InferOptional<typeof toolMessageFields>;
 
 export const toolMessageShape: Shape<ToolMessage> = object(toolMessageFields);
 
@@ -156,7 +156,7 @@ const eventMessageFields = {
 };
 
 /** An event outside the conversation that became part of it. Providers receive it as a user message. */
-export type EventMessage = Infer<typeof eventMessageFields>;
+export type EventMessage = InferOptional<typeof eventMessageFields>;
 
 const eventMessageShape: Shape<EventMessage> = object(eventMessageFields);
 

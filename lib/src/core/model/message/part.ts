@@ -5,7 +5,7 @@
 //
 // A part may be pruned: `pruneState` records that its content is no longer sent to the model. `textOrPlaceholder` renders the placeholder.
 
-import type { Infer, InferUnion, Shape, WordOf } from "../parse/shape.ts";
+import type { Infer, InferOptional, InferUnion, Shape, WordOf } from "../parse/shape.ts";
 
 import { emptyObject } from "../parse/json.ts";
 import {
@@ -93,7 +93,7 @@ const textPartFields = {
 };
 
 /** Text in the content of a message. */
-export type TextPart = Infer<typeof textPartFields>;
+export type TextPart = InferOptional<typeof textPartFields>;
 
 export const textPartShape: Shape<TextPart> = object(textPartFields);
 
@@ -107,7 +107,7 @@ const imagePartFields = {
 };
 
 /** An image in the content of a message. */
-export type ImagePart = Infer<typeof imagePartFields>;
+export type ImagePart = InferOptional<typeof imagePartFields>;
 
 export const imagePartShape: Shape<ImagePart> = object(imagePartFields);
 
@@ -123,7 +123,7 @@ const filePartFields = {
 };
 
 /** A file in the content of a message that is not an image, for example a PDF or an audio recording. */
-export type FilePart = Infer<typeof filePartFields>;
+export type FilePart = InferOptional<typeof filePartFields>;
 
 export const filePartShape: Shape<FilePart> = object(filePartFields);
 
@@ -173,7 +173,7 @@ const toolResultPartFields = {
 };
 
 /** The result of a tool that the provider ran itself. Results of the program's tools are `tool` messages. */
-export type ToolResultPart = Infer<typeof toolResultPartFields>;
+export type ToolResultPart = InferOptional<typeof toolResultPartFields>;
 
 export const toolResultPartShape: Shape<ToolResultPart> = object(toolResultPartFields);
 
@@ -188,7 +188,7 @@ const opaquePartFields = {
 };
 
 /** An item of a provider's reply that the library does not interpret and that has to be sent back in its position. */
-export type OpaquePart = Infer<typeof opaquePartFields>;
+export type OpaquePart = InferOptional<typeof opaquePartFields>;
 
 export const opaquePartShape: Shape<OpaquePart> = object(opaquePartFields);
 

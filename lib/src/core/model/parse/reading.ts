@@ -1,7 +1,17 @@
 // Shape combinators and the shapes of stored values, for sibling folders that declare shapes of their own. Separate from internal.ts because
 // the names are general (`object`, `string`, `read`). This is not an entry point of the package.
 
-export type { Fields, Infer, InferShapes, InferUnion, OptionalField, PresentField, Shape, WordOf } from "./shape.ts";
+export type {
+  Fields,
+  Infer,
+  InferOptional,
+  InferShapes,
+  InferUnion,
+  OptionalField,
+  PresentField,
+  Shape,
+  WordOf,
+} from "./shape.ts";
 
 export { environmentShape, executorShape, suspendedCellShape } from "../turn/environment.ts";
 export { eventShape, isModelEvent, modelEventShape } from "../turn/event.ts";

@@ -257,8 +257,14 @@ export type OptionalField<T> = { readonly shape: Shape<T>; readonly absent: { re
 /** Fields by name: the declaration of an object type. `Infer` gives the type, `object` the shape. */
 export type FieldTable = { readonly [name: string]: PresentField<unknown> | OptionalField<unknown> };
 
-/** The type of objects with these fields. Doc comments of the fields are those of its properties. */
-export type Infer<F extends FieldTable> = { readonly [K in keyof Values<F>]: Values<F>[K] };
+/**
+ * The type of objects with these fields, all of them present. Doc comments of the fields are those of its properties. `K` is a parameter, because declaration files
+ * would show the type without its name otherwise.
+ */
+export type Infer<F extends FieldTable, K extends keyof F = keyof F> = { readonly [P in K]: ValueOf<F[P]> };
+
+/** The type of objects with these fields, some of which are optional. It costs the compiler more than `Infer`. */
+export type InferOptional<F extends FieldTable> = { readonly [K in keyof Values<F>]: Values<F>[K] };
 
 /**
  * The union whose members are the cases of a table, each with its word under `Key`. A field of a case must not have the name `Key`.
@@ -281,7 +287,7 @@ type Values<F> = Always<F, Exclude<keyof F, OptionalKey<F>>> & Sometimes<F, Opti
 type Always<F, K extends keyof F> = { readonly [P in K]: ValueOf<F[P]> };
 type Sometimes<F, K extends keyof F> = { readonly [P in K]?: ValueOf<F[P]> };
 type OptionalKey<F> = { [K in keyof F]: F[K] extends OptionalField<unknown> ? K : never }[keyof F];
-type ValueOf<F> = F extends { readonly shape: Shape<infer T> } ? T : never;
+type ValueOf<F> = F extends PresentField<infer T> ? T : F extends OptionalField<infer T> ? T : never;
 
 /** One field for every key of `T`. A missing key, or an optional field for a required key, does not compile. */
 export type Fields<T> = {

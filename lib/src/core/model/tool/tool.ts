@@ -1,6 +1,6 @@
 // Tool specifications and tool calls as data. Handlers are not here: `engine/` pairs a specification with a function.
 
-import type { Infer, Shape, WordOf } from "../parse/shape.ts";
+import type { Infer, InferOptional, Shape, WordOf } from "../parse/shape.ts";
 
 import { toolCallOptions, toolOptions } from "../message/provider-options.ts";
 import { providerReplayShape } from "../message/provider-replay.ts";
@@ -87,7 +87,7 @@ const toolFields = {
 };
 
 /** A tool as data: its description for the model, and how a run treats its calls. */
-export type ToolSpec = Infer<typeof toolFields>;
+export type ToolSpec = InferOptional<typeof toolFields>;
 
 export const toolShape: Shape<ToolSpec> = object(toolFields);
 
@@ -110,7 +110,7 @@ export const toolCallFields = {
 };
 
 /** A tool call made by the model. */
-export type ToolCall = Infer<typeof toolCallFields>;
+export type ToolCall = InferOptional<typeof toolCallFields>;
 
 export const toolCallShape: Shape<ToolCall> = object(toolCallFields);
 

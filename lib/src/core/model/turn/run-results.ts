@@ -1,7 +1,7 @@
 // The results of a step and of a run. These are the only stored types with optional keys: `metadata` has a key only if it applies, so
 // `{}` means that there are no details. stored.types.ts exempts exactly these two types from the rule "absent is null".
 
-import type { Infer, Shape } from "../parse/shape.ts";
+import type { Infer, InferOptional, Shape } from "../parse/shape.ts";
 import type { Budget, TurnOutcome } from "./outcome.ts";
 
 import { modelReply, replyShape } from "../call/reply.ts";
@@ -57,7 +57,7 @@ const stepMetadataFields = {
 };
 
 /** Details of a step: why it halted, and the pending question if a tool asked one. */
-export type StepMetadata = Infer<typeof stepMetadataFields>;
+export type StepMetadata = InferOptional<typeof stepMetadataFields>;
 
 const stepMetadataShape: Shape<StepMetadata> = object(stepMetadataFields);
 
@@ -114,7 +114,7 @@ const chatMetadataFields = {
 };
 
 /** Details about the end of a run. Which fields are set depends on `haltedReason`. */
-export type ChatMetadata = Infer<typeof chatMetadataFields>;
+export type ChatMetadata = InferOptional<typeof chatMetadataFields>;
 
 export const chatMetadataShape: Shape<ChatMetadata> = object(chatMetadataFields);
 
